@@ -1,0 +1,109 @@
+# Berth's commands. "make" alone lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.ONESHELL:
+
+export PATH := $(PATH):/usr/local/go/bin
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
+# The packages where goroutines meet are tested with the race detector.
+RACE := /internal/(engine|turn|store|workspace|guest)(/|$$)
+
+# The newest results of make test, for make requirements.
+EVENTS := bin/test-events.json
+
+.PHONY: help
+help: ## list these commands
+	@bold=; plain=
+	if [ -t 1 ]; then bold=$$'\033[1m'; plain=$$'\033[0m'; fi
+	echo "Berth: a control plane for AI-agent sandboxes"
+	echo
+	awk -v b="$$bold" -v p="$$plain" 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  %smake %-13s%s %s\n", b, $$1, p, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## install what is missing, build, and serve on 127.0.0.1:7070 (ARGS="--listen ...")
+	@scripts/setup run
+	$(MAKE) --no-print-directory build
+	exec bin/berth serve $(ARGS)
+
+.PHONY: build
+build: ## build bin/berth, static
+	@make_it() { CGO_ENABLED=0 go build "$$@" -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/berth ./cmd/berth; }
+	if make_it -n 2>&1 | grep /link >/dev/null; then echo "building bin/berth …"; fi
+	make_it
+
+.PHONY: test
+test: ready ## run everything: lint, all tests on real servers, three seeded bugs
+	@$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory suite
+	bin/tools/seeded -always
+
+.PHONY: suite
+suite: tools
+	@echo "== tests"
+	all=$$(go list ./...)
+	race=$$(grep -E '$(RACE)' <<<"$$all" || true)
+	plain=$$(grep -vE '$(RACE)' <<<"$$all" || true)
+	{
+	  status=0
+	  [ -z "$$race" ] || CGO_ENABLED=1 go test -json -count=1 -race $$race || status=1
+	  [ -z "$$plain" ] || go test -json -count=1 $$plain || status=1
+	  exit $$status
+	} | bin/tools/testreport -save $(EVENTS) -requirements docs/requirements.md -skips internal/testkit/allowed_skips.txt
+
+.PHONY: lint
+lint: tools ## gofmt, vet, staticcheck, the architecture tests
+	@echo "== gofmt"
+	unformatted=$$(gofmt -l .)
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
+	echo "== go vet"
+	go vet ./...
+	echo "== staticcheck"
+	go tool -modfile=tools/go.mod staticcheck ./...
+	echo "== architecture"
+	go test ./internal/testkit/archtest
+	bin/tools/seeded -check
+
+.PHONY: bench
+bench: ready ## measure, one line per figure: name, ours, peer, ratio, n, load
+	@go run ./bench
+
+.PHONY: torture
+torture: ready tools ## the tests that take their size from the table, in its long column
+	@packages=$$(grep -rl --include=*_test.go 'testkit\.Size(' . | xargs -n1 dirname | sort -u)
+	BERTH_TORTURE=1 go test -json -count=1 -timeout 4h $$packages | bin/tools/testreport -skips internal/testkit/allowed_skips.txt
+
+.PHONY: seeded
+seeded: ready tools ## build every seeded bug and check that its test notices
+	@bin/tools/seeded -sound
+
+.PHONY: cover
+cover: ready tools ## all tests with coverage; a package below 90 % fails
+	@go test -json -count=1 -cover $$(go list ./... | grep -v /bench) | bin/tools/testreport -min-coverage 90
+
+.PHONY: requirements
+requirements: tools ## write the tests column of docs/requirements.md from the newest make test
+	@[ -f $(EVENTS) ] || { echo "there are no results: run make test first"; exit 1; }
+	bin/tools/testreport -requirements docs/requirements.md -update $(EVENTS)
+
+.PHONY: generate
+generate: ## write the files that tests compare anew: the reference page, the help texts
+	@BERTH_UPDATE_GOLDEN=1 go test -count=1 ./internal/config ./internal/cli
+
+.PHONY: clean
+clean: ## remove what was built
+	@rm -rf bin
+
+.PHONY: ready
+ready:
+	@scripts/setup test
+
+.PHONY: tools
+tools:
+	@go build -buildvcs=false -o bin/tools/ ./internal/testkit/cmd/...

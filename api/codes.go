@@ -1,0 +1,134 @@
+package api
+
+import "net/http"
+
+// Code is a stable, snake_case name for one kind of problem. Programs decide by it; people read the
+// detail beside it.
+type Code string
+
+// The problem codes. A code, once released, keeps its meaning.
+const (
+	CodeInternal          Code = "internal"
+	CodeInvalidRequest    Code = "invalid_request"
+	CodeInvalidID         Code = "invalid_id"
+	CodeInvalidName       Code = "invalid_name"
+	CodeInvalidCursor     Code = "invalid_cursor"
+	CodeInvalidPath       Code = "invalid_path"
+	CodePathOutside       Code = "path_outside_workspace"
+	CodeUnauthenticated   Code = "unauthenticated"
+	CodeForbidden         Code = "forbidden"
+	CodeForeignOrigin     Code = "foreign_origin"
+	CodeNotFound          Code = "not_found"
+	CodeNoRoute           Code = "no_such_route"
+	CodeMethodNotAllowed  Code = "method_not_allowed"
+	CodeNotAcceptable     Code = "not_acceptable"
+	CodeConflict          Code = "conflict"
+	CodeSpecMismatch      Code = "spec_mismatch"
+	CodeNameTaken         Code = "name_taken"
+	CodeIllegalTransition Code = "illegal_transition"
+	CodeStale             Code = "stale_write"
+	CodeDeleted           Code = "deleted"
+	CodeBodyTooLarge      Code = "body_too_large"
+	CodeBodyTimeout       Code = "body_timeout"
+	CodeUnsupportedMedia  Code = "unsupported_media_type"
+	CodeWrongHostHeader   Code = "wrong_host_header"
+	CodeKeyReused         Code = "idempotency_key_reused"
+	CodeKeyInFlight       Code = "idempotency_in_flight"
+	CodeInvalidKey        Code = "invalid_idempotency_key"
+	CodeNotReplayable     Code = "not_replayable"
+	CodeUnknownTemplate   Code = "unknown_template"
+	CodeUnknownDriver     Code = "unknown_driver"
+	CodeUnknownProfile    Code = "unknown_profile"
+	CodeUnknownAgent      Code = "unknown_agent"
+	CodeHeadersTooLarge   Code = "headers_too_large"
+	CodeRateLimited       Code = "rate_limited"
+	CodeQuotaExceeded     Code = "quota_exceeded"
+	CodeUnsupported       Code = "unsupported"
+	CodeCreateFailed      Code = "sandbox_create_failed"
+	CodeDriverUnreachable Code = "driver_unreachable"
+	CodeDriverRefused     Code = "driver_refused"
+	CodeBusy              Code = "sandbox_busy"
+	CodeStoreUnavailable  Code = "store_unavailable"
+	CodeShuttingDown      Code = "shutting_down"
+	CodeTimeout           Code = "timeout"
+	CodeSchemaTooNew      Code = "schema_too_new"
+	CodeDataDirLocked     Code = "data_dir_locked"
+	CodeInvalidConfig     Code = "invalid_config"
+	CodeServerUnreachable Code = "server_unreachable"
+)
+
+// CodeInfo is what the table says of one code.
+type CodeInfo struct {
+	Code      Code
+	Status    int    // HTTP status, 0 for codes that only the command line shows
+	Retryable bool   // the same request may succeed later, unchanged
+	Title     string // a few words, the same for every occurrence
+	Hint      string // what to do when the place that raised it has nothing better to say
+}
+
+// Codes is the one table of problem codes.
+var Codes = []CodeInfo{
+	{CodeInternal, http.StatusInternalServerError, false, "Something broke inside Berth", "Report the request id; the server's log has the cause under it."},
+	{CodeInvalidRequest, http.StatusBadRequest, false, "The request is not valid", "Compare the request with /docs; the errors list names each field."},
+	{CodeInvalidID, http.StatusBadRequest, false, "The id is not valid", "Ids are UUIDs; names are 1 to 63 of a-z, 0-9 and '-', starting with a letter or digit."},
+	{CodeInvalidName, http.StatusBadRequest, false, "The name is not valid", "Names are 1 to 63 of a-z, 0-9 and '-', start with a letter or digit, and do not look like a UUID."},
+	{CodeInvalidCursor, http.StatusBadRequest, false, "The cursor is not valid", "Use next_cursor of the previous page as it was given, or leave cursor out to begin again."},
+	{CodeInvalidPath, http.StatusBadRequest, false, "The path is not valid", "Send a plain, percent-encoded path without '..', empty segments or NUL."},
+	{CodePathOutside, http.StatusBadRequest, false, "The path leaves the workspace", "Use a path relative to the workspace root, without '..'."},
+	{CodeUnauthenticated, http.StatusUnauthorized, false, "No valid API key", "Send 'Authorization: Bearer KEY'. 'berth keys create' makes a key."},
+	{CodeForbidden, http.StatusForbidden, false, "This key may not do that", "Use a key with the scope that the detail names."},
+	{CodeForeignOrigin, http.StatusForbidden, false, "Request from another web origin", "Call the API from the server's own pages or without a browser."},
+	{CodeNotFound, http.StatusNotFound, false, "Not found", "Check the id or name; lists show what this key may see."},
+	{CodeNoRoute, http.StatusNotFound, false, "No such route", "/docs lists every route."},
+	{CodeMethodNotAllowed, http.StatusMethodNotAllowed, false, "Method not allowed here", "The Allow header lists the methods of this route."},
+	{CodeNotAcceptable, http.StatusNotAcceptable, false, "No such representation", "Accept application/json."},
+	{CodeConflict, http.StatusConflict, false, "The request conflicts with what is there", "Read the resource again and decide anew."},
+	{CodeSpecMismatch, http.StatusConflict, false, "It exists with another specification", "Leave out the fields that differ, or use another name."},
+	{CodeNameTaken, http.StatusConflict, false, "The name is taken", "Use another name, or leave the id out to get the one that has it."},
+	{CodeIllegalTransition, http.StatusConflict, false, "Not possible in this state", "Read the state and its history, then ask for what is possible."},
+	{CodeStale, http.StatusConflict, true, "Somebody else was faster", "Try again."},
+	{CodeDeleted, http.StatusGone, false, "Deleted for good", "Ids are never reused: create a new one."},
+	{CodeBodyTooLarge, http.StatusRequestEntityTooLarge, false, "The body is too large", "Send less, or raise max_body_bytes."},
+	{CodeBodyTimeout, http.StatusRequestTimeout, true, "The body came too slowly", "Send it again over a better connection."},
+	{CodeUnsupportedMedia, http.StatusUnsupportedMediaType, false, "Unsupported content type", "Send application/json."},
+	{CodeWrongHostHeader, http.StatusMisdirectedRequest, false, "Unknown Host header", "Add the host to --allowed-hosts (BERTH_ALLOWED_HOSTS)."},
+	{CodeKeyReused, http.StatusUnprocessableEntity, false, "Idempotency-Key used with another request", "Use a new key for a new request."},
+	{CodeKeyInFlight, http.StatusConflict, true, "The first request with this Idempotency-Key is still running", "Send the same request again after Retry-After."},
+	{CodeInvalidKey, http.StatusBadRequest, false, "The Idempotency-Key is not valid", "Use 1 to 255 printable ASCII characters, a random UUID for example."},
+	{CodeNotReplayable, http.StatusConflict, false, "Done before, and its answer cannot be given again", "Look at what the first request made; for another one use a new Idempotency-Key."},
+	{CodeUnknownTemplate, http.StatusUnprocessableEntity, false, "Unknown template", "Use one of the templates that the detail lists."},
+	{CodeUnknownDriver, http.StatusUnprocessableEntity, false, "Unknown driver", "Use one of the drivers that the detail lists."},
+	{CodeUnknownProfile, http.StatusUnprocessableEntity, false, "Unknown profile", "Use lite, standard or full."},
+	{CodeUnknownAgent, http.StatusNotFound, false, "Unknown agent", "GET /api/v1/agents lists the agents of this tenant."},
+	{CodeHeadersTooLarge, http.StatusRequestHeaderFieldsTooLarge, false, "The headers are too large", "Send fewer or shorter headers."},
+	{CodeRateLimited, http.StatusTooManyRequests, true, "Too many requests", "Wait for Retry-After seconds."},
+	{CodeQuotaExceeded, http.StatusTooManyRequests, false, "The tenant's quota is used up", "Delete what is not needed, or raise the quota."},
+	{CodeUnsupported, http.StatusNotImplemented, false, "Not supported", "Choose a driver or template that can do it."},
+	{CodeCreateFailed, http.StatusBadGateway, false, "The driver could not make the sandbox", "The detail has the driver's words; change what it names, then try again."},
+	{CodeDriverUnreachable, http.StatusServiceUnavailable, true, "The driver does not answer", "What was asked for is recorded, and Berth tries again by itself; the same call with the same name, id or Idempotency-Key joins in."},
+	{CodeDriverRefused, http.StatusBadGateway, false, "The driver refused", "The detail has the driver's words; check its credentials and quota."},
+	{CodeBusy, http.StatusServiceUnavailable, true, "The sandbox is being worked on", "Try the same call again; it joins the work under way."},
+	{CodeStoreUnavailable, http.StatusServiceUnavailable, true, "The database does not answer", "Try again; 'berth doctor' on the server says what is wrong."},
+	{CodeShuttingDown, http.StatusServiceUnavailable, true, "The server is shutting down", "Try again in a moment."},
+	{CodeTimeout, http.StatusGatewayTimeout, true, "It took too long", "Try the same call again; it joins the work under way."},
+	{CodeSchemaTooNew, 0, false, "The database was written by a newer Berth", "Run a Berth at least as new, or restore the database from before the upgrade."},
+	{CodeDataDirLocked, 0, false, "Another Berth uses this data directory", "Stop it, or give this one its own --data-dir; several servers need PostgreSQL."},
+	{CodeInvalidConfig, 0, false, "The configuration is not valid", "'berth config' shows every value and where it comes from."},
+	{CodeServerUnreachable, 0, true, "No Berth server answers", "Start one with 'berth serve', or name another with --server."},
+}
+
+var byCode = func() map[Code]CodeInfo {
+	m := make(map[Code]CodeInfo, len(Codes))
+	for _, c := range Codes {
+		m[c.Code] = c
+	}
+	return m
+}()
+
+// Info returns the table's row for the code, or that of CodeInternal if there is none.
+func (c Code) Info() CodeInfo {
+	if info, ok := byCode[c]; ok {
+		return info
+	}
+	return byCode[CodeInternal]
+}

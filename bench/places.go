@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/testkit/pgtest"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the drivers that rows are filled in with
+	_ "modernc.org/sqlite"
+)
+
+const tenant store.TenantID = "bench"
+
+// prepare makes a folder and a PostgreSQL server that waits for the disk as one in production does.
+func prepare(ctx context.Context, want places) (p places, done func() error, err error) {
+	p = want
+	p.dir, err = os.MkdirTemp("", "berth-bench-")
+	if err != nil {
+		return p, nil, err
+	}
+	cluster, err := pgtest.Start(ctx, pgtest.Options{Durable: true})
+	if err != nil {
+		return p, nil, errors.Join(err, os.RemoveAll(p.dir))
+	}
+	p.url, p.exec = cluster.URL, cluster.Exec
+	return p, func() error { return errors.Join(cluster.Close(), os.RemoveAll(p.dir)) }, nil
+}
+
+// open makes a database of the engine and fills it with sandboxes of one tenant.
+func (p places) open(ctx context.Context, engine, name string, rows int) (*store.DB, error) {
+	opts := store.Options{DataDir: filepath.Join(p.dir, name)}
+	raw, source := "sqlite", filepath.Join(opts.DataDir, "berth.db")
+	if engine == "postgres" {
+		if err := p.exec(ctx, "create database "+name); err != nil {
+			return nil, err
+		}
+		opts, raw, source = store.Options{DatabaseURL: p.url(name)}, "pgx", p.url(name)
+	}
+	db, err := store.Open(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.EnsureTenant(ctx, tenant, "Bench"); err != nil {
+		return nil, err
+	}
+	return db, fill(ctx, raw, source, fillSandboxes(engine, rows))
+}
+
+// fill runs statements on the database itself.
+func fill(ctx context.Context, driver, source string, statements ...string) error {
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	for _, text := range append(statements, "analyze") {
+		if _, err := db.ExecContext(ctx, text); err != nil {
+			return fmt.Errorf("fill: %w", err)
+		}
+	}
+	return nil
+}
+
+// series is a table n(i) of the numbers from 1, and a number as a time, in the words of the engine.
+func series(engine string, rows int) (from, at string) {
+	if engine == "postgres" {
+		return fmt.Sprintf("generate_series(1, %d) as n(i)", rows), "to_timestamp(i)"
+	}
+	return fmt.Sprintf("(with recursive n(i) as (select 1 union all select i + 1 from n where i < %d) select i from n)", rows), "i * 1000000"
+}
+
+// fillSandboxes makes running sandboxes owned by the projects owner-1, owner-2 and so on.
+func fillSandboxes(engine string, rows int) string {
+	from, at := series(engine, rows)
+	return fmt.Sprintf(`
+		insert into sandboxes (id, tenant, owner_kind, owner_id, name, template, driver, profile, env, metadata, host,
+			state, want, generation, incarnation, instance, synced_version, synced_incarnation, changes, created_at, active_at)
+		select 'id-' || i, '%s', 'project', 'owner-' || i, '', 'default', 'fake', 'standard', '{}', '{}', '',
+			'running', 'running', 1, 1, 'instance-' || i, '', 0, 1, %s, %s from %s`, tenant, at, at, from)
+}

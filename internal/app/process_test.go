@@ -1,0 +1,178 @@
+package app_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/client"
+	"github.com/berthdev/berth/internal/app"
+	"github.com/berthdev/berth/internal/cli"
+	"github.com/berthdev/berth/internal/config"
+	"github.com/berthdev/berth/internal/store/storetest"
+	"github.com/berthdev/berth/internal/testkit/pgtest"
+)
+
+const (
+	roleEnv = "BERTH_APP_ROLE"
+	testKey = "test-key-of-thirty-two-characters"
+)
+
+// TestMain runs this binary as a server when a test asked for one: a process of its own, which can be
+// stopped and killed as a real one.
+func TestMain(m *testing.M) {
+	if os.Getenv(roleEnv) == "serve" {
+		os.Exit(cli.Main([]string{"serve"}, cli.Deps{
+			Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.LookupEnv, Serve: serve,
+		}))
+	}
+	os.Exit(pgtest.Main(m))
+}
+
+func serve(ctx context.Context, cfg *config.Loaded, out io.Writer) error {
+	s, err := app.New(ctx, app.Options{Config: cfg, Out: out})
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Serve(ctx), s.Close())
+}
+
+// onBoth runs the test on servers with a fresh SQLite and with a fresh PostgreSQL.
+func onBoth(t *testing.T, test func(t *testing.T, env []string)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, fresh(t)) })
+	t.Run("postgres", func(t *testing.T) { test(t, append(fresh(t), "DATABASE_URL="+storetest.Postgres(t))) })
+}
+
+// fresh is the environment of a server that has nothing yet.
+func fresh(t *testing.T) []string {
+	return []string{"BERTH_DATA_DIR=" + t.TempDir(), "BERTH_LISTEN=127.0.0.1:0", "BERTH_API_KEY=" + testKey, "BERTH_LOG_LEVEL=debug"}
+}
+
+// process is a server process.
+type process struct {
+	cmd  *exec.Cmd
+	url  string
+	logs *logs
+}
+
+// logs is what the process wrote to standard error, safe to read while it writes.
+type logs struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// launch starts a server process without waiting for it.
+func launch(t *testing.T, env []string) (*process, io.Reader) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(append(os.Environ(), roleEnv+"=serve"), env...)
+	p := &process{cmd: cmd, logs: new(logs)}
+	cmd.Stderr = p.logs
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the server's log:\n%s", lastLines(p.logs.String(), 40))
+		}
+	})
+	return p, out
+}
+
+var readyLine = regexp.MustCompile(`is ready: (http://\S+)/docs`)
+
+// start starts a server process and waits until it says where it listens.
+func start(t *testing.T, env []string) *process {
+	t.Helper()
+	p, out := launch(t, env)
+	for in := bufio.NewScanner(out); in.Scan(); {
+		if m := readyLine.FindStringSubmatch(in.Text()); m != nil {
+			p.url = m[1]
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			return p
+		}
+	}
+	t.Fatalf("the server did not start:\n%s", p.logs)
+	return nil
+}
+
+// refused starts a server process that must not come up, and returns what it said.
+func refused(t *testing.T, env []string) string {
+	t.Helper()
+	p, out := launch(t, env)
+	done := make(chan error, 1)
+	go func() {
+		_, _ = io.Copy(io.Discard, out)
+		done <- p.cmd.Wait()
+	}()
+	select {
+	case err := <-done:
+		if err == nil || p.cmd.ProcessState.ExitCode() != 125 {
+			t.Fatalf("exit: %v\n%s", err, p.logs)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the server came up")
+	}
+	return p.logs.String()
+}
+
+// end sends SIGTERM and returns how the process ended.
+func (p *process) end(t *testing.T) error {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	return p.cmd.Wait()
+}
+
+func (p *process) client(t *testing.T, opts ...client.Option) *client.Client {
+	t.Helper()
+	c, err := client.New(p.url, testKey, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// value returns a variable of the environment.
+func value(env []string, name string) string {
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,82 @@
+// Package cli is the command line: everything a person types after "berth".
+//
+// [Main] runs one command and returns its exit code; [Deps] is what main hands to it. Verbs that
+// talk to a server use package client and nothing else; serve and migrate are given as functions,
+// so that this package knows nothing of what a server is made of. Each command lives in the file of
+// its name, and a test refuses one without help, example and golden file.
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/berthdev/berth/internal/config"
+)
+
+// Deps is what the command line is made of.
+type Deps struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Env looks a variable up, as os.LookupEnv does.
+	Env func(string) (string, bool)
+	// Version and Commit are set when a release is linked; empty: what the toolchain recorded.
+	Version, Commit string
+	// Drivers are the kinds of driver this binary holds.
+	Drivers []string
+	// Serve runs the server until the context ends and prints what people need to know to out.
+	Serve func(ctx context.Context, cfg *config.Loaded, out io.Writer) error
+	// Migrate brings the database to this binary's schema and says what it did.
+	Migrate func(ctx context.Context, cfg *config.Loaded) (string, error)
+}
+
+// The exit codes that are Berth's own. An inner command's code passes through as it is.
+const (
+	ExitOK          = 0
+	ExitBerth       = 125 // Berth could not do it; the words are on stderr
+	ExitInterrupted = 130
+)
+
+// Main runs the command that args, without the program's name, ask for.
+func Main(args []string, deps Deps) int {
+	ctx, stop := interruptible()
+	defer stop()
+	f := newFrame(deps)
+	root := f.root()
+	root.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return ExitInterrupted
+	case !errors.Is(err, errReported):
+		f.fail(err)
+	}
+	return ExitBerth
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// interruptible returns a context that the first SIGINT or SIGTERM ends. The second one ends the
+// process, as it would without us.
+func interruptible() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+			signal.Stop(signals)
+			cancel(errInterrupted)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/api"
+)
+
+const firstID = "01970e4b-0000-7000-8000-000000000001"
+
+// stuckServer has one sandbox, scratch, that its driver does not end.
+func stuckServer(t *testing.T) *fakeServer {
+	t.Helper()
+	f := newFakeServer(t)
+	newShell(t, f).ok("create", "scratch", "-q")
+	f.stuck = &api.SandboxError{Code: api.CodeDriverUnreachable, Message: "the engine is asleep\x1b[2J"}
+	return f
+}
+
+// rm runs the command with little patience.
+func (s *shell) rm(ctx context.Context, asJSON bool, refs ...string) (result, error) {
+	var out, err bytes.Buffer
+	deps := s.forFrame()
+	deps.Stdout, deps.Stderr = &out, &err
+	f := newFrame(deps)
+	f.patience, f.json = 50*time.Millisecond, asJSON
+	failure := f.runRm(ctx, refs)
+	return result{out: out.String(), err: err.String()}, failure
+}
+
+func TestRmOfWhatDoesNotEndSaysWhyAndHowToWatchIt(t *testing.T) {
+	f := stuckServer(t)
+	s := newShell(t, f)
+	r, err := s.rm(t.Context(), false, "scratch")
+	if want := "scratch is being deleted; the driver says: the engine is asleep\\x1b[2J; watch it with 'berth get " + firstID + "'\n"; err != nil || r.out != want || r.err != "" {
+		t.Errorf("%v, %+v; want %q", err, r, want)
+	}
+	contains(t, "get", s.ok("get", firstID), "terminating", "the engine is asleep")
+	r, err = s.rm(t.Context(), true, firstID)
+	if got := decode[map[string][]string](t, r.out); err != nil || fmt.Sprint(got) != "map[deleted:[] deleting:["+firstID+"]]" {
+		t.Errorf("--json: %v, %v", err, got)
+	}
+}
+
+func TestRmWithoutAReasonSaysNone(t *testing.T) {
+	slow := &stillDeleting{"scratch", api.Sandbox{ID: firstID}}
+	if got := slow.Error(); got != "scratch is being deleted; watch it with 'berth get "+firstID+"'" {
+		t.Error(got)
+	}
+}
+
+// TestDeleteWhoseAnswerWasNotAwaited: what it came to is asked for, not guessed.
+func TestDeleteWhoseAnswerWasNotAwaited(t *testing.T) {
+	f := stuckServer(t)
+	frame := newFrame(newShell(t, f).forFrame())
+	c, err := frame.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	timeout := api.NewProblem(api.CodeTimeout, "too slow")
+	if err := became(t.Context(), c, firstID, "scratch", timeout); err != timeout {
+		t.Errorf("one that nobody asked to end: %v", err)
+	}
+	f.stuck = nil
+	newShell(t, f).ok("rm", "scratch")
+	if err := became(t.Context(), c, firstID, "scratch", timeout); err != nil {
+		t.Errorf("one that is gone by now: %v", err)
+	}
+}
+
+func TestRmShowsTheStateAtATerminal(t *testing.T) {
+	f := stuckServer(t)
+	m := newTerminal(t)
+	s := newShell(t, f).at(m)
+	frame := newFrame(s.forFrame())
+	frame.yes, frame.patience = true, 2*time.Second
+	if err := frame.runRm(t.Context(), []string{"scratch"}); err != nil {
+		t.Fatal(err)
+	}
+	m.wait("scratch is being deleted; the driver says: the engine is asleep")
+	contains(t, "screen", m.text(), "⠋ deleting scratch", "deleting scratch: terminating")
+}
+
+func TestInterruptedRmSaysThatTheServerGoesOn(t *testing.T) {
+	f := stuckServer(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, cancel)
+	s := newShell(t, f)
+	frame := newFrame(s.forFrame())
+	var words strings.Builder
+	frame.err = stream{Writer: &words}
+	if err := frame.runRm(ctx, []string{"scratch"}); err == nil {
+		t.Error("no error")
+	}
+	contains(t, "stderr", words.String(), "the server may go on with it: 'berth get "+firstID+"'")
+}

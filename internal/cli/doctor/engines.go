@@ -1,0 +1,51 @@
+package doctor
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// objectStore looks at a directory; what is elsewhere is asked by the server at its start.
+func objectStore(_ context.Context, s Subject) finding {
+	given := s.Config.ObjectStore
+	switch {
+	case given == "none":
+		return fine("none: workspaces are not saved")
+	case given == "":
+		return storeDir(s.Config.DataDir, "a directory in the data directory")
+	case filepath.IsAbs(given):
+		return storeDir(given, given)
+	}
+	u, err := url.Parse(given)
+	switch {
+	case err != nil:
+		return fail("write s3://bucket/prefix, file:///path or an absolute path", "it is not a readable URL")
+	case u.Scheme == "file":
+		return storeDir(u.Path, u.Path)
+	}
+	return fine("%s://%s%s, not asked from here", u.Scheme, u.Host, u.Path)
+}
+
+func storeDir(dir, name string) finding {
+	if err := writable(existing(dir)); err != nil {
+		return fail("let the user that runs the server write there, or choose another with --object-store (BERTH_OBJECT_STORE)", "%s: %v", name, err)
+	}
+	return fine("%s, writable", name)
+}
+
+// drivers looks at what runs the instances.
+func drivers(_ context.Context, s Subject) finding {
+	known, chosen := strings.Join(s.Drivers, ", "), s.Config.DefaultDriver
+	if !slices.Contains(s.Drivers, chosen) {
+		return fail("choose one of them with --default-driver (BERTH_DEFAULT_DRIVER)", "default_driver is %q; this Berth has %s", chosen, known)
+	}
+	if slices.Contains(s.Drivers, "fake") {
+		if err := writable(existing(s.Config.FakeDriverDir)); err != nil {
+			return fail("let the user that runs the server write there, or choose another with BERTH_FAKE_DRIVER_DIR", "fake: %v", err)
+		}
+	}
+	return fine("%s; %s is the default", known, chosen)
+}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const welcome = `Berth runs sandboxes for AI agents: each with its own files, processes and life.
+
+First steps:
+  berth serve             start a server on this machine
+  berth create scratch    in a second terminal: make a sandbox
+  berth ls                see what is there`
+
+// The groups of the help page.
+const (
+	groupSandboxes = "sandboxes"
+	groupServer    = "server"
+	groupMore      = "more"
+)
+
+// root builds the whole tree of commands.
+func (f *frame) root() *cobra.Command {
+	root := group(&cobra.Command{
+		Use:           "berth",
+		Short:         "Sandboxes for AI agents",
+		Long:          welcome,
+		Example:       "  berth create scratch --json\n  berth doctor",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	})
+	root.SetIn(f.Stdin)
+	root.SetOut(f.Stdout)
+	root.SetErr(f.Stderr)
+	f.versionFlag(root)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef(cmd, "%v", err) })
+	root.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON; errors too, as problem documents on stderr")
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(f.help(root))
+	root.SetUsageFunc(usage)
+
+	root.AddGroup(
+		&cobra.Group{ID: groupSandboxes, Title: "Sandboxes:"},
+		&cobra.Group{ID: groupServer, Title: "Server:"},
+		&cobra.Group{ID: groupMore, Title: "More:"},
+	)
+	in := func(id string, cmds ...*cobra.Command) {
+		for _, cmd := range cmds {
+			cmd.GroupID = id
+			root.AddCommand(cmd)
+		}
+	}
+	in(groupSandboxes, f.create(), f.ls(), f.get(), f.history(), f.rm(), f.sandbox())
+	in(groupServer, f.serve(), f.keys(), f.config(), f.migrate(), f.doctor())
+	in(groupMore, f.completion(root), f.versionCommand())
+	return root
+}
+
+// sandbox offers the same verbs under their noun, for those who look for them there.
+func (f *frame) sandbox() *cobra.Command {
+	verbs := []*cobra.Command{f.create(), f.ls(), f.get(), f.history(), f.rm()}
+	for _, verb := range verbs {
+		verb.Example = strings.ReplaceAll(verb.Example, "berth ", "berth sandbox ")
+	}
+	return group(&cobra.Command{
+		Use:     "sandbox",
+		Aliases: []string{"sandboxes"},
+		Short:   "The sandbox verbs under their noun",
+		Long:    "The sandbox verbs under their noun: 'berth sandbox ls' is 'berth ls'.",
+		Example: "  berth sandbox create scratch\n  berth sandbox ls",
+	}, verbs...)
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/api"
+)
+
+func TestTerminalSeesColoursAndRelativeTimes(t *testing.T) {
+	f := newFakeServer(t)
+	f.sandboxes = []api.Sandbox{
+		{ID: "1", Name: "good", State: "running", CreatedAt: time.Now().Add(-3*time.Minute - time.Second)},
+		{ID: "2", Name: "bad", State: "error"}, {ID: "3", Name: "idle", State: "stopped"}, {ID: "4", Name: "soon", State: "creating"},
+	}
+	m := newTerminal(t)
+	if r := newShell(t, f).at(m).berth("ls"); r.code != 0 {
+		t.Fatalf("exit %d", r.code)
+	}
+	m.wait("creating")
+	contains(t, "screen", m.text(), "\x1b[32mrunning\x1b[0m", "\x1b[31merror\x1b[0m", "\x1b[2mstopped\x1b[0m", "\x1b[33mcreating\x1b[0m", "3m ago")
+}
+
+func TestNoColorAndDumbTerminalsArePlain(t *testing.T) {
+	f := newFakeServer(t)
+	f.sandboxes = []api.Sandbox{{ID: "1", Name: "good", State: "running"}}
+	for _, env := range [][]string{{"NO_COLOR", "1"}, {"TERM", "dumb"}} {
+		m := newTerminal(t)
+		newShell(t, f).at(m).with(env...).berth("ls")
+		m.wait("running")
+		if strings.Contains(m.text(), "\x1b") {
+			t.Errorf("%v: screen has escapes: %q", env, m.text())
+		}
+	}
+}
+
+func TestCreateShowsProgressAndNextCommands(t *testing.T) {
+	f := newFakeServer(t)
+	f.sandboxes = []api.Sandbox{{ID: "1", Name: "slow", State: "starting"}}
+	m := newTerminal(t)
+	f.hold = func(*http.Request) { m.wait("creating slow: starting") }
+	if r := newShell(t, f).at(m).berth("create", "slow"); r.code != 0 {
+		t.Fatalf("exit %d", r.code)
+	}
+	m.wait("berth rm slow")
+	contains(t, "screen", m.text(), "⠋ creating slow", "creating slow: starting", "\r\x1b[K", "Next:", "berth get slow", "berth history slow")
+}
+
+func TestProgressIsForPeopleOnly(t *testing.T) {
+	f := newFakeServer(t)
+	for _, args := range [][]string{{"create", "a", "--json"}, {"create", "b", "-q"}} {
+		m := newTerminal(t)
+		newShell(t, f).at(m).berth(args...)
+		m.wait("01970e4b")
+		if text := m.text(); strings.Contains(text, "creating") || strings.Contains(text, "Next:") {
+			t.Errorf("%v: screen %q", args, text)
+		}
+	}
+}
+
+func TestRmAsksAtATerminal(t *testing.T) {
+	for _, c := range []struct {
+		typed string
+		left  int
+		code  int
+	}{{"y\n", 0, 0}, {"YES\n", 0, 0}, {"n\n", 1, 125}, {"\n", 1, 125}, {"\x04", 1, 125}} {
+		f := newFakeServer(t)
+		newShell(t, f).ok("create", "scratch", "-q")
+		m := newTerminal(t)
+		m.typed(c.typed)
+		r := newShell(t, f).at(m).berth("rm", "scratch")
+		m.wait("Delete sandbox scratch and everything in it for good? [y/N]")
+		if r.code != c.code || len(f.sandboxes) != c.left {
+			t.Errorf("answer %q: exit %d, %d left", c.typed, r.code, len(f.sandboxes))
+		}
+	}
+}
+
+// TestQuestionThatIsNotAnsweredEndsItsLine: what comes next begins on a line of its own.
+func TestQuestionThatIsNotAnsweredEndsItsLine(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for typed, ctx := range map[string]context.Context{"": ctx, "\x04": t.Context()} {
+		m := newTerminal(t)
+		m.typed(typed)
+		frame := newFrame(newShell(t, nil).at(m).forFrame())
+		if err := frame.ask(ctx, "Really?"); err == nil {
+			t.Errorf("%q was a yes", typed)
+		}
+		m.wait("Really? [y/N] \n")
+		m.typed("\n") // lets go of a reader that still waits
+	}
+}
+
+func TestYesIsNotAsked(t *testing.T) {
+	f := newFakeServer(t)
+	newShell(t, f).ok("create", "scratch", "-q")
+	m := newTerminal(t)
+	if r := newShell(t, f).at(m).berth("rm", "-y", "scratch"); r.code != 0 || len(f.sandboxes) != 0 {
+		t.Errorf("exit %d, %d left", r.code, len(f.sandboxes))
+	}
+	m.wait("deleted scratch")
+	if strings.Contains(m.text(), "[y/N]") {
+		t.Error("--yes was asked")
+	}
+}
+
+// TestHostileNamesOnATerminal repeats the escape test where it matters most: the only escapes on the
+// screen are ours.
+func TestHostileNamesOnATerminal(t *testing.T) {
+	f := newFakeServer(t)
+	f.sandboxes = []api.Sandbox{{ID: "1", Name: "x\x1b]0;owned\x07", State: "\x1b[31mrunning"}}
+	m := newTerminal(t)
+	newShell(t, f).at(m).berth("ls")
+	m.wait("running")
+	if strings.Contains(m.text(), "\x1b]") || !strings.Contains(m.text(), `x\x1b]0;owned\a`) {
+		t.Errorf("screen %q", m.text())
+	}
+}

@@ -1,0 +1,154 @@
+package config
+
+import (
+	"log/slog"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// anyCase are the environment names of a setting that is known in upper and in
+// lower case.
+func anyCase(key string) []string { return []string{strings.ToUpper(key), key} }
+
+func duration(at func(*Config) *time.Duration, least time.Duration) field {
+	parse := func(raw string) (time.Duration, *fault) { return parseDuration(raw, least) }
+	return bind(at, parse, formatDuration)
+}
+
+func parseDuration(raw string, least time.Duration) (time.Duration, *fault) {
+	const fix = "write seconds, such as 90, or a duration, such as 90s or 1h30m"
+	raw = strings.TrimSpace(raw)
+	d, err := time.ParseDuration(raw)
+	if seconds, err2 := strconv.ParseInt(raw, 10, 64); err2 == nil {
+		if seconds > math.MaxInt64/int64(time.Second) || seconds < math.MinInt64/int64(time.Second) {
+			return 0, faultf(fix, "is too large")
+		}
+		d, err = time.Duration(seconds)*time.Second, nil
+	}
+	switch {
+	case err != nil:
+		return 0, faultf(fix, "is not a duration")
+	case d < 0:
+		return 0, faultf(fix, "is negative")
+	case d < least:
+		return 0, faultf(fix, "is less than %s", formatDuration(least))
+	}
+	return d, nil
+}
+
+// formatDuration is Duration.String without the zero units at its end.
+func formatDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+type sizeUnit struct {
+	suffix string
+	factor int64
+}
+
+// sizeUnits ends with the unit that fits everything.
+var sizeUnits = []sizeUnit{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"", 1}}
+
+func parseSize(raw string) (int64, *fault) {
+	const fix = "write a number of bytes, or one with KiB, MiB or GiB, such as 4MiB"
+	raw = strings.TrimSpace(raw)
+	i := slices.IndexFunc(sizeUnits, func(u sizeUnit) bool { return strings.HasSuffix(raw, u.suffix) })
+	unit := sizeUnits[i]
+	n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(raw, unit.suffix)), 10, 64)
+	switch {
+	case err != nil:
+		return 0, faultf(fix, "is not a size")
+	case n < 0:
+		return 0, faultf(fix, "is negative")
+	case n == 0:
+		return 0, faultf(fix, "is zero")
+	case n > math.MaxInt64/unit.factor:
+		return 0, faultf(fix, "is too large")
+	}
+	return n * unit.factor, nil
+}
+
+func formatSize(n int64) string {
+	i := slices.IndexFunc(sizeUnits, func(u sizeUnit) bool { return n%u.factor == 0 })
+	return strconv.FormatInt(n/sizeUnits[i].factor, 10) + sizeUnits[i].suffix
+}
+
+func limit(at func(*Config) *Limit) field { return bind(at, parseLimit, Limit.String) }
+
+func parseLimit(raw string) (Limit, *fault) {
+	const fix = "write a whole number above zero, auto or off"
+	switch raw = strings.TrimSpace(raw); raw {
+	case "auto":
+		return Auto, nil
+	case "off":
+		return Off, nil
+	}
+	n, err := strconv.ParseInt(raw, 10, 32)
+	switch {
+	case err != nil:
+		return 0, faultf(fix, "is not a limit")
+	case n < 0:
+		return 0, faultf(fix, "is negative")
+	}
+	return Limit(n), nil
+}
+
+// String is the limit as a file would have it.
+func (l Limit) String() string {
+	switch l {
+	case Auto:
+		return "auto"
+	case Off:
+		return "off"
+	}
+	return strconv.Itoa(int(l))
+}
+
+func onOff(at func(*Config) *bool) field { return bind(at, parseSwitch, strconv.FormatBool) }
+
+func parseSwitch(raw string) (bool, *fault) {
+	switch strings.ToLower(strings.TrimSpace(raw)) {
+	case "true", "1", "yes", "on":
+		return true, nil
+	case "false", "0", "no", "off":
+		return false, nil
+	}
+	return false, faultf("write true or false", "is neither true nor false")
+}
+
+func choice(of ...string) func(string) (string, *fault) {
+	last := len(of) - 1
+	fix := "write " + strings.Join(of[:last], ", ") + " or " + of[last]
+	return func(raw string) (string, *fault) {
+		if !slices.Contains(of, raw) {
+			return "", faultf(fix, "is not one of the choices")
+		}
+		return raw, nil
+	}
+}
+
+func levelOf(c *Config) *slog.Level { return &c.LogLevel }
+
+func parseLevel(raw string) (slog.Level, *fault) {
+	var level slog.Level
+	name, f := choice("debug", "info", "warn", "error")(strings.ToLower(raw))
+	if f == nil {
+		// The four names are all that UnmarshalText is ever given.
+		_ = level.UnmarshalText([]byte(name))
+	}
+	return level, f
+}
+
+func formatLevel(l slog.Level) string { return strings.ToLower(l.String()) }
+
+func formatList(items []string) string { return strings.Join(items, ",") }

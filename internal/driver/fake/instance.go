@@ -1,0 +1,163 @@
+package fake
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/berthdev/berth/internal/driver"
+)
+
+// claim makes the instance of spec.Key, or answers *driver.ExistsError with the one that has it.
+func (d *Driver) claim(spec driver.Spec, madeBy string) (driver.Status, error) {
+	for life := 1; ; {
+		id := driver.ID(fmt.Sprintf("%s%d", d.slot(spec.Key), life))
+		r := newRecord(id, spec, madeBy)
+		switch err := d.occupy(r); {
+		case err == nil:
+			return r.status(), nil
+		case errors.Is(err, errSlotUsed):
+			life++
+		case !errors.Is(err, errSlotFree):
+			return driver.Status{}, err
+		}
+	}
+}
+
+// slot is the part of an instance's name that only one live instance may have at a time. After it
+// comes which life of the slot the instance is.
+func (d *Driver) slot(key driver.Key) string {
+	if d.uniqueNames {
+		return prefix(key.Sandbox)
+	}
+	return fmt.Sprintf("%s%d.", prefix(key.Sandbox), key.Incarnation)
+}
+
+// prefix begins the name of every instance of the sandbox. No sandbox id has a dot, so that none of
+// another one's begins so.
+func prefix(sandbox string) string { return "fake-" + sandbox + "." }
+
+var (
+	errSlotUsed = errors.New("an ended instance or a stranger has the name")
+	errSlotFree = errors.New("the name has just become free")
+)
+
+// occupy makes r's file unless the name has been used.
+func (d *Driver) occupy(r record) error {
+	if used, err := d.isEnded(r.ID); used || err != nil {
+		return cmp.Or(err, errSlotUsed)
+	}
+	err := write(d.dir, r, func(tmp string) error { return os.Link(tmp, d.live(r.ID)) })
+	if errors.Is(err, fs.ErrExist) {
+		return d.occupied(r.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("make instance: %w", err)
+	}
+	// Between the look above and the link, the name may have lived and ended.
+	used, err := d.isEnded(r.ID)
+	if used {
+		os.Remove(d.live(r.ID))
+		return errSlotUsed
+	}
+	return err
+}
+
+// occupied says who has the name.
+func (d *Driver) occupied(id driver.ID) error {
+	r, err := d.read(id)
+	switch {
+	case errors.Is(err, driver.ErrNotFound):
+		return errSlotFree
+	case err != nil:
+		return err
+	case r.key() == driver.Key{}:
+		return errSlotUsed
+	}
+	return &driver.ExistsError{Status: r.status()}
+}
+
+// end makes the instance gone, and says whether it was this call that did.
+func (d *Driver) end(id driver.ID) (bool, error) {
+	if !isName(id) {
+		return false, nil
+	}
+	err := os.Link(d.live(id), d.ended(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = d.missing()
+	}
+	switch {
+	case errors.Is(err, driver.ErrNotFound):
+		return false, nil
+	case err != nil && !errors.Is(err, fs.ErrExist):
+		return false, fmt.Errorf("end instance: %w", err)
+	}
+	ours := err == nil
+	if err := os.Remove(d.live(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return ours, fmt.Errorf("remove ended instance: %w", err)
+	}
+	return ours, nil
+}
+
+// update changes the record of an existing instance. A concurrent end wins over it.
+func (d *Driver) update(id driver.ID, change func(*record) error) (driver.Status, error) {
+	r, err := d.read(id)
+	if err != nil {
+		return driver.Status{}, err
+	}
+	if err := change(&r); err != nil {
+		return driver.Status{}, err
+	}
+	err = write(d.dir, r, func(tmp string) error { return os.Rename(tmp, d.live(id)) })
+	if err != nil {
+		return driver.Status{}, fmt.Errorf("change instance: %w", err)
+	}
+	gone, err := d.isEnded(id)
+	if gone {
+		os.Remove(d.live(id))
+		err = driver.ErrNotFound
+	}
+	return r.status(), err
+}
+
+func (d *Driver) status(id driver.ID) (driver.Status, error) {
+	r, err := d.read(id)
+	return r.status(), err
+}
+
+func (d *Driver) keyOf(id driver.ID) driver.Key {
+	r, _ := d.read(id)
+	return r.key()
+}
+
+// all is every entry that sel selects, by name.
+func (d *Driver) all(sel driver.Selector) ([]driver.Status, error) {
+	entries, err := os.ReadDir(d.live(""))
+	if err != nil {
+		return nil, fmt.Errorf("list instances: %w", err)
+	}
+	var all []driver.Status
+	for _, e := range entries {
+		if sel.Sandbox != "" && !strings.HasPrefix(e.Name(), prefix(sel.Sandbox)) {
+			continue
+		}
+		r, err := d.read(driver.ID(e.Name()))
+		if errors.Is(err, driver.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if selects(sel, r) {
+			all = append(all, r.status())
+		}
+	}
+	return all, nil
+}
+
+func selects(sel driver.Selector, r record) bool {
+	return (sel.Sandbox == "" || sel.Sandbox == r.Sandbox) && (sel.Tenant == "" || sel.Tenant == r.Tenant)
+}

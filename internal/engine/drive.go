@@ -1,0 +1,231 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/telemetry"
+)
+
+// maxRounds bounds one holder's plans. A sandbox that needs more is planned again when it is due.
+const maxRounds = 20
+
+// work is one holder's time with one sandbox.
+type work struct {
+	*Engine
+	lease  store.Lease
+	s      sandbox.Sandbox
+	driver driver.Driver
+	policy sandbox.Policy
+	actor  string
+	ahead  time.Duration // of the database's clock before ours
+
+	seen   sandbox.Observation
+	made   sandbox.InstanceID // made in this round and not recorded yet
+	ended  map[driver.ID]bool // confirmed gone by our own Destroy; a list may still show them
+	synced sandbox.SyncMark
+}
+
+// drive takes the sandbox's lease and works on it until nothing is left to do. It answers ErrBusy at
+// once when somebody else holds the lease. The work does not end with the caller: it runs on a context
+// of its own, so that nobody's hanging up leaves half a sandbox.
+func (e *Engine) drive(ctx context.Context, id, actor string) (sandbox.Sandbox, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.WorkTimeout)
+	defer cancel()
+	asked := time.Now()
+	grant, err := e.Store.Lease(ctx, store.LeaseSandbox, id, e.Holder)
+	if err != nil {
+		return sandbox.Sandbox{}, err
+	}
+	if !grant.OK {
+		return sandbox.Sandbox{}, sandbox.Errorf("take lease", api.CodeBusy, "%s works on sandbox %s", grant.Lease.Holder, id)
+	}
+	w := e.begin(grant, actor)
+	e.at("after-lease", w.s)
+	ctx, stop := e.renew(about(ctx, w.s), grant.Lease, asked)
+	defer stop()
+	if w.driver == nil {
+		err := sandbox.Errorf("work on sandbox", api.CodeUnknownDriver, "no driver %q is configured here", w.s.Spec.Driver)
+		return w.s, errors.Join(err, w.look(ctx, w.now().Add(time.Minute)))
+	}
+	err = w.settle(ctx)
+	if lost := context.Cause(ctx); err != nil && errors.Is(lost, sandbox.ErrStale) {
+		err = lost // whatever the call said that was cancelled with the lease
+	}
+	return w.s, err
+}
+
+func (e *Engine) begin(grant store.Grant, actor string) *work {
+	w := &work{
+		Engine: e, lease: grant.Lease, s: grant.Sandbox, actor: actor, synced: grant.Sandbox.Synced,
+		driver: e.Drivers[grant.Sandbox.Spec.Driver], policy: e.Policy(grant.Sandbox), ended: map[driver.ID]bool{},
+		ahead: time.Until(grant.Lease.Until.Add(-e.LeaseTTL)),
+	}
+	if w.driver != nil {
+		_, ok := driver.As[driver.Stopper](w.driver)
+		w.policy.NoStop = !ok
+	}
+	return w
+}
+
+// now is the database's clock, which every time in the record is by.
+func (w *work) now() time.Time { return time.Now().Add(w.ahead) }
+
+// renew keeps the lease until stop is called, which also gives it up. The context ends when the lease
+// is lost or has run out because it could not be renewed, so that a holder which may no longer write
+// stops acting, too. Taken is when the lease was asked for: by our own clock it ends no earlier.
+func (e *Engine) renew(ctx context.Context, lease store.Lease, taken time.Time) (held context.Context, stop func()) {
+	held, cancel := context.WithCancelCause(ctx)
+	e.Metrics.LeasesHeld.Inc()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(e.LeaseTTL / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-held.Done():
+				return
+			case <-tick.C:
+			}
+			asked := time.Now()
+			err := e.extend(held, lease)
+			if err == nil {
+				taken = asked
+			} else if errors.Is(err, sandbox.ErrStale) || time.Since(taken) > e.LeaseTTL {
+				e.Metrics.LeaseLosses.Inc()
+				cancel(sandbox.Errorf("renew lease", api.CodeStale, "the lease of sandbox %s is lost: %w", lease.ID, err))
+			}
+		}
+	}()
+	return held, func() {
+		cancel(nil)
+		<-done
+		e.Metrics.LeasesHeld.Dec()
+		e.release(ctx, lease)
+	}
+}
+
+// extend renews the lease once, in no more time than is left for another try.
+func (e *Engine) extend(ctx context.Context, lease store.Lease) error {
+	ctx, cancel := context.WithTimeout(ctx, e.LeaseTTL/3)
+	defer cancel()
+	return e.Store.Renew(ctx, lease)
+}
+
+func (e *Engine) release(ctx context.Context, lease store.Lease) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.LeaseTTL)
+	defer cancel()
+	if err := e.Store.Release(ctx, lease); err != nil {
+		e.Logger.WarnContext(ctx, "release lease; it runs out by itself", "error", err)
+	}
+}
+
+// settle plans and acts until there is nothing to do, or something could not be done.
+func (w *work) settle(ctx context.Context) error {
+	for range maxRounds {
+		steps, due := sandbox.Plan(w.now(), w.s, w.seen, w.policy)
+		if len(steps) == 0 {
+			return w.rest(ctx, due)
+		}
+		w.seen, w.made = sandbox.Observation{}, ""
+		if err := w.round(ctx, steps); err != nil {
+			return w.interrupted(ctx, err)
+		}
+	}
+	return w.interrupted(ctx, sandbox.Errorf("settle sandbox", api.CodeBusy, "sandbox %s is still %s after %d rounds", w.s.ID, w.s.State, maxRounds))
+}
+
+// round takes the steps in order. It ends early, without an error, when a step asks for a new plan.
+func (w *work) round(ctx context.Context, steps []sandbox.Step) error {
+	for _, step := range steps {
+		again, err := w.take(ctx, step)
+		if err != nil {
+			return w.broken(ctx, step, err)
+		}
+		if again {
+			return nil
+		}
+	}
+	return nil
+}
+
+// rest ends the work on a sandbox about which nothing can be done now.
+func (w *work) rest(ctx context.Context, due time.Time) error {
+	err := w.verdict()
+	if err == nil || w.s.State == sandbox.Failed {
+		return errors.Join(err, w.look(ctx, due))
+	}
+	return w.interrupted(ctx, err)
+}
+
+// verdict says why a sandbox at rest is not where it should be, or nil.
+func (w *work) verdict() error {
+	switch {
+	case w.s.Settled():
+		return nil
+	case w.seen.Sight == sandbox.Unreachable || w.seen.Sight == sandbox.Unclear:
+		return sandbox.Errorf("look for the sandbox", api.CodeDriverUnreachable, "driver %s: %s", w.s.Spec.Driver, w.seen.Detail)
+	}
+	return failure(w.s)
+}
+
+// failure is the recorded failure as an error, or nil.
+func failure(s sandbox.Sandbox) error {
+	if s.Failure == nil {
+		return nil
+	}
+	return sandbox.Errorf("", s.Failure.Code, "%s", s.Failure.Message)
+}
+
+// interrupted keeps an unfinished sandbox due: one that failed when its back-off ends, if ever; any
+// other likewise, with the reason in its record, where people look for it.
+func (w *work) interrupted(ctx context.Context, err error) error {
+	if errors.Is(err, sandbox.ErrStale) {
+		return err
+	}
+	ctx, cancel := w.aftermath(ctx)
+	defer cancel()
+	if w.s.State == sandbox.Failed {
+		steps, due := sandbox.Plan(w.now(), w.s, sandbox.Observation{}, w.policy)
+		if len(steps) > 0 {
+			due = w.now() // used again meanwhile
+		}
+		return errors.Join(err, w.look(ctx, due))
+	}
+	f := w.failed(err)
+	wait := max(w.policy.RetryEvery, w.policy.Backoff.Delay(w.s.ID, f.Attempts))
+	due := store.Due{At: w.now().Add(wait), Want: w.s.Want, UsedAt: w.s.ActiveAt}
+	return errors.Join(err, w.Store.Stumble(ctx, w.lease, *f, due))
+}
+
+// aftermath is a context for what must be done after the work's own time is over. It fits into what is
+// left of the lease.
+func (w *work) aftermath(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() == nil {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), w.LeaseTTL/2)
+}
+
+// look sets when the sandbox is looked at again. A wish made since the plan stands: it is due now.
+func (w *work) look(ctx context.Context, due time.Time) error {
+	err := w.Store.SetDue(ctx, w.lease, store.Due{At: due, Want: w.s.Want, UsedAt: w.s.ActiveAt}, w.s.ProbedAt)
+	if errors.Is(err, sandbox.ErrStale) {
+		w.Metrics.StaleCommits.Inc()
+	}
+	return err
+}
+
+// about puts what every record of this work should say into the context.
+func about(ctx context.Context, s sandbox.Sandbox) context.Context {
+	return telemetry.With(ctx,
+		slog.String(telemetry.FieldTenant, s.Owner.Tenant), slog.String(telemetry.FieldOwnerKind, string(s.Owner.Kind)),
+		slog.String(telemetry.FieldOwnerID, s.Owner.ID), slog.String(telemetry.FieldSandboxID, s.ID))
+}

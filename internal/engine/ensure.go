@@ -1,0 +1,201 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/telemetry"
+)
+
+// Request asks for an owner's sandbox. Empty fields were not given: they are filled in for a new
+// sandbox and not compared with one that is there.
+type Request struct {
+	Owner sandbox.Owner
+	ID    string // the id it must have
+	NewID string // the id to give it if it is new and ID is empty
+	Name  string
+	Spec  sandbox.Spec
+	Actor string
+}
+
+// Ensure returns the owner's one sandbox, running, and whether this call created it. Of many callers at
+// once one does the work and all get its result.
+func (e *Engine) Ensure(ctx context.Context, r Request) (s sandbox.Sandbox, created bool, err error) {
+	if err := e.check(r); err != nil {
+		return s, false, err
+	}
+	e.Logger.DebugContext(ctx, telemetry.EventResolveStart, "owner_kind", r.Owner.Kind, "owner_id", r.Owner.ID)
+	s, err = e.resolve(ctx, &r)
+	switch {
+	case err == nil && s.State == sandbox.Running && s.Want == sandbox.WantRunning:
+		e.Logger.DebugContext(ctx, telemetry.EventResolveReuse, "sandbox_id", s.ID)
+		return s, false, e.reuse(ctx, s, r)
+	case err != nil && !errors.Is(err, sandbox.ErrNotFound):
+		return s, false, err
+	}
+	return e.bring(ctx, r)
+}
+
+// reuse checks and records the use of a sandbox that runs.
+func (e *Engine) reuse(ctx context.Context, s sandbox.Sandbox, r Request) error {
+	if err := agree(s, r); err != nil {
+		return err
+	}
+	if e.Drivers[s.Spec.Driver] == nil {
+		return sandbox.Errorf("use sandbox", api.CodeUnknownDriver, "sandbox %s is at the driver %q, which is not configured here", s.ID, s.Spec.Driver)
+	}
+	// Uses within a second of each other count as one; one in the future is another clock's.
+	if since := time.Since(s.ActiveAt); since >= 0 && since < time.Second {
+		return nil
+	}
+	return e.Store.Touch(ctx, s.Owner.Tenant, s.ID)
+}
+
+// resolve reads the row there is. A sandbox asked for by its id alone is found whatever owns it.
+func (e *Engine) resolve(ctx context.Context, r *Request) (sandbox.Sandbox, error) {
+	if r.ID == "" {
+		return e.Store.ByOwner(ctx, r.Owner)
+	}
+	s, err := e.Store.ByID(ctx, r.Owner.Tenant, r.ID)
+	if err == nil && r.Name == "" {
+		r.Owner = s.Owner
+	}
+	return s, err
+}
+
+// bring records the wish and waits until it is fulfilled. A sandbox that is deleted meanwhile is not
+// what was asked for: its owner gets a new one.
+func (e *Engine) bring(ctx context.Context, r Request) (s sandbox.Sandbox, created bool, err error) {
+	for {
+		s, created, err = e.Store.Intend(ctx, r.Owner.Tenant, e.intent(r))
+		if err != nil {
+			return s, false, err
+		}
+		if !created {
+			e.Logger.InfoContext(ctx, telemetry.EventResolveRecreate, "sandbox_id", s.ID, "state", s.State)
+		}
+		s, err = e.join(ctx, s, r.Actor)
+		switch {
+		case err == nil && s.Deleted():
+			continue
+		case err == nil && s.State != sandbox.Running:
+			err = sandbox.Errorf("bring sandbox", api.CodeBusy, "sandbox %s was asked to be %s meanwhile", s.ID, s.Want)
+		}
+		return s, created && err == nil, err
+	}
+}
+
+// join waits for the one flight of this sandbox in this process, starting it if there is none.
+func (e *Engine) join(ctx context.Context, s sandbox.Sandbox, actor string) (sandbox.Sandbox, error) {
+	flight := e.flights.DoChan(s.ID, func() (any, error) {
+		defer e.working()()
+		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.WorkTimeout)
+		defer cancel()
+		e.at("flight", s)
+		return e.await(own, s, actor)
+	})
+	select {
+	case got := <-flight:
+		s, _ := got.Val.(sandbox.Sandbox)
+		return s, got.Err
+	case <-ctx.Done():
+		return s, waited(ctx)
+	}
+}
+
+func waited(ctx context.Context) error {
+	return sandbox.Errorf("wait for sandbox", api.CodeTimeout, "the sandbox is not ready yet; the work on it goes on: %w", context.Cause(ctx))
+}
+
+const (
+	firstPoll = 5 * time.Millisecond
+	maxPoll   = 250 * time.Millisecond
+)
+
+// await drives the sandbox until it is settled, waiting while another holder does so.
+func (e *Engine) await(ctx context.Context, s sandbox.Sandbox, actor string) (sandbox.Sandbox, error) {
+	asked := s.ActiveAt
+	for poll := firstPoll; ; poll = min(2*poll, maxPoll) {
+		got, err := e.drive(ctx, s.ID, actor)
+		if !errors.Is(err, sandbox.ErrBusy) && !errors.Is(err, sandbox.ErrStale) {
+			return got, err
+		}
+		select {
+		case <-ctx.Done():
+			return s, waited(ctx)
+		case <-time.After(poll):
+		}
+		if s, err = e.Store.Sandbox(ctx, s.ID); err != nil {
+			return s, err
+		}
+		if s.Settled() {
+			return s, nil
+		}
+		if s.State == sandbox.Failed && s.Failure != nil && s.Failure.At.After(asked) {
+			return s, failure(s)
+		}
+	}
+}
+
+func (e *Engine) check(r Request) error {
+	if err := r.Owner.Validate(); err != nil {
+		return err
+	}
+	if err := e.CheckTemplate(r.Spec.Template); err != nil {
+		return err
+	}
+	if d := r.Spec.Driver; d != "" && e.Drivers[d] == nil {
+		return sandbox.Errorf("check driver", api.CodeUnknownDriver, "there is no driver %q; there are: %s", d, strings.Join(e.DriverNames(), ", "))
+	}
+	if p := r.Spec.Profile; p != "" && !slices.Contains(sandbox.Profiles, p) {
+		return sandbox.Errorf("check profile", api.CodeUnknownProfile, "there is no profile %q; there are: %s", p, strings.Join(sandbox.Profiles, ", "))
+	}
+	return nil
+}
+
+// CheckTemplate says whether there is no such template. None named is the server's default.
+func (e *Engine) CheckTemplate(name string) error {
+	if name == "" || slices.Contains(e.Templates, name) {
+		return nil
+	}
+	return sandbox.Errorf("check template", api.CodeUnknownTemplate, "there is no template %q; there are: %s", name, strings.Join(e.Templates, ", "))
+}
+
+func (e *Engine) intent(r Request) store.Intent {
+	return store.Intent{
+		Kind: r.Owner.Kind, Owner: r.Owner.ID, ID: r.ID, NewID: r.NewID, Name: r.Name, Spec: r.Spec.Or(e.Defaults),
+		Want: sandbox.WantRunning, Reason: "asked for", Actor: r.Actor,
+		Accept: func(s sandbox.Sandbox) error { return agree(s, r) },
+	}
+}
+
+// agree compares what was asked for with what is there, over the fields given.
+func agree(s sandbox.Sandbox, r Request) error {
+	var differ []string
+	for _, f := range []struct{ name, is, asked string }{
+		{"id", s.ID, r.ID}, {"name", s.Name, r.Name}, {"template", s.Spec.Template, r.Spec.Template},
+		{"driver", s.Spec.Driver, r.Spec.Driver}, {"profile", s.Spec.Profile, r.Spec.Profile},
+	} {
+		if f.asked != "" && f.is != f.asked {
+			differ = append(differ, fmt.Sprintf("%s is %q, not %q", f.name, f.is, f.asked))
+		}
+	}
+	if r.Spec.Env != nil && !maps.Equal(s.Spec.Env, r.Spec.Env) {
+		differ = append(differ, "env differs")
+	}
+	if r.Spec.Metadata != nil && !maps.Equal(s.Spec.Metadata, r.Spec.Metadata) {
+		differ = append(differ, "metadata differs")
+	}
+	if differ == nil {
+		return nil
+	}
+	return sandbox.Errorf("", api.CodeSpecMismatch, "the sandbox %s exists and is different: %s", s.ID, strings.Join(differ, "; "))
+}

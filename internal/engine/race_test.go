@@ -1,0 +1,95 @@
+package engine_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/testkit"
+)
+
+func names(n int) []string {
+	owners := make([]string, n)
+	for i := range owners {
+		owners[i] = fmt.Sprintf("owner-%d", i)
+	}
+	return owners
+}
+
+// Eight servers race for the same owners, and over some leases the first holder dozes off: the
+// driver is asked for exactly one instance per owner. Counting in the driver's own log is what shows
+// a broken lease; the end state alone would look right.
+func TestEightServersRaceOneCreatePerOwner(t *testing.T) {
+	testkit.Proves(t, "O1", "O2", "O3")
+	at := onPostgres(t)
+	at.LeaseTTL = 5 * time.Second
+	owners := names(testkit.Size(t, "i1.owners"))
+	var racers []*actor
+	for range testkit.Size(t, "i1.processes") {
+		racers = append(racers, start(t, "racer", script{Place: at, Owners: owners, Stall: owners[:20]}))
+	}
+	began := time.Now()
+	var wg sync.WaitGroup
+	for _, r := range racers {
+		r.tell(t)
+		wg.Go(func() {
+			if err := r.cmd.Wait(); err != nil {
+				t.Errorf("a racer: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d servers, %d owners: %s", len(racers), len(owners), time.Since(began).Round(time.Millisecond))
+	at.open(t).exactlyOneEach(t, owners)
+}
+
+// The same in one server: SQLite has no second one.
+func TestEightEnginesRaceInOneServer(t *testing.T) {
+	testkit.Proves(t, "O1", "O3", "X1")
+	at := onSQLite(t)
+	owners := names(testkit.Size(t, "i1.owners"))
+	srv := at.open(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		one := *srv
+		one.Engine = engine.New(srv.Options)
+		wg.Go(func() {
+			if err := one.all(script{Owners: owners}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	srv.exactlyOneEach(t, owners)
+	if _, err := open(at); sandbox.CodeOf(err) != api.CodeDataDirLocked {
+		t.Errorf("a second server in the same data directory: %v", err)
+	}
+}
+
+// exactlyOneEach checks the driver's log and what it has against the rows.
+func (s *server) exactlyOneEach(t *testing.T, owners []string) {
+	t.Helper()
+	if n := s.creates(t); n != len(owners) {
+		t.Errorf("%d creates were sent to the driver for %d owners", n, len(owners))
+	}
+	live := s.live(t)
+	if len(live) != len(owners) {
+		t.Errorf("the driver has instances of %d sandboxes, there are %d owners", len(live), len(owners))
+	}
+	for _, o := range owners {
+		sb, err := s.db.In("default").ByOwner(t.Context(), sandbox.OwnerProject, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sb.State != sandbox.Running {
+			t.Errorf("%s is %s", o, sb.State)
+		}
+		if ids := live[sb.ID]; len(ids) != 1 || string(ids[0]) != string(sb.Instance) {
+			t.Errorf("%s: row names %s, the driver has %v", o, sb.Instance, ids)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
+)
+
+// Store is what the engine needs of the database; [OnDB] is the real one.
+type Store interface {
+	ByOwner(ctx context.Context, o sandbox.Owner) (sandbox.Sandbox, error)
+	ByID(ctx context.Context, tenant, id string) (sandbox.Sandbox, error)
+	Sandbox(ctx context.Context, id string) (sandbox.Sandbox, error)
+
+	Intend(ctx context.Context, tenant string, in store.Intent) (s sandbox.Sandbox, created bool, err error)
+	Delete(ctx context.Context, tenant, id, reason, actor string) (sandbox.Sandbox, error)
+	Lapse(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, reason, actor string) (s sandbox.Sandbox, done bool, err error)
+	Touch(ctx context.Context, tenant, id string) error
+
+	Lease(ctx context.Context, kind, id, holder string) (store.Grant, error)
+	Renew(ctx context.Context, l store.Lease) error
+	Release(ctx context.Context, l store.Lease) error
+	Commit(ctx context.Context, l store.Lease, c sandbox.Change, due store.Due) (sandbox.Sandbox, error)
+	Stumble(ctx context.Context, l store.Lease, f sandbox.Failure, due store.Due) error
+	SetDue(ctx context.Context, l store.Lease, due store.Due, probed time.Time) error
+	Due(ctx context.Context, host string, limit int) ([]sandbox.Sandbox, error)
+}
+
+// OnDB is the Store on a database.
+func OnDB(db *store.DB) Store { return onDB{db} }
+
+type onDB struct{ *store.DB }
+
+func (d onDB) in(tenant string) store.Scope { return d.In(store.TenantID(tenant)) }
+
+func (d onDB) ByOwner(ctx context.Context, o sandbox.Owner) (sandbox.Sandbox, error) {
+	return d.in(o.Tenant).ByOwner(ctx, o.Kind, o.ID)
+}
+
+func (d onDB) ByID(ctx context.Context, tenant, id string) (sandbox.Sandbox, error) {
+	return d.in(tenant).ByID(ctx, id)
+}
+
+func (d onDB) Intend(ctx context.Context, tenant string, in store.Intent) (sandbox.Sandbox, bool, error) {
+	return d.in(tenant).Intend(ctx, in)
+}
+
+func (d onDB) Delete(ctx context.Context, tenant, id, reason, actor string) (sandbox.Sandbox, error) {
+	return d.in(tenant).Delete(ctx, id, reason, actor)
+}
+
+func (d onDB) Lapse(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, reason, actor string) (sandbox.Sandbox, bool, error) {
+	return d.in(seen.Owner.Tenant).Lapse(ctx, seen, w, reason, actor)
+}
+
+func (d onDB) Touch(ctx context.Context, tenant, id string) error { return d.in(tenant).Touch(ctx, id) }

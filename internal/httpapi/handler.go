@@ -1,0 +1,143 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/telemetry"
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// Engine is what the routes need of the engine.
+type Engine interface {
+	Ensure(ctx context.Context, r engine.Request) (s sandbox.Sandbox, created bool, err error)
+	Delete(ctx context.Context, tenant, id, actor string) (sandbox.Sandbox, error)
+	Check(ctx context.Context) []api.Check
+	CheckTemplate(name string) error
+}
+
+// Options is what a Handler is made of.
+type Options struct {
+	Engine Engine
+	Store  *store.DB
+	Keys   Authenticator
+
+	Listen       string   // the address served on: a name that the Host header may have
+	AllowedHosts []string // further ones
+
+	MaxBodyBytes   int64         // zero: 1 MiB
+	RequestTimeout time.Duration // zero: one minute
+	DeleteWait     time.Duration // how long a delete waits to be done; zero: half of RequestTimeout
+
+	// Requests per second that one tenant may send, and at once. Zero: no limit.
+	Rate, Burst int
+
+	Version  string
+	Log      *slog.Logger
+	Metrics  *telemetry.Metrics
+	Redactor *telemetry.Redactor // knows what must not appear in an answer
+}
+
+// Handler serves all routes.
+type Handler struct {
+	Options
+	routes   *routes
+	spec     huma.API
+	served   http.Handler
+	draining atomic.Bool
+
+	bodyTime  time.Duration
+	claimTime time.Duration
+}
+
+// New makes the handler for all routes.
+func New(o Options) *Handler {
+	a := &Handler{Options: o.withDefaults(), routes: newRoutes(), bodyTime: bodyTime, claimTime: claimTime}
+	a.spec = newSpec(a.routes, a.Version)
+	a.addOps()
+	a.addSandboxes()
+	a.addKeys()
+	a.addAccounts()
+	a.addAgents()
+	a.addDocs()
+	a.served = a.wrap(a.routes.mux)
+	return a
+}
+
+func (o Options) withDefaults() Options {
+	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, 1<<20)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, time.Minute)
+	o.DeleteWait = cmp.Or(o.DeleteWait, o.RequestTimeout/2)
+	o.Version = cmp.Or(o.Version, "dev")
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = telemetry.NewMetrics(o.Version)
+	}
+	if o.Redactor == nil {
+		o.Redactor = new(telemetry.Redactor)
+	}
+	return o
+}
+
+// wrap puts the middlewares around the routes. Their order matters: what is cheap and needs no
+// database refuses first, and nothing is read from a body before its sender is known.
+func (a *Handler) wrap(routes http.Handler) http.Handler {
+	var limit middleware
+	if a.Rate > 0 {
+		limit = newLimiter(a.Rate, a.Burst).limit
+	}
+	return chain(routes,
+		begin(a.Log, a.clean),
+		recoverPanic,
+		identify,
+		observe(a.Metrics),
+		secure,
+		guard(checkHeaderSize),
+		guard(newHosts(a.Listen, a.AllowedHosts).check),
+		guard(checkOrigin),
+		guard(checkPath),
+		guard(checkQuery),
+		a.routes.find,
+		limitBody(a.MaxBodyBytes, a.bodyTime),
+		limitTime(a.RequestTimeout),
+		authenticate(a.Keys),
+		limit,
+		guard(authorize),
+		readBody(a.MaxBodyBytes),
+		a.idempotent,
+	)
+}
+
+// ServeHTTP answers one request.
+func (a *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.served.ServeHTTP(w, r) }
+
+// Drain makes /readyz say that the server is about to go. Requests are served as before.
+func (a *Handler) Drain() { a.draining.Store(true) }
+
+func (a *Handler) clean(text string) string { return a.Redactor.String(text) }
+
+// reply is an answer that is a body and nothing else.
+type reply[T any] struct{ Body T }
+
+// made is an answer to a POST that makes something.
+type made[T any] struct {
+	Status   int
+	Location string `header:"Location" doc:"Where to find it"`
+	Body     T
+}
+
+// Paging are the parameters of every list. It is exported because huma overlooks what is not.
+type Paging struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"How many at most"`
+	Cursor string `query:"cursor" maxLength:"1024" doc:"next_cursor of the page before"`
+}

@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+const maxPathBytes = 4096
+
+// checkPath refuses every path that could mean something else after decoding or cleaning. The mux
+// would hand "..%2f" on decoded and answer "a//b" with a redirect; neither gets that far.
+func checkPath(r *http.Request) error {
+	path := r.URL.EscapedPath()
+	if _, door := doors[path]; door {
+		return nil
+	}
+	if len(path) > maxPathBytes {
+		return badPath("the path is longer than %d bytes", maxPathBytes)
+	}
+	rest, ok := strings.CutPrefix(path, "/")
+	if !ok {
+		return badPath("the path does not begin with '/'")
+	}
+	for segment := range strings.SplitSeq(rest, "/") {
+		if err := checkSegment(segment); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkSegment(escaped string) error {
+	segment, err := url.PathUnescape(escaped)
+	switch {
+	case err != nil:
+		return badPath("the path holds a broken percent escape")
+	case segment == "":
+		return badPath("the path has an empty segment: a doubled or final '/'")
+	case segment == "." || segment == "..":
+		return badPath("the path has a segment of dots")
+	case strings.ContainsAny(segment, `/\`):
+		return badPath("the path has an encoded slash or a backslash")
+	case !utf8.ValidString(segment):
+		return badPath("the path is not valid UTF-8")
+	case strings.ContainsFunc(segment, unicode.IsControl):
+		return badPath("the path has a control character")
+	}
+	return nil
+}
+
+func badPath(format string, args ...any) error {
+	return sandbox.Errorf("", api.CodeInvalidPath, format, args...)
+}
+
+// checkQuery refuses a query that would be read otherwise than it was meant: net/url drops what it
+// cannot decode, and a database refuses NUL and broken UTF-8 in a text.
+func checkQuery(r *http.Request) error {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return sandbox.Errorf("", api.CodeInvalidRequest, "the query cannot be decoded: it has a ';' or a broken percent escape")
+	}
+	for name, all := range values {
+		for _, text := range append(all, name) {
+			if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+				return sandbox.Errorf("", api.CodeInvalidRequest, "the query parameter %q holds a NUL or is not valid UTF-8", clip(name))
+			}
+		}
+	}
+	return nil
+}

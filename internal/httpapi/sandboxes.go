@@ -1,0 +1,281 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/auth"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/telemetry"
+)
+
+const sandboxesPath = "/api/v1/sandboxes"
+
+// addSandboxes adds the routes of sandboxes twice: older callers say "sandbox".
+func (a *Handler) addSandboxes() {
+	for _, base := range []string{sandboxesPath, "/api/v1/sandbox"} {
+		a.addSandboxesAt(base, base != sandboxesPath)
+	}
+}
+
+func (a *Handler) addSandboxesAt(base string, twin bool) {
+	op := func(method, path, name string, scope api.Scope, summary string, problems ...api.Code) operation {
+		return operation{
+			route: route{Method: method, Path: base + path, Name: name, Scope: scope, Hidden: twin},
+			Tag:   "Sandboxes", Summary: summary, Problems: problems,
+		}
+	}
+	create := op(http.MethodPost, "", "create-sandbox", api.ScopeWrite, "Get or create a sandbox, running",
+		api.CodeInvalidID, api.CodeInvalidName, api.CodeNotFound, api.CodeDeleted, api.CodeSpecMismatch, api.CodeNameTaken,
+		api.CodeUnknownTemplate, api.CodeUnknownDriver, api.CodeUnknownProfile, api.CodeQuotaExceeded,
+		api.CodeCreateFailed, api.CodeDriverRefused, api.CodeDriverUnreachable, api.CodeBusy)
+	create.Description = "Answers once the sandbox is running: 201 if it is new, 200 if one with that id or name was there. The fields given must agree with it."
+	create.Status, create.Also = http.StatusCreated, map[int]string{http.StatusOK: "It was there already"}
+	serve(a, create, a.createSandbox)
+
+	serve(a, op(http.MethodGet, "", "list-sandboxes", api.ScopeRead, "List sandboxes, newest first", api.CodeInvalidCursor), a.listSandboxes)
+	serve(a, op(http.MethodGet, "/{id}", "get-sandbox", api.ScopeRead, "Read a sandbox",
+		api.CodeInvalidID, api.CodeNotFound, api.CodeDeleted), a.getSandbox)
+	serve(a, op(http.MethodGet, "/{id}/history", "list-sandbox-history", api.ScopeRead, "What happened to a sandbox, newest first; also of a deleted one, by its id",
+		api.CodeInvalidID, api.CodeNotFound, api.CodeInvalidCursor), a.sandboxHistory)
+
+	remove := op(http.MethodDelete, "/{id}", "delete-sandbox", api.ScopeWrite, "Delete a sandbox for good",
+		api.CodeInvalidID, api.CodeNotFound, api.CodeDeleted)
+	remove.Description = "Answers 204 once nothing of it is left at its driver, or 202 if that takes longer; it then goes on by itself, and reading the sandbox shows how far it is."
+	remove.Status, remove.Also = http.StatusAccepted, map[int]string{http.StatusNoContent: "Gone"}
+	serve(a, remove, a.deleteSandbox)
+}
+
+// in returns the part of the store that the caller may see.
+func (a *Handler) in(ctx context.Context) store.Scope {
+	who, _ := auth.PrincipalFrom(ctx)
+	return a.Store.In(store.TenantID(who.Tenant))
+}
+
+type createSandbox struct {
+	Body *api.CreateSandbox
+}
+
+func (a *Handler) createSandbox(ctx context.Context, in *createSandbox) (*made[api.Sandbox], error) {
+	want := api.CreateSandbox{}
+	if in.Body != nil {
+		want = *in.Body
+	}
+	hideEnv(ctx, want.Env)
+	r, err := request(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	s, created, err := a.Engine.Ensure(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	out := &made[api.Sandbox]{Status: http.StatusOK, Location: sandboxesPath + "/" + s.ID, Body: sandboxOut(s)}
+	// Only this request, or an attempt at it whose answer was lost, can have made the id it chose.
+	if created || s.ID == r.NewID {
+		out.Status = http.StatusCreated
+	}
+	return out, nil
+}
+
+// request is what the engine is asked for. A bare sandbox owns itself, by its name or else its id.
+func request(ctx context.Context, want api.CreateSandbox) (engine.Request, error) {
+	who, _ := auth.PrincipalFrom(ctx)
+	r := engine.Request{
+		Name: want.Name, NewID: effectID(ctx), Actor: who.Actor(),
+		Spec: sandbox.Spec{Template: want.Template, Driver: want.Driver, Profile: want.Profile, Env: want.Env, Metadata: want.Metadata},
+	}
+	if want.ID != "" {
+		id, err := sandbox.ParseID(want.ID)
+		if err != nil {
+			return r, err
+		}
+		r.ID, r.NewID = id, ""
+	}
+	if want.Name != "" {
+		if err := sandbox.CheckName(want.Name); err != nil {
+			return r, err
+		}
+	}
+	r.Owner = sandbox.Owner{Tenant: who.Tenant, Kind: sandbox.OwnerSandbox, ID: cmp.Or(r.Name, r.ID, r.NewID)}
+	return r, checkSpec(r.Spec)
+}
+
+// checkSpec refuses what no driver could take, before anything is recorded.
+func checkSpec(s sandbox.Spec) error {
+	if err := sandbox.CheckEnv(s.Env); err != nil {
+		return invalidField("body.env", err.Error())
+	}
+	if err := sandbox.CheckMetadata(s.Metadata); err != nil {
+		return invalidField("body.metadata", err.Error())
+	}
+	return nil
+}
+
+// hideEnv keeps the values of the sandbox's environment out of whatever this request answers or logs:
+// a driver may repeat them in its errors.
+func hideEnv(ctx context.Context, env map[string]string) {
+	if len(env) == 0 {
+		return
+	}
+	x, hide := exchangeOf(ctx), withoutEnv(env)
+	before := x.clean
+	x.clean = func(text string) string { return hide(before(text)) }
+}
+
+func withoutEnv(env map[string]string) func(text string) string {
+	r := new(telemetry.Redactor)
+	for _, value := range env {
+		r.Add(value)
+	}
+	return r.String
+}
+
+type listSandboxes struct {
+	State     string `query:"state" enum:"pending,creating,running,unhealthy,stopping,stopped,starting,archived,terminating,terminated,error" doc:"Only those in this state"`
+	OwnerKind string `query:"owner_kind" enum:"conversation,project,thread,sandbox" doc:"Only those of this kind of owner"`
+	Template  string `query:"template" maxLength:"63" doc:"Only those of this template"`
+	Driver    string `query:"driver" maxLength:"63" doc:"Only those of this driver"`
+	Paging
+}
+
+func (a *Handler) listSandboxes(ctx context.Context, in *listSandboxes) (*reply[api.List[api.Sandbox]], error) {
+	p, err := in.storePage("sandboxes")
+	if err != nil {
+		return nil, err
+	}
+	rows, next, err := a.in(ctx).Sandboxes(ctx, store.Filter{
+		State: sandbox.State(in.State), OwnerKind: sandbox.OwnerKind(in.OwnerKind), Template: in.Template, Driver: in.Driver,
+	}, p)
+	if err != nil {
+		return nil, err
+	}
+	return listOf("sandboxes", rows, next, sandboxOut), nil
+}
+
+// ByRef names one thing in a path by its id or its name.
+type ByRef struct {
+	ID string `path:"id" doc:"Its id or its name"`
+}
+
+func (a *Handler) getSandbox(ctx context.Context, in *ByRef) (*reply[api.Sandbox], error) {
+	s, err := a.findSandbox(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &reply[api.Sandbox]{Body: sandboxOut(s)}, nil
+}
+
+// findSandbox finds a sandbox by id or name. One that is being deleted is still found by its id, so
+// that whoever asked for it can watch it go; once it is gone it is deleted.
+func (a *Handler) findSandbox(ctx context.Context, ref string) (sandbox.Sandbox, error) {
+	s, err := a.recordOf(ctx, ref)
+	if err == nil && s.Deleted() && s.Settled() {
+		return a.in(ctx).ByID(ctx, s.ID) // the store's own words for a tombstone
+	}
+	return s, err
+}
+
+type listHistory struct {
+	ByRef
+	Paging
+}
+
+func (a *Handler) sandboxHistory(ctx context.Context, in *listHistory) (*reply[api.List[api.Transition]], error) {
+	s, err := a.recordOf(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	before, err := parseCursor("history", in.Cursor)
+	if err != nil || before.id != "" && before.id != s.ID {
+		return nil, badCursor()
+	}
+	entries, next, err := a.in(ctx).History(ctx, s.ID, in.Limit, before.at)
+	if err != nil {
+		return nil, err
+	}
+	out := listOf("history", entries, store.Position{}, transitionOut)
+	hide := withoutEnv(s.Spec.Env)
+	for i := range out.Body.Items {
+		out.Body.Items[i].Reason = hide(out.Body.Items[i].Reason)
+	}
+	if next > 0 {
+		out.Body.NextCursor = cursor{"history", next, s.ID}.String()
+	}
+	return out, nil
+}
+
+// recordOf finds a sandbox by id or name; by its id also after it was deleted.
+func (a *Handler) recordOf(ctx context.Context, ref string) (sandbox.Sandbox, error) {
+	id, name, err := sandbox.ParseRef(ref)
+	switch {
+	case err != nil:
+		return sandbox.Sandbox{}, err
+	case name != "":
+		return a.in(ctx).ByName(ctx, name)
+	}
+	return a.in(ctx).Record(ctx, id)
+}
+
+// deleted is the answer to a delete: nothing, or what is still there.
+type deleted struct {
+	Status int
+	Body   *api.Sandbox
+}
+
+func (a *Handler) deleteSandbox(ctx context.Context, in *ByRef) (*deleted, error) {
+	s, err := a.findSandbox(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	who, _ := auth.PrincipalFrom(ctx)
+	wait, cancel := context.WithTimeout(ctx, a.DeleteWait)
+	defer cancel()
+	s, err = a.Engine.Delete(wait, who.Tenant, s.ID, who.Actor())
+	if err != nil {
+		return nil, err
+	}
+	if s.State == sandbox.Terminated {
+		return &deleted{Status: http.StatusNoContent}, nil
+	}
+	rest := sandboxOut(s)
+	return &deleted{Status: http.StatusAccepted, Body: &rest}, nil
+}
+
+func sandboxOut(s sandbox.Sandbox) api.Sandbox {
+	out := api.Sandbox{
+		ID: s.ID, Name: s.Name, Owner: api.Owner{Kind: string(s.Owner.Kind), ID: s.Owner.ID},
+		Template: s.Spec.Template, Driver: s.Spec.Driver, Profile: s.Spec.Profile,
+		State: string(s.State), Want: string(s.Want),
+		Env: slices.Sorted(maps.Keys(s.Spec.Env)), Metadata: s.Spec.Metadata,
+		Instance: string(s.Instance), Incarnation: s.Incarnation,
+		CreatedAt: s.CreatedAt, StartedAt: moment(s.StartedAt), ActiveAt: s.ActiveAt, DeletedAt: moment(s.DeletedAt),
+	}
+	if f := s.Failure; f != nil {
+		out.Error = &api.SandboxError{Code: f.Code, Message: withoutEnv(s.Spec.Env)(f.Message), At: f.At, Attempts: f.Attempts}
+	}
+	return out
+}
+
+func transitionOut(t sandbox.Transition) api.Transition {
+	event := cmp.Or(string(t.Event), "want")
+	return api.Transition{
+		Seq: t.Seq, At: t.At, Event: event, From: string(t.From), To: string(t.To), Want: string(t.Want),
+		Reason: t.Reason, Actor: t.Actor, Generation: t.Generation, Incarnation: t.Incarnation, Instance: string(t.Instance),
+	}
+}
+
+// moment is a time that may not have been.
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

@@ -1,0 +1,89 @@
+// Package sandbox is Berth's pure core: what a sandbox is, which states it may be in, and what to do
+// next about it.
+//
+// [Sandbox] is the durable record, [Owner] whom it belongs to, [State] where it is and [Want] where
+// it should be. [Next] looks a transition up in the matrix. [Plan] decides: given the record, what
+// the driver was seen to have, and a [Policy], it returns steps for the engine to take and the time
+// to look again. Nothing here does I/O or reads a clock.
+package sandbox
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/berthdev/berth/api"
+)
+
+// InstanceID is the driver's durable name for an instance; empty when there is none.
+type InstanceID string
+
+// Sandbox is the durable record of one sandbox. It outlives the instances under it.
+type Sandbox struct {
+	ID    string
+	Name  string // empty when it has none
+	Owner Owner
+	Spec  Spec
+	Host  string // machine that a local instance is pinned to; empty for drivers reachable from anywhere
+
+	State     State
+	Want      Want
+	DeletedAt time.Time // set once, never cleared: makes gone final
+
+	Generation  int64 // epoch of the newest lease; fences every write to State, Instance, Incarnation, Synced, Failure
+	Incarnation int64 // counts Creates, raised before each
+	Instance    InstanceID
+	Synced      SyncMark
+	Failure     *Failure
+
+	CreatedAt   time.Time
+	StartedAt   time.Time // when the present instance became ready
+	ActiveAt    time.Time // last use
+	ProbedAt    time.Time
+	DestroyedAt time.Time // when an instance was last confirmed lost or ended
+	HeldUntil   time.Time // end of the longest hold: a turn, a terminal, preview traffic
+	DueAt       time.Time // when the engine looks again; zero: only when asked
+}
+
+// Spec is what the sandbox was asked to be. Two creates under one name must agree in the fields
+// they both give.
+type Spec struct {
+	Template string
+	Driver   string
+	Profile  string
+	Env      map[string]string
+	Metadata map[string]string
+}
+
+// SyncMark is the workspace version that this incarnation restored or pushed. Only an incarnation
+// that has one, or was born empty, may push.
+type SyncMark struct {
+	Version     string
+	Incarnation int64
+}
+
+// Failure is why the sandbox is not where it should be, and how often that has happened in a row.
+type Failure struct {
+	Code     api.Code
+	Message  string
+	At       time.Time
+	Want     Want // what was being attempted
+	Attempts int
+	Final    bool // trying again unasked is pointless
+}
+
+// Deleted reports whether the sandbox is a tombstone.
+func (s *Sandbox) Deleted() bool { return !s.DeletedAt.IsZero() }
+
+// Settled reports whether the sandbox is where its Want asks it to be.
+func (s *Sandbox) Settled() bool { return s.Want.Satisfied(s.State) }
+
+// Profiles are the sizes a sandbox may have.
+var Profiles = []string{"lite", "standard", "full"}
+
+// Or fills the fields that were not given from the defaults.
+func (s Spec) Or(defaults Spec) Spec {
+	s.Template = cmp.Or(s.Template, defaults.Template)
+	s.Driver = cmp.Or(s.Driver, defaults.Driver)
+	s.Profile = cmp.Or(s.Profile, defaults.Profile)
+	return s
+}

@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/berthdev/berth/api"
+)
+
+// Account is a person or a service of a tenant.
+type Account struct {
+	ID        string // empty on create: a new one is made
+	Name      string // unique in the tenant, empty for none
+	Email     string // empty for none
+	CreatedAt time.Time
+}
+
+var accounts = recordKind{table: "accounts", noun: "account", unknown: api.CodeNotFound}
+
+const accountColumns = "id, name, email, created_at"
+
+func scanAccount(row scanner) (a Account, err error) {
+	err = row.Scan(&a.ID, &a.Name, &a.Email, instant{&a.CreatedAt})
+	return a, err
+}
+
+// CreateAccount makes an account. A taken name or id is refused.
+func (s Scope) CreateAccount(ctx context.Context, a Account) (Account, error) {
+	if a.ID == "" {
+		a.ID = NewID()
+	}
+	made, err := first(ctx, s.db.write, scanAccount, `
+		insert into accounts (id, tenant, name, email, created_at) values ($1, $2, $3, $4, {now})
+		on conflict do nothing returning `+accountColumns, a.ID, s.tenant, a.Name, a.Email)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Account{}, accounts.refuse(ctx, s, a.ID, a.Name)
+	}
+	return made, s.db.fail("create account", err)
+}
+
+// Account returns the account, ErrNotFound, or ErrDeleted.
+func (s Scope) Account(ctx context.Context, id string) (Account, error) {
+	const op = "read account"
+	a, err := first(ctx, s.db.read, scanAccount,
+		`select `+accountColumns+` from accounts where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return a, accounts.miss(ctx, s, op, id)
+	}
+	return a, s.db.fail(op, err)
+}
+
+// Accounts returns one page of the tenant's accounts, newest first, and where the next one begins.
+func (s Scope) Accounts(ctx context.Context, page Page) ([]Account, Position, error) {
+	l := listing[Account]{
+		columns: accountColumns, table: "accounts", scan: scanAccount,
+		position:   func(a Account) Position { return Position{a.CreatedAt, a.ID} },
+		conditions: []string{"deleted_at is null"},
+	}
+	l.where("tenant = $%d", s.tenant)
+	items, next, err := l.read(ctx, s.db.read, page)
+	return items, next, s.db.fail("list accounts", err)
+}
+
+// DeleteAccount deletes the account for good and revokes its keys. Deleting it again is ErrDeleted.
+func (s Scope) DeleteAccount(ctx context.Context, id string) error {
+	const op = "delete account"
+	err := s.db.atomically(ctx, func(tx *txn) error {
+		n, err := tx.exec(ctx, `update accounts set deleted_at = {now} where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return sql.ErrNoRows
+		}
+		_, err = tx.exec(ctx, `update api_keys set revoked_at = {now} where tenant = $1 and account = $2 and revoked_at is null`, s.tenant, id)
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return accounts.miss(ctx, s, op, id)
+	}
+	return s.db.fail(op, err)
+}

@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// change is a statement that makes or changes one sandbox, with its history entry. A row counts its
+// changes, and the count is the number of the newest entry: where the statement leaves the count as
+// it is, the entry is there already and no other is written.
+type change struct {
+	text string // insert into sandboxes or update of it, without returning
+	args []any
+
+	event         sandbox.Event // empty for a change of Want
+	from          sandbox.State // used with event only
+	reason, actor string
+}
+
+func (c change) noteArgs() []any {
+	return []any{c.event, c.from, printable(c.reason), printable(c.actor)}
+}
+
+// note is the statement that writes the entry of the row in source; its arguments come after n
+// others.
+func note(source string, n int) string {
+	return fmt.Sprintf(`
+		insert into history (sandbox, seq, at, event, from_state, to_state, want, reason, actor, generation, incarnation, instance)
+		select id, changes, {now}, cast($%[2]d as text), case when $%[2]d = '' then state else cast($%[3]d as text) end, state, want,
+			cast($%[4]d as text), cast($%[5]d as text), generation, incarnation, instance
+		from %[1]s
+		on conflict (sandbox, seq) do nothing`, source, n+1, n+2, n+3, n+4)
+}
+
+// applyPostgres is one statement, so that no transaction stays open, and no row locked, when this
+// process is stopped or cut off halfway.
+func applyPostgres(ctx context.Context, db *DB, c change) (sandbox.Sandbox, error) {
+	text := `with changed as (` + c.text + ` returning sandboxes.*), noted as (` + note("changed", len(c.args)) + `)
+		select ` + sandboxColumns + ` from changed as sandboxes`
+	return first(ctx, db.write, scanSandbox, text, append(c.args[:len(c.args):len(c.args)], c.noteArgs()...)...)
+}
+
+// applySQLite needs a transaction: SQLite has no writing subqueries.
+func applySQLite(ctx context.Context, db *DB, c change) (sb sandbox.Sandbox, err error) {
+	err = db.atomically(ctx, func(tx *txn) error {
+		if sb, err = first(ctx, tx, scanSandbox, c.text+` returning `+sandboxColumns, c.args...); err != nil {
+			return err
+		}
+		_, err = tx.exec(ctx, note("sandboxes where id = $1", 1), append([]any{sb.ID}, c.noteArgs()...)...)
+		return err
+	})
+	return sb, err
+}
+
+// printable makes a driver's words storable: PostgreSQL takes neither broken UTF-8 nor NUL.
+func printable(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}

@@ -1,0 +1,91 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// Due is when a holder wants the sandbox looked at again. It counts only if Want and the last use are
+// still those the holder planned on; a wish made since then has made the sandbox due already.
+type Due struct {
+	At     time.Time // zero: only when asked
+	Want   sandbox.Want
+	UsedAt time.Time // zero: whatever the last use is
+}
+
+// Commit writes what a lease holder did: the change, its history entry and the next due time, all or
+// nothing. A holder that lost its lease gets ErrStale and has written nothing; an event that the
+// record's state does not allow is refused. When the database stops answering during Commit, the
+// change may or may not have been made: read the record again.
+func (db *DB) Commit(ctx context.Context, l Lease, c sandbox.Change, due Due) (sandbox.Sandbox, error) {
+	const op = "commit change"
+	was, now, err := db.readFenced(ctx, l)
+	if err == nil {
+		var to sandbox.State
+		if to, err = sandbox.Next(was.State, c.Event); err != nil {
+			return sandbox.Sandbox{}, err
+		}
+		was, err = db.writeFenced(ctx, l, was.State, was.Apply(c, to, now), c, due)
+	}
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return sandbox.Sandbox{}, stale(op, "sandbox "+l.ID)
+	case err != nil:
+		return sandbox.Sandbox{}, db.fail(op, err)
+	}
+	return was, nil
+}
+
+// readFenced reads the record and the database's clock, or returns sql.ErrNoRows when the lease is
+// lost. Nobody but the holder changes what Commit writes, so the record need not be locked.
+func (db *DB) readFenced(ctx context.Context, l Lease) (sb sandbox.Sandbox, now time.Time, err error) {
+	scan := func(row scanner) (sandbox.Sandbox, error) { return scanSandbox(ahead{row, []any{instant{&now}}}) }
+	sb, err = first(ctx, db.read, scan, `select {now}, `+sandboxColumns+` from sandboxes where `+fence, l.ID, l.Epoch)
+	return sb, now, err
+}
+
+func (db *DB) writeFenced(ctx context.Context, l Lease, from sandbox.State, sb sandbox.Sandbox, c sandbox.Change, due Due) (sandbox.Sandbox, error) {
+	return db.dialect.apply(ctx, db, change{
+		text: `update sandboxes set state = $3, instance = $4, incarnation = $5, synced_version = $6, synced_incarnation = $7,
+				env = case when cast($3 as text) = 'terminated' and deleted_at is not null then '{}' else env end,
+				failure = $8, started_at = $9, probed_at = $10, destroyed_at = $11, changes = changes + 1,
+				due_at = case when want = $12 and active_at = coalesce($15, active_at) then $13 else due_at end
+			where ` + fence + ` and state = $14`,
+		args: []any{
+			l.ID, l.Epoch, sb.State, sb.Instance, sb.Incarnation, sb.Synced.Version, sb.Synced.Incarnation, failureArg(sb.Failure),
+			at(sb.StartedAt), at(sb.ProbedAt), at(sb.DestroyedAt), due.Want, at(due.At), from, at(due.UsedAt),
+		},
+		event: c.Event, from: from, reason: c.Reason, actor: c.Actor,
+	})
+}
+
+// Stumble records what keeps a holder from going on, and when it is tried again, without a change of
+// state or an entry in the history: it may happen often. The next change clears it.
+func (db *DB) Stumble(ctx context.Context, l Lease, f sandbox.Failure, due Due) error {
+	const op = "record failure"
+	n, err := db.write.exec(ctx, `
+		update sandboxes set failure = $3, due_at = case when want = $4 and active_at = coalesce($6, active_at) then $5 else due_at end
+		where `+fence, l.ID, l.Epoch, failureArg(&f), due.Want, at(due.At), at(due.UsedAt))
+	if err == nil && n == 0 {
+		return stale(op, "sandbox "+l.ID)
+	}
+	return db.fail(op, err)
+}
+
+// SetDue sets when the sandbox is looked at again, without any other change. A non-zero probed is
+// when its driver was last asked about it.
+func (db *DB) SetDue(ctx context.Context, l Lease, due Due, probed time.Time) error {
+	const op = "set due time"
+	n, err := db.write.exec(ctx, `
+		update sandboxes set probed_at = coalesce($5, probed_at),
+			due_at = case when want = $3 and active_at = coalesce($6, active_at) then $4 else due_at end
+		where `+fence, l.ID, l.Epoch, due.Want, at(due.At), at(probed), at(due.UsedAt))
+	if err == nil && n == 0 {
+		return stale(op, "sandbox "+l.ID)
+	}
+	return db.fail(op, err)
+}

@@ -1,0 +1,65 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// fail turns whatever went wrong into the one kind of error that leaves this package. An Error that
+// is already one passes as it is.
+func (db *DB) fail(op string, err error) error {
+	var ours *sandbox.Error
+	if err == nil || errors.As(err, &ours) {
+		return err
+	}
+	return sandbox.Errorf(op, db.codeOf(err), "%w", err)
+}
+
+func (db *DB) codeOf(err error) api.Code {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return api.CodeTimeout // whoever asked has gone; nothing is wrong with the database
+	case errors.Is(err, context.DeadlineExceeded), db.dialect.unavailable(err), closed(err):
+		return api.CodeStoreUnavailable
+	case db.dialect.duplicate(err):
+		return api.CodeConflict
+	case errors.Is(err, sql.ErrNoRows), db.dialect.dangling(err):
+		return api.CodeNotFound
+	case strings.HasPrefix(sqlState(err), "22"), strings.HasPrefix(sqlState(err), "54"):
+		return api.CodeInvalidRequest // text PostgreSQL cannot hold: a NUL byte, or too long for an index
+	}
+	return api.CodeInternal
+}
+
+// connectionLost recognises a connection that broke, or that could not be made.
+func connectionLost(err error) bool {
+	var connect *pgconn.ConnectError
+	var network net.Error
+	if errors.As(err, &connect) || errors.As(err, &network) {
+		return true
+	}
+	for _, broken := range []error{driver.ErrBadConn, sql.ErrConnDone, pgconn.ErrConnClosed, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed} {
+		if errors.Is(err, broken) {
+			return true
+		}
+	}
+	return false
+}
+
+// stale is the answer to a holder that has lost its lease.
+func stale(op, what string) error {
+	return sandbox.Errorf(op, api.CodeStale, "%s now belongs to another holder", what)
+}
+
+// closed recognises a store that was closed under a call; database/sql exports no name for it.
+func closed(err error) bool { return err.Error() == "sql: database is closed" }

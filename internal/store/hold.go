@@ -1,0 +1,56 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// Hold keeps timers away from a sandbox until the given time: a running turn, an attached terminal,
+// preview traffic. Kind and ref name the hold, so that it can be prolonged and dropped. It counts as
+// use, which also makes void what a timer decided without knowing of it.
+func (db *DB) Hold(ctx context.Context, id, kind, ref string, until time.Time) error {
+	const op = "hold sandbox"
+	err := db.atomically(ctx, func(tx *txn) error {
+		n, err := tx.exec(ctx, `update sandboxes set active_at = {now} where id = $1 and deleted_at is null`, id)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return sql.ErrNoRows
+		}
+		_, err = tx.exec(ctx, `
+			insert into holds (sandbox, kind, ref, until) values ($1, $2, $3, $4)
+			on conflict (sandbox, kind, ref) do update set until = excluded.until`, id, kind, ref, at(until))
+		return err
+	})
+	if !errors.Is(err, sql.ErrNoRows) {
+		return db.fail(op, err)
+	}
+	if _, err := db.Sandbox(ctx, id); err != nil {
+		return err
+	}
+	return deleted(op, "sandbox", id)
+}
+
+// Drop ends a hold. A hold that is not there is no error.
+func (db *DB) Drop(ctx context.Context, id, kind, ref string) error {
+	_, err := db.write.exec(ctx, `delete from holds where sandbox = $1 and kind = $2 and ref = $3`, id, kind, ref)
+	return db.fail("drop hold", err)
+}
+
+// HeldUntil returns when the longest hold of a sandbox ends, zero if it has none.
+func (db *DB) HeldUntil(ctx context.Context, id string) (until time.Time, err error) {
+	_, err = first(ctx, db.read, func(row scanner) (any, error) { return nil, row.Scan(instant{&until}) },
+		`select max(until) from holds where sandbox = $1`, id)
+	return until, db.fail("read holds", err)
+}
+
+// ExpireHolds removes up to limit holds that have ended, and returns how many.
+func (db *DB) ExpireHolds(ctx context.Context, limit int) (int64, error) {
+	n, err := db.write.exec(ctx, `
+		delete from holds where (sandbox, kind, ref) in
+			(select sandbox, kind, ref from holds where until <= {now} order by until limit $1 {skip locked})`, clampLimit(limit))
+	return n, db.fail("expire holds", err)
+}

@@ -1,0 +1,137 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// Outcome is what a claim of an idempotency key found.
+type Outcome string
+
+// The outcomes of a claim.
+const (
+	ClaimFresh    Outcome = "fresh"     // it is ours: do the work, then finish or release it
+	ClaimDone     Outcome = "done"      // the work was done: give its answer again
+	ClaimInFlight Outcome = "in_flight" // a live holder is doing the work
+	ClaimMismatch Outcome = "mismatch"  // the key was used with another body
+)
+
+// ClaimRequest claims an idempotency key. Tenant, route and key together name the work.
+type ClaimRequest struct {
+	Route, Key string
+	BodyHash   string
+	Holder     string
+	TTL        time.Duration // how long the claim lives unless renewed
+}
+
+// Claim is the answer to a ClaimRequest.
+type Claim struct {
+	Outcome  Outcome
+	EffectID string // the id to make what the work makes under; the same however often it is begun
+	Answer   Answer // if done
+
+	tenant     TenantID
+	route, key string
+	holder     string
+	epoch      int64
+}
+
+// Answer is a stored response.
+type Answer struct {
+	Status int
+	Header map[string][]string // those worth giving again
+	Body   []byte
+}
+
+// ClaimKey claims the key in one statement. Of any number of claims at once, one is fresh. A claim
+// whose holder died is given to the next claimer, with the same EffectID, so that what the dead
+// holder made is found and not made again.
+func (s Scope) ClaimKey(ctx context.Context, r ClaimRequest) (Claim, error) {
+	const op = "claim idempotency key"
+	for {
+		claim, err := s.claimFresh(ctx, r)
+		if errors.Is(err, sql.ErrNoRows) {
+			claim, err = s.claimKnown(ctx, r)
+		}
+		if !errors.Is(err, sql.ErrNoRows) { // else it expired between the two statements
+			return claim, s.db.fail(op, err)
+		}
+	}
+}
+
+// claimFresh returns sql.ErrNoRows when the key is held, done, or used with another body.
+func (s Scope) claimFresh(ctx context.Context, r ClaimRequest) (Claim, error) {
+	c := Claim{Outcome: ClaimFresh, tenant: s.tenant, route: r.Route, key: r.Key, holder: r.Holder}
+	_, err := first(ctx, s.db.write, func(row scanner) (any, error) { return nil, row.Scan(&c.EffectID, &c.epoch) }, `
+		insert into idempotency_keys (tenant, route, idem_key, body_hash, effect_id, holder, epoch, until, status, header, created_at)
+		values ($1, $2, $3, $4, $5, $6, 1, {now+$7}, 0, '{}', {now})
+		on conflict (tenant, route, idem_key) do update
+			set holder = excluded.holder, epoch = idempotency_keys.epoch + 1, until = excluded.until`+onTakeover+`
+			where idempotency_keys.status = 0 and idempotency_keys.until <= {now}
+				and idempotency_keys.body_hash = excluded.body_hash
+		returning effect_id, epoch`,
+		s.tenant, r.Route, r.Key, r.BodyHash, NewID(), r.Holder, r.TTL.Microseconds())
+	if err != nil {
+		return Claim{}, err
+	}
+	return c, nil
+}
+
+func (s Scope) claimKnown(ctx context.Context, r ClaimRequest) (Claim, error) {
+	return first(ctx, s.db.read, func(row scanner) (c Claim, err error) {
+		var hash string
+		err = row.Scan(&hash, &c.EffectID, &c.Answer.Status, document{&c.Answer.Header}, &c.Answer.Body)
+		switch {
+		case hash != r.BodyHash:
+			c = Claim{Outcome: ClaimMismatch}
+		case c.Answer.Status == 0:
+			c = Claim{Outcome: ClaimInFlight}
+		default:
+			c.Outcome = ClaimDone
+		}
+		return c, err
+	}, `select body_hash, effect_id, status, header, body from idempotency_keys
+		where tenant = $1 and route = $2 and idem_key = $3`, s.tenant, r.Route, r.Key)
+}
+
+// RenewKey makes the claim live for ttl from now, or returns ErrStale when another holder has it.
+func (s Scope) RenewKey(ctx context.Context, c Claim, ttl time.Duration) error {
+	return s.updateKey(ctx, "renew idempotency key", `until = {now+$6}`, c, ttl.Microseconds())
+}
+
+// FinishKey stores the answer that every later claim of the key gets, or returns ErrStale when
+// another holder has the claim.
+func (s Scope) FinishKey(ctx context.Context, c Claim, a Answer) error {
+	return s.updateKey(ctx, "finish idempotency key", `until = {now}, status = $6, header = $7, body = $8`,
+		c, a.Status, asJSON(a.Header), a.Body)
+}
+
+// ReleaseKey gives the claim up without an answer: the next claim is fresh and has the same
+// EffectID.
+func (s Scope) ReleaseKey(ctx context.Context, c Claim) error {
+	return s.updateKey(ctx, "release idempotency key", `until = {now}, holder = ''`, c)
+}
+
+// updateKey writes as the claim's holder; set's own arguments begin at $6.
+func (s Scope) updateKey(ctx context.Context, op, set string, c Claim, args ...any) error {
+	n, err := s.db.write.exec(ctx, `
+		update idempotency_keys set `+set+`
+		where tenant = $1 and route = $2 and idem_key = $3 and holder = $4 and epoch = $5 and status = 0`,
+		append([]any{c.tenant, c.route, c.key, c.holder, c.epoch}, args...)...)
+	if err == nil && n == 0 {
+		return stale(op, "the idempotency key")
+	}
+	return s.db.fail(op, err)
+}
+
+// ExpireKeys removes up to limit idempotency keys first claimed before the given time that nobody
+// holds, and returns how many.
+func (db *DB) ExpireKeys(ctx context.Context, before time.Time, limit int) (int64, error) {
+	n, err := db.write.exec(ctx, `
+		delete from idempotency_keys where (tenant, route, idem_key) in
+			(select tenant, route, idem_key from idempotency_keys
+			where created_at < $1 and until <= {now} order by created_at limit $2 {skip locked})`, at(before), clampLimit(limit))
+	return n, db.fail("expire idempotency keys", err)
+}

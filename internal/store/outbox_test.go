@@ -1,0 +1,102 @@
+package store_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/testkit"
+)
+
+func TestMessagesAreClaimedByOne(t *testing.T) {
+	onBoth(t, func(t *testing.T, h harness) {
+		dbs := h.replicas(t, 2)
+		s := dbs[0].In(acme)
+		for _, id := range names(40, "m") {
+			noError(t, s.Enqueue(t.Context(), store.Message{ID: id, Kind: "webhook", Payload: []byte(id)}))
+			noError(t, s.Enqueue(t.Context(), store.Message{ID: id, Kind: "webhook"})) // the same again
+		}
+		var mu sync.Mutex
+		got := map[string]int{}
+		race(4, func(i int) {
+			for range 10 {
+				claimed, err := dbs[i%2].ClaimMessages(t.Context(), 3, long)
+				if err != nil {
+					t.Error(err)
+				}
+				for _, m := range claimed {
+					if string(m.Payload) != m.ID || m.Tenant != acme || m.Kind != "webhook" || m.Attempts != 1 {
+						t.Errorf("message is %+v", m)
+					}
+					mu.Lock()
+					got[m.ID]++
+					mu.Unlock()
+					if err := dbs[i%2].Delivered(t.Context(), m); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+		rest, _, err := s.Undelivered(t.Context(), store.Page{})
+		noError(t, err)
+		if len(got)+len(rest) != 40 {
+			t.Errorf("%d delivered and %d left of 40", len(got), len(rest))
+		}
+		for id, n := range got {
+			if n != 1 {
+				t.Errorf("%s was claimed %d times", id, n)
+			}
+		}
+	})
+}
+
+func TestMessageOfADeadClaimerIsClaimedAgain(t *testing.T) {
+	testkit.Proves(t, "H5")
+	withDB(t, func(t *testing.T, db *store.DB) {
+		noError(t, db.In(acme).Enqueue(t.Context(), store.Message{Kind: "webhook"}))
+		dead, err := db.ClaimMessages(t.Context(), 0, short)
+		noError(t, err)
+		var heir []store.Message
+		testkit.Eventually(t, 10*time.Second, func() (err error) {
+			heir, err = db.ClaimMessages(t.Context(), 0, long)
+			if err == nil && len(heir) == 0 {
+				err = errors.New("still claimed")
+			}
+			return err
+		})
+		if heir[0].ID != dead[0].ID || heir[0].Attempts != 2 {
+			t.Errorf("claimed %+v after %+v", heir[0], dead[0])
+		}
+		wantCode(t, db.Delivered(t.Context(), dead[0]), api.CodeStale)
+		wantCode(t, db.Retry(t.Context(), dead[0], time.Now(), "late"), api.CodeStale)
+		noError(t, db.Delivered(t.Context(), heir[0]))
+	})
+}
+
+func TestFailedDeliveryIsRetriedAndVisible(t *testing.T) {
+	withDB(t, func(t *testing.T, db *store.DB) {
+		s := db.In(acme)
+		noError(t, s.Enqueue(t.Context(), store.Message{Kind: "webhook"}))
+		claimed, err := db.ClaimMessages(t.Context(), 0, long)
+		noError(t, err)
+		noError(t, db.Retry(t.Context(), claimed[0], time.Now().Add(time.Hour), "refused\x00"))
+		if again, err := db.ClaimMessages(t.Context(), 0, long); err != nil || len(again) > 0 {
+			t.Errorf("claimed before its time: %v, %v", again, err)
+		}
+		rest, _, err := s.Undelivered(t.Context(), store.Page{})
+		noError(t, err)
+		if len(rest) != 1 || rest[0].LastError != "refused\uFFFD" || rest[0].Attempts != 1 {
+			t.Fatalf("undelivered: %+v", rest)
+		}
+		near(t, "next delivery", rest[0].DueAt, time.Now().Add(time.Hour))
+		noError(t, db.Retry(t.Context(), claimed[0], time.Now().Add(-time.Second), "refused"))
+		again, err := db.ClaimMessages(t.Context(), 0, long)
+		noError(t, err)
+		if len(again) != 1 || again[0].Attempts != 2 {
+			t.Errorf("retried: %+v", again)
+		}
+	})
+}

@@ -1,0 +1,82 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Position is a place in a list: just after the item it was made of. The zero Position is the
+// beginning.
+type Position struct {
+	CreatedAt time.Time
+	ID        string
+}
+
+// IsZero reports whether the position is the beginning.
+func (p Position) IsZero() bool { return p.ID == "" && p.CreatedAt.IsZero() }
+
+// Page asks for part of a list. Lists are newest first. An item that exists while all pages are read
+// is in exactly one of them, whatever is added or removed meanwhile.
+type Page struct {
+	Limit int // 0 means DefaultLimit; at most MaxLimit
+	After Position
+}
+
+// Bounds of a page.
+const (
+	DefaultLimit = 50
+	MaxLimit     = 1000
+)
+
+func clampLimit(n int) int {
+	if n <= 0 {
+		return DefaultLimit
+	}
+	return min(n, MaxLimit)
+}
+
+// listing is a list to read page by page along an index on its first condition's columns,
+// created_at and id.
+type listing[T any] struct {
+	columns, table string
+	scan           func(scanner) (T, error)
+	position       func(T) Position
+	conditions     []string
+	args           []any
+}
+
+// where adds a condition; %d in it is the number of its argument.
+func (l *listing[T]) where(condition string, arg any) {
+	l.args = append(l.args, arg)
+	l.conditions = append(l.conditions, fmt.Sprintf(condition, len(l.args)))
+}
+
+// read returns one page and where the next one begins, zero if there is none.
+func (l *listing[T]) read(ctx context.Context, r runner, page Page) (items []T, next Position, err error) {
+	text, args := l.text(page)
+	items, err = all(ctx, r, l.scan, text, args...)
+	limit := clampLimit(page.Limit)
+	if err != nil || len(items) <= limit {
+		return items, Position{}, err
+	}
+	items = items[:limit]
+	return items, l.position(items[limit-1]), nil
+}
+
+// text is the query of one page and one item more, which tells whether there is a next one.
+func (l *listing[T]) text(page Page) (string, []any) {
+	args, conditions := slices.Clone(l.args), slices.Clone(l.conditions)
+	if !page.After.IsZero() {
+		args = append(args, at(page.After.CreatedAt), page.After.ID)
+		conditions = append(conditions, fmt.Sprintf("(created_at, id) < ($%d, $%d)", len(args)-1, len(args)))
+	}
+	args = append(args, clampLimit(page.Limit)+1)
+	text := fmt.Sprintf("select %s from %s", l.columns, l.table)
+	if len(conditions) > 0 {
+		text += " where " + strings.Join(conditions, " and ")
+	}
+	return text + fmt.Sprintf(" order by created_at desc, id desc limit $%d", len(args)), args
+}

@@ -1,0 +1,123 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+)
+
+// runner runs statements: a pool each on its own, a txn all in one transaction.
+type runner interface {
+	exec(ctx context.Context, text string, args ...any) (rows int64, err error)
+	query(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+}
+
+// pool is a set of connections that spells texts out for its engine.
+type pool struct {
+	*sql.DB
+	dialect *dialect
+	keeps   bool     // prepare each text once; not for drivers that do so themselves
+	kept    sync.Map // text to *sql.Stmt; the number of different texts is bounded
+}
+
+func (p *pool) exec(ctx context.Context, text string, args ...any) (int64, error) {
+	res, err := p.ExecContext(ctx, p.dialect.spell(text), p.dialect.args(text, args)...)
+	return affected(res, err)
+}
+
+func (p *pool) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	if !p.keeps {
+		return p.QueryContext(ctx, p.dialect.spell(text), p.dialect.args(text, args)...)
+	}
+	stmt, err := p.prepared(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	return stmt.QueryContext(ctx, p.dialect.args(text, args)...)
+}
+
+func (p *pool) prepared(ctx context.Context, text string) (*sql.Stmt, error) {
+	if stmt, ok := p.kept.Load(text); ok {
+		return stmt.(*sql.Stmt), nil
+	}
+	stmt, err := p.PrepareContext(ctx, p.dialect.spell(text))
+	if err != nil {
+		return nil, err
+	}
+	if first, raced := p.kept.LoadOrStore(text, stmt); raced {
+		return first.(*sql.Stmt), stmt.Close()
+	}
+	return stmt, nil
+}
+
+// txn is a transaction. It is open for a few statements only, never over a call to anything else.
+type txn struct {
+	*sql.Tx
+	dialect *dialect
+}
+
+func (t *txn) exec(ctx context.Context, text string, args ...any) (int64, error) {
+	res, err := t.ExecContext(ctx, t.dialect.spell(text), t.dialect.args(text, args)...)
+	return affected(res, err)
+}
+
+func (t *txn) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	return t.QueryContext(ctx, t.dialect.spell(text), t.dialect.args(text, args)...)
+}
+
+// atomically runs f in one transaction of the writing pool.
+func (db *DB) atomically(ctx context.Context, f func(*txn) error) error {
+	tx, err := db.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := f(&txn{Tx: tx, dialect: db.dialect}); err != nil {
+		if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) {
+			db.log.DebugContext(ctx, "roll back transaction", "error", undo)
+		}
+		return err
+	}
+	return tx.Commit()
+}
+
+func affected(res sql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// scanner is a row to read: *sql.Rows on its present one.
+type scanner interface{ Scan(dest ...any) error }
+
+// first returns the first row, or sql.ErrNoRows. It reads to the end: a writing statement has
+// succeeded only when its rows end without an error.
+func first[T any](ctx context.Context, r runner, scan func(scanner) (T, error), text string, args ...any) (T, error) {
+	var none T
+	found, err := all(ctx, r, scan, text, args...)
+	switch {
+	case err != nil:
+		return none, err
+	case len(found) == 0:
+		return none, sql.ErrNoRows
+	}
+	return found[0], nil
+}
+
+// all returns every row.
+func all[T any](ctx context.Context, r runner, scan func(scanner) (T, error), text string, args ...any) (items []T, err error) {
+	rows, err := r.query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		item, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return items, rows.Err()
+}

@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// recordKind is a table of named records of a tenant that leave tombstones: accounts, agents.
+type recordKind struct {
+	table   string
+	noun    string
+	unknown api.Code
+}
+
+// refuse explains an insert that met a taken id or name. As everywhere, what another tenant holds
+// looks like what does not exist.
+func (k recordKind) refuse(ctx context.Context, s Scope, id, name string) error {
+	op := "create " + k.noun
+	type holder struct {
+		tenant TenantID
+		gone   bool
+	}
+	h, err := first(ctx, s.db.read, func(row scanner) (h holder, err error) {
+		err = row.Scan(&h.tenant, &h.gone)
+		return h, err
+	}, `select tenant, deleted_at is not null from `+k.table+` where id = $1`, id)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return sandbox.Errorf(op, api.CodeNameTaken, "another %s has the name %q", k.noun, name)
+	case err != nil:
+		return s.db.fail(op, err)
+	case h.tenant != s.tenant:
+		return k.missing(op, id)
+	case h.gone:
+		return deleted(op, k.noun, id)
+	}
+	return sandbox.Errorf(op, api.CodeConflict, "there is %s %s already", k.noun, id)
+}
+
+// miss explains a read or write that found no record: deleted, or unknown.
+func (k recordKind) miss(ctx context.Context, s Scope, op, id string) error {
+	gone, err := first(ctx, s.db.read, scanOne[bool],
+		`select deleted_at is not null from `+k.table+` where tenant = $1 and id = $2`, s.tenant, id)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return k.missing(op, id)
+	case err != nil:
+		return s.db.fail(op, err)
+	case gone:
+		return deleted(op, k.noun, id)
+	}
+	return stale(op, k.noun+" "+id)
+}
+
+func (k recordKind) missing(op, id string) error {
+	return sandbox.Errorf(op, k.unknown, "there is no %s %s", k.noun, id)
+}

@@ -1,0 +1,54 @@
+package store
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// sandboxColumns is what scanSandbox reads, in its order.
+const sandboxColumns = `sandboxes.id, tenant, owner_kind, owner_id, name, template, driver, profile, env, metadata, host,
+	state, want, deleted_at, generation, incarnation, instance, synced_version, synced_incarnation, failure,
+	created_at, started_at, active_at, probed_at, destroyed_at, due_at,
+	(select max(h.until) from holds h where h.sandbox = sandboxes.id) as held_until`
+
+func scanSandbox(row scanner) (s sandbox.Sandbox, err error) {
+	var failure *failureRow
+	err = row.Scan(&s.ID, &s.Owner.Tenant, &s.Owner.Kind, &s.Owner.ID, &s.Name,
+		&s.Spec.Template, &s.Spec.Driver, &s.Spec.Profile, document{&s.Spec.Env}, document{&s.Spec.Metadata}, &s.Host,
+		&s.State, &s.Want, instant{&s.DeletedAt}, &s.Generation, &s.Incarnation, &s.Instance,
+		&s.Synced.Version, &s.Synced.Incarnation, document{&failure},
+		instant{&s.CreatedAt}, instant{&s.StartedAt}, instant{&s.ActiveAt}, instant{&s.ProbedAt},
+		instant{&s.DestroyedAt}, instant{&s.DueAt}, instant{&s.HeldUntil})
+	if failure != nil {
+		f := sandbox.Failure(*failure)
+		s.Failure = &f
+	}
+	return s, err
+}
+
+// failureRow is a sandbox.Failure as stored.
+type failureRow struct {
+	Code     api.Code     `json:"code"`
+	Message  string       `json:"message"`
+	At       time.Time    `json:"at"`
+	Want     sandbox.Want `json:"want"`
+	Attempts int          `json:"attempts"`
+	Final    bool         `json:"final"`
+}
+
+// failureArg is a failure as an argument, null for none.
+func failureArg(f *sandbox.Failure) any {
+	if f == nil {
+		return nil
+	}
+	row := failureRow(*f)
+	row.At = row.At.UTC().Truncate(time.Microsecond)
+	text, err := json.Marshal(row)
+	if err != nil {
+		panic(err) // only a year beyond 9999 does not marshal
+	}
+	return string(text)
+}

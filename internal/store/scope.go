@@ -1,0 +1,71 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// TenantID names a tenant.
+type TenantID string
+
+// Scope is one tenant's part of the database. It reads and writes nothing of any other tenant; what
+// another tenant holds is not found.
+type Scope struct {
+	db     *DB
+	tenant TenantID
+}
+
+// In returns the tenant's part of the database. It asks nothing of the database: a tenant that does
+// not exist has nothing in its part.
+func (db *DB) In(t TenantID) Scope { return Scope{db, t} }
+
+// Tenant is whose part this is.
+func (s Scope) Tenant() TenantID { return s.tenant }
+
+// ByID returns the sandbox, ErrNotFound, or ErrDeleted for a tombstone.
+func (s Scope) ByID(ctx context.Context, id string) (sandbox.Sandbox, error) {
+	sb, err := s.Record(ctx, id)
+	if err == nil && sb.Deleted() {
+		return sandbox.Sandbox{}, deleted("read sandbox", "sandbox", id)
+	}
+	return sb, err
+}
+
+// Record returns the sandbox, a tombstone too, or ErrNotFound.
+func (s Scope) Record(ctx context.Context, id string) (sandbox.Sandbox, error) {
+	return s.find(ctx, "id", `select `+sandboxColumns+` from sandboxes where tenant = $1 and id = $2`, id)
+}
+
+// ByName returns the sandbox that has the name, or ErrNotFound.
+func (s Scope) ByName(ctx context.Context, name string) (sandbox.Sandbox, error) {
+	return s.find(ctx, "name", `select `+sandboxColumns+` from sandboxes
+		where tenant = $1 and name = $2 and name <> '' and deleted_at is null`, name)
+}
+
+// ByOwner returns the owner's sandbox, or ErrNotFound. It is one lookup in one index.
+func (s Scope) ByOwner(ctx context.Context, kind sandbox.OwnerKind, id string) (sandbox.Sandbox, error) {
+	return s.find(ctx, "owner "+string(kind), `select `+sandboxColumns+` from sandboxes
+		where tenant = $1 and owner_id = $2 and owner_kind = $3 and deleted_at is null`, id, kind)
+}
+
+// find reads one sandbox; what names it in the error, for people.
+func (s Scope) find(ctx context.Context, what, text, ref string, more ...any) (sandbox.Sandbox, error) {
+	const op = "read sandbox"
+	sb, err := first(ctx, s.db.read, scanSandbox, text, append([]any{s.tenant, ref}, more...)...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return sb, sandbox.Errorf(op, api.CodeNotFound, "there is no sandbox with the %s %q", what, ref)
+	}
+	return sb, s.db.fail(op, err)
+}
+
+func deleted(op, what, id string) error {
+	return sandbox.Errorf(op, api.CodeDeleted, "the %s %s was deleted", what, id)
+}
+
+func notFound(op, what, id string) error {
+	return sandbox.Errorf(op, api.CodeNotFound, "there is no %s %s", what, id)
+}

@@ -1,0 +1,33 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Tenant is an organisation and the wall between users.
+type Tenant struct {
+	ID        TenantID
+	Name      string
+	CreatedAt time.Time
+}
+
+// EnsureTenant makes the tenant if it does not exist; one that does keeps its name.
+func (db *DB) EnsureTenant(ctx context.Context, id TenantID, name string) error {
+	_, err := db.write.exec(ctx, `insert into tenants (id, name, created_at) values ($1, $2, {now}) on conflict do nothing`, id, name)
+	return db.fail("record tenant", err)
+}
+
+// Tenants returns one page of all tenants, newest first, and where the next one begins.
+func (db *DB) Tenants(ctx context.Context, page Page) ([]Tenant, Position, error) {
+	l := listing[Tenant]{
+		columns: "id, name, created_at", table: "tenants",
+		scan: func(row scanner) (t Tenant, err error) {
+			err = row.Scan(&t.ID, &t.Name, instant{&t.CreatedAt})
+			return t, err
+		},
+		position: func(t Tenant) Position { return Position{t.CreatedAt, string(t.ID)} },
+	}
+	items, next, err := l.read(ctx, db.read, page)
+	return items, next, db.fail("list tenants", err)
+}

@@ -1,0 +1,69 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// at is a time as an argument: UTC, in microseconds, null for the zero time.
+func at(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UTC().Truncate(time.Microsecond)
+}
+
+// instant reads a time from either engine into t. SQLite loses a column's declared type in
+// expressions and RETURNING, and then hands out the bare integer.
+type instant struct{ t *time.Time }
+
+// Scan implements sql.Scanner.
+func (i instant) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*i.t = time.Time{}
+	case time.Time:
+		*i.t = v.UTC()
+	case int64:
+		*i.t = time.UnixMicro(v).UTC()
+	default:
+		return fmt.Errorf("read time from %T", v)
+	}
+	return nil
+}
+
+// document reads JSON text into v; null and an empty object leave v as it is.
+type document struct{ v any }
+
+// Scan implements sql.Scanner.
+func (d document) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case string:
+		return d.read([]byte(v))
+	case []byte:
+		return d.read(v)
+	}
+	return fmt.Errorf("read JSON from %T", v)
+}
+
+func (d document) read(text []byte) error {
+	if string(text) == "{}" {
+		return nil
+	}
+	return json.Unmarshal(text, d.v)
+}
+
+// asJSON is a map as an argument; an empty one is an empty object.
+func asJSON[M ~map[string]V, V any](m M) string {
+	if len(m) == 0 {
+		return "{}"
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // maps of strings always marshal
+	}
+	return string(text)
+}

@@ -1,0 +1,83 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// Want sets what is wanted of a sandbox, makes it due at once and counts as use. It never disturbs a
+// lease holder, which sees it when it plans again.
+func (s Scope) Want(ctx context.Context, id string, w sandbox.Want, reason, actor string) (sandbox.Sandbox, error) {
+	const op = "set what is wanted"
+	sb, err := s.want(ctx, id, w, reason, actor)
+	if errors.Is(err, sql.ErrNoRows) {
+		return s.whyNot(ctx, op, id)
+	}
+	return sb, s.db.fail(op, err)
+}
+
+func (s Scope) want(ctx context.Context, id string, w sandbox.Want, reason, actor string) (sandbox.Sandbox, error) {
+	return s.db.dialect.apply(ctx, s.db, change{
+		text: `update sandboxes set want = $3, active_at = {now}, due_at = {now},
+				changes = changes + case when want = $3 then 0 else 1 end
+			where tenant = $1 and id = $2 and deleted_at is null`,
+		args: []any{s.tenant, id, w}, reason: reason, actor: actor,
+	})
+}
+
+// Lapse sets what is wanted on behalf of a timer: only if, since seen was read, nobody used the
+// sandbox, asked otherwise or took a hold. It is no use of the sandbox.
+func (s Scope) Lapse(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, reason, actor string) (sb sandbox.Sandbox, done bool, err error) {
+	sb, err = s.db.dialect.apply(ctx, s.db, change{
+		text: `update sandboxes set want = $3, due_at = {now}, changes = changes + case when want = $3 then 0 else 1 end
+			where tenant = $1 and id = $2 and deleted_at is null and want = $4 and active_at = $5
+				and not exists (select 1 from holds where holds.sandbox = sandboxes.id and holds.until > {now})`,
+		args: []any{s.tenant, seen.ID, w, seen.Want, at(seen.ActiveAt)}, reason: reason, actor: actor,
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return sandbox.Sandbox{}, false, nil
+	}
+	return sb, err == nil, s.db.fail("set what a timer wants", err)
+}
+
+// Delete makes the sandbox a tombstone, once and for good, and makes it due so that what it has at
+// its driver is ended. Its environment, which may hold secrets, goes with the last of it. Deleting it
+// again changes nothing.
+func (s Scope) Delete(ctx context.Context, id, reason, actor string) (sandbox.Sandbox, error) {
+	sb, err := s.db.dialect.apply(ctx, s.db, change{
+		text: `update sandboxes set want = $3, deleted_at = {now}, due_at = {now}, changes = changes + 1,
+				env = case when state = 'terminated' then '{}' else env end
+			where tenant = $1 and id = $2 and deleted_at is null`,
+		args: []any{s.tenant, id, sandbox.WantGone}, reason: reason, actor: actor,
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return s.Record(ctx, id)
+	}
+	return sb, s.db.fail("delete sandbox", err)
+}
+
+// touchEvery is how exact the time of last use is: a use within it of the last one writes nothing.
+const touchEvery = time.Second
+
+// Touch records use, to the second.
+func (s Scope) Touch(ctx context.Context, id string) error {
+	_, err := s.db.write.exec(ctx, `
+		update sandboxes set active_at = {now}
+		where tenant = $1 and id = $2 and deleted_at is null and active_at <= {now-$3}`,
+		s.tenant, id, touchEvery.Microseconds())
+	return s.db.fail("record use", err)
+}
+
+// whyNot explains a write that found no row to change.
+func (s Scope) whyNot(ctx context.Context, op, id string) (sandbox.Sandbox, error) {
+	sb, err := s.ByID(ctx, id)
+	if err == nil {
+		// It came into being after the write looked; the caller may ask again.
+		err = stale(op, "sandbox "+id)
+	}
+	return sb, err
+}

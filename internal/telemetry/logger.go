@@ -1,0 +1,61 @@
+// Package telemetry is how Berth tells what it does: logs and metrics.
+//
+//   - [NewLogger] writes slog records as text or JSON, adds the fields that
+//     [With] put into the context, and lets no secret past its [Redactor].
+//   - [Redactor] takes known secrets out of strings and streams in the forms
+//     they are usually written in: raw, base64, hex, URL and JSON escapes.
+//   - [Metrics] is the Prometheus registry behind /metrics.
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+)
+
+// NewLogger returns a logger that writes one line per record, as JSON if format
+// is "json" and as text otherwise. Redaction works on the finished line, so
+// nothing a record can hold (messages, keys, groups, errors, structs) gets
+// around it. A nil redactor knows no secrets.
+func NewLogger(w io.Writer, format string, level slog.Leveler, r *Redactor) *slog.Logger {
+	if r == nil {
+		r = &Redactor{}
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.New(newContextHandler(slog.NewJSONHandler(&lineWriter{w: w, r: r, mend: mendJSON}, opts)))
+	}
+	return slog.New(newContextHandler(slog.NewTextHandler(&lineWriter{w: w, r: r, mend: asIs}, opts)))
+}
+
+// lineWriter redacts whole lines: a slog handler makes one Write of each record.
+type lineWriter struct {
+	w    io.Writer
+	r    *Redactor
+	mend func(line string) []byte // repairs a line that redaction changed
+}
+
+func (l *lineWriter) Write(line []byte) (int, error) {
+	before := string(line)
+	if after := l.r.String(before); after != before {
+		line = l.mend(after)
+	}
+	if _, err := l.w.Write(line); err != nil {
+		return 0, err
+	}
+	return len(before), nil
+}
+
+func asIs(line string) []byte { return []byte(line) }
+
+// mendJSON keeps a log of JSON lines readable when a secret stood where no
+// string can stand, for example as a number: the whole line becomes a string.
+func mendJSON(line string) []byte {
+	if json.Valid([]byte(line)) {
+		return []byte(line)
+	}
+	var b bytes.Buffer
+	slog.New(slog.NewJSONHandler(&b, nil)).Warn("a log record was redacted and is no JSON object any more", "record", line)
+	return b.Bytes()
+}

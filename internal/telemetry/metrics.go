@@ -1,0 +1,121 @@
+package telemetry
+
+import (
+	"net/http"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics is everything Berth counts. Names begin with berth_, those of the
+// process and the Go runtime too; no label ever holds an id.
+type Metrics struct {
+	SandboxCreates      prometheus.Counter
+	SandboxResumes      prometheus.Counter
+	SessionReplacements prometheus.Counter
+	HealthRetries       prometheus.Counter
+	PromptRetries       prometheus.Counter
+
+	ReconcilePasses  prometheus.Counter
+	ReconcileErrors  prometheus.Counter
+	ReconcileClaims  prometheus.Counter // due sandboxes taken up by a pass
+	LeasesHeld       prometheus.Gauge
+	LeaseLosses      prometheus.Counter
+	StaleCommits     prometheus.Counter // writes refused by the fence
+	RequestsInFlight prometheus.Gauge
+
+	requests       *prometheus.CounterVec
+	requestSeconds *prometheus.HistogramVec
+	driverCalls    *prometheus.CounterVec
+	driverSeconds  *prometheus.HistogramVec
+	routes         words
+	kinds          words
+	ops            words
+	outcomes       words
+	registry       *prometheus.Registry
+}
+
+// NewMetrics makes a registry of its own, so that two servers in one process,
+// as tests have, do not disturb each other.
+func NewMetrics(version string) *Metrics {
+	registry := prometheus.NewRegistry()
+	in := prometheus.WrapRegistererWithPrefix("berth_", registry)
+	in.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	made := maker{in}
+	made.gauges("build_info", "Always 1; the labels say what is running.", "version", "go_version").
+		WithLabelValues(version, runtime.Version()).Set(1)
+	m := &Metrics{registry: registry, routes: words{most: 500}, kinds: words{most: 20}, ops: words{most: 50}, outcomes: words{most: 20}}
+	m.makeSandbox(made)
+	m.makeEngine(made)
+	m.makeCalls(made)
+	return m
+}
+
+func (m *Metrics) makeSandbox(made maker) {
+	m.SandboxCreates = made.counter("sandbox_creates_total", "Instances created.")
+	m.SandboxResumes = made.counter("sandbox_resumes_total", "Stopped sandboxes started again.")
+	m.SessionReplacements = made.counter("session_replacements_total", "Agent sessions replaced because the old one was gone.")
+	m.HealthRetries = made.counter("health_retries_total", "Health checks repeated after a failure.")
+	m.PromptRetries = made.counter("prompt_retries_total", "Prompts sent again after a recoverable failure.")
+}
+
+func (m *Metrics) makeEngine(made maker) {
+	m.ReconcilePasses = made.counter("reconcile_passes_total", "Scans for due sandboxes.")
+	m.ReconcileErrors = made.counter("reconcile_errors_total", "Scans that ended with an error.")
+	m.ReconcileClaims = made.counter("reconcile_claims_total", "Due sandboxes taken up by scans.")
+	m.LeasesHeld = made.gauge("leases_held", "Leases this process holds.")
+	m.LeaseLosses = made.counter("lease_losses_total", "Leases that ran out or were taken while work was under way.")
+	m.StaleCommits = made.counter("stale_commits_total", "Writes refused because a newer lease holder exists.")
+}
+
+func (m *Metrics) makeCalls(made maker) {
+	m.RequestsInFlight = made.gauge("http_requests_in_flight", "Requests being served.")
+	m.requests = made.counters("http_requests_total", "Requests served.", "route", "method", "status")
+	m.requestSeconds = made.histograms("http_request_duration_seconds", "Time to the end of the answer.", "route", "method")
+	m.driverCalls = made.counters("driver_calls_total", "Calls of drivers.", "driver", "op", "outcome")
+	m.driverSeconds = made.histograms("driver_call_duration_seconds", "Time driver calls took.", "driver", "op")
+}
+
+// ObserveRequest records one served request. Route is the pattern that matched,
+// never the path; empty means none did.
+func (m *Metrics) ObserveRequest(route, method string, status int, took time.Duration) {
+	if route == "" {
+		route = "unmatched"
+	}
+	route, method = m.routes.keep(route), methodLabel(method)
+	m.requests.WithLabelValues(route, method, statusLabel(status)).Inc()
+	m.requestSeconds.WithLabelValues(route, method).Observe(took.Seconds())
+}
+
+// ObserveDriver records one call of a driver: its kind ("local", "docker"), the operation, and how it
+// ended in the words of driver.Classify.
+func (m *Metrics) ObserveDriver(kind, op, outcome string, took time.Duration) {
+	kind, op = m.kinds.keep(kind), m.ops.keep(op)
+	m.driverCalls.WithLabelValues(kind, op, m.outcomes.keep(outcome)).Inc()
+	m.driverSeconds.WithLabelValues(kind, op).Observe(took.Seconds())
+}
+
+// Handler serves the metrics in the format the client asks for.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+func statusLabel(status int) string {
+	if status < 100 || status > 599 {
+		return "other"
+	}
+	return strconv.Itoa(status/100) + "xx"
+}
+
+func methodLabel(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete, http.MethodOptions:
+		return method
+	}
+	return "other"
+}

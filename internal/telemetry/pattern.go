@@ -1,0 +1,142 @@
+package telemetry
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// patterns lists the texts a secret may appear as. Every one is at least
+// minSecret bytes long.
+func patterns(secret string) []string {
+	found := set{}
+	for _, dump := range dumps(secret) {
+		found[dump] = struct{}{}
+	}
+	for _, form := range append(base64Forms(secret), secret) {
+		for _, escaped := range escapes(form) {
+			found[escaped] = struct{}{}
+		}
+	}
+	return found.list()
+}
+
+type set map[string]struct{}
+
+func (s set) list() []string {
+	all := make([]string, 0, len(s))
+	for text := range s {
+		all = append(all, text)
+	}
+	return all
+}
+
+// dumps are the ways all bytes are written out one by one: hex, a URL encoding
+// that spares none, and what fmt and encoding/json make of byte slices and
+// arrays.
+func dumps(secret string) []string {
+	bytes := []byte(secret)
+	lower := hex.EncodeToString(bytes)
+	return []string{
+		lower, strings.ToUpper(lower),
+		fmt.Sprintf("% x", bytes), fmt.Sprintf("% X", bytes),
+		percent(lower), percent(strings.ToUpper(lower)),
+		decimals(bytes, " "), decimals(bytes, ","),
+		strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%#v", bytes), "[]byte{"), "}"),
+	}
+}
+
+// base64Forms are the encodings in both alphabets, wherever the secret stands in
+// the encoded text.
+func base64Forms(secret string) []string {
+	var forms []string
+	for offset := range 3 {
+		forms = append(forms,
+			base64Core(base64.RawStdEncoding, []byte(secret), offset),
+			base64Core(base64.RawURLEncoding, []byte(secret), offset))
+	}
+	return forms
+}
+
+// base64Core is the part of an encoding that is the same whatever stands around
+// the secret, when the secret begins offset bytes into a group of three. The
+// characters at its edges, which share bits with their neighbours, are not in
+// it: they give away at most four bits each.
+func base64Core(enc *base64.Encoding, secret []byte, offset int) string {
+	padded := append(make([]byte, offset), secret...)
+	text := enc.EncodeToString(padded)
+	shared := (offset*8 + 5) / 6
+	whole := len(padded) * 8 / 6
+	return text[shared:whole]
+}
+
+func decimals(bytes []byte, separator string) string {
+	texts := make([]string, len(bytes))
+	for i, b := range bytes {
+		texts[i] = strconv.Itoa(int(b))
+	}
+	return strings.Join(texts, separator)
+}
+
+// percent turns hex digits into a URL encoding that escapes every byte.
+func percent(digits string) string {
+	var b strings.Builder
+	for i := 0; i < len(digits); i += 2 {
+		b.WriteByte('%')
+		b.WriteString(digits[i : i+2])
+	}
+	return b.String()
+}
+
+// escapes are the ways a text is written inside another text: JSON (once and
+// twice, with and without HTML escaping), Go quotes, and the URL encoders,
+// which disagree about what needs escaping.
+func escapes(text string) []string {
+	once, onceHTML := jsonEscape(text, false), jsonEscape(text, true)
+	all := []string{
+		text, once, onceHTML, jsonEscape(once, false), jsonEscape(onceHTML, false),
+		strings.ReplaceAll(once, "/", `\/`),
+		trimQuotes(strconv.Quote(text)), trimQuotes(strconv.QuoteToASCII(text)),
+	}
+	for _, escaped := range []string{
+		url.QueryEscape(text), url.PathEscape(text), url.User(text).String(),
+		(&url.URL{Path: text}).EscapedPath(), escapeComponent(text),
+	} {
+		all = append(all, escaped, lowerEscapes(escaped))
+	}
+	return all
+}
+
+func jsonEscape(text string, html bool) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(html)
+	// A string always encodes.
+	_ = enc.Encode(text)
+	return trimQuotes(strings.TrimSuffix(b.String(), "\n"))
+}
+
+func trimQuotes(s string) string { return s[1 : len(s)-1] }
+
+// escapeComponent is what browsers do: like a query, but for the space and a
+// few marks that stay as they are.
+func escapeComponent(text string) string {
+	return strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*").
+		Replace(url.QueryEscape(text))
+}
+
+// lowerEscapes writes %2F as %2f.
+func lowerEscapes(escaped string) string {
+	b := []byte(escaped)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			copy(b[i+1:], strings.ToLower(string(b[i+1:i+3])))
+			i += 2
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,122 @@
+package archtest
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Rule is one property of the module. Check returns a sentence for every place that breaks it.
+type Rule struct {
+	Name  string
+	Check func(*Module) []string
+}
+
+// Rules is everything that make lint asks of the module's shape.
+var Rules = []Rule{
+	{"packages have a layer", packagesHaveALayer},
+	{"imports go down", importsGoDown},
+	{"core packages are self-contained", corePackagesAreSelfContained},
+	{"only app imports implementations", onlyAppImportsImplementations},
+	{"test packages stay in tests", testPackagesStayInTests},
+	{"one package doc each", onePackageDocEach},
+	{"exported names are documented", exportedNamesAreDocumented},
+	{"main stays small", mainStaysSmall},
+	{"tests do not sleep", testsDoNotSleep},
+	{"files stay readable", filesStayReadable},
+	{"package names mean something", packageNamesMeanSomething},
+	{"comments promise nothing", commentsPromiseNothing},
+	{"docs name real packages", docsNameRealPackages},
+	{"the project speaks of itself", projectSpeaksOfItself},
+}
+
+const (
+	maxMainLines = 40
+	maxFileLines = 600
+)
+
+func mainStaysSmall(m *Module) []string {
+	const main = "cmd/berth/main.go"
+	if n := strings.Count(m.Texts[main], "\n"); n > maxMainLines {
+		return []string{fmt.Sprintf("%s has %d lines, at most %d: move the rest to internal/app or internal/cli", main, n, maxMainLines)}
+	}
+	return nil
+}
+
+func filesStayReadable(m *Module) (found []string) {
+	for _, p := range m.Packages {
+		for _, f := range p.Files {
+			if f.Lines > maxFileLines && !f.Generated {
+				found = append(found, fmt.Sprintf("%s has %d lines, at most %d: split it by idea", f.Path, f.Lines, maxFileLines))
+			}
+		}
+	}
+	return found
+}
+
+// hollowNames say where code was put, not what it does.
+var hollowNames = regexp.MustCompile(`^(utils?|common|models|services|helpers?|managers?)$`)
+
+func packageNamesMeanSomething(m *Module) (found []string) {
+	for _, p := range m.Packages {
+		for _, name := range append(strings.Split(p.Path, "/"), p.Name) {
+			if hollowNames.MatchString(name) {
+				found = append(found, fmt.Sprintf("%s: %q says nothing; name the package after the one thing it does", p.Path, name))
+				break
+			}
+		}
+	}
+	return found
+}
+
+var promise = regexp.MustCompile(`\b(TODO|FIXME|XXX|HACK)\b`)
+
+func commentsPromiseNothing(m *Module) (found []string) {
+	for _, p := range m.Packages {
+		for _, f := range p.Files {
+			for _, group := range f.AST.Comments {
+				if word := promise.FindString(group.Text()); word != "" {
+					found = append(found, fmt.Sprintf("%s:%d: do it or leave it out, without %s", f.Path, f.line(group.Pos()), word))
+				}
+			}
+		}
+	}
+	return found
+}
+
+var docPackage = regexp.MustCompile("`((?:internal|cmd)/[a-z0-9/]+)`")
+
+func docsNameRealPackages(m *Module) (found []string) {
+	for _, name := range sortedKeys(m.Texts) {
+		if !strings.HasSuffix(name, ".md") {
+			continue
+		}
+		for _, match := range docPackage.FindAllStringSubmatch(m.Texts[name], -1) {
+			if _, level := place(match[1]); level < 0 {
+				found = append(found, fmt.Sprintf("%s: no package %s in the table of layers", name, match[1]))
+			}
+		}
+	}
+	return found
+}
+
+// foreign matches paths of a machine that Berth was written on. They are put together here so that
+// this file does not contain them.
+var foreign = []*regexp.Regexp{
+	regexp.MustCompile(`(^|[\s"'(=:` + "`" + `])/wor` + `k/`),
+	regexp.MustCompile(`\.\./sha` + `red\b`),
+	regexp.MustCompile(`/tmp/bri` + `ef\b`),
+}
+
+func projectSpeaksOfItself(m *Module) (found []string) {
+	for _, name := range sortedKeys(m.Texts) {
+		for n, line := range strings.Split(m.Texts[name], "\n") {
+			for _, re := range foreign {
+				if re.MatchString(line) {
+					found = append(found, fmt.Sprintf("%s:%d: mentions a path outside the project", name, n+1))
+				}
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,59 @@
+package testkit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// ProvesKey is the test attribute that [Proves] sets. Its value is the ids, separated by spaces;
+// "go test -json" shows it as an event with the action "attr".
+const ProvesKey = "proves"
+
+// areas holds every requirement area and how many requirements it has, in the order of
+// docs/requirements.md. Ids count from 1 without gaps.
+var areas = []struct {
+	letter string
+	count  int
+}{
+	{"O", 8},  // owners and the one-sandbox rule
+	{"V", 6},  // the sandbox service
+	{"S", 17}, // workspace state and sync
+	{"H", 8},  // hooks and templates
+	{"C", 12}, // conversations, messages, tokens
+	{"P", 8},  // projects
+	{"T", 10}, // threads and Slack
+	{"E", 7},  // errors, security, tenancy
+	{"X", 8},  // running it
+}
+
+// Requirements lists every requirement id in the order of docs/requirements.md.
+func Requirements() []string {
+	var ids []string
+	for _, area := range areas {
+		for n := 1; n <= area.count; n++ {
+			ids = append(ids, fmt.Sprintf("%s%d", area.letter, n))
+		}
+	}
+	return ids
+}
+
+// Proves declares that t proves the requirements named by ids. A row marked done in
+// docs/requirements.md needs at least one such test that ran, was not skipped, and passed.
+// An id that does not exist fails the test.
+func Proves(t testing.TB, ids ...string) {
+	t.Helper()
+	if len(ids) == 0 {
+		t.Errorf("testkit.Proves needs at least one requirement id")
+		return
+	}
+	known := Requirements()
+	for _, id := range ids {
+		if !slices.Contains(known, id) {
+			t.Errorf("testkit.Proves: no requirement %q; the ids are in docs/requirements.md", id)
+			return
+		}
+	}
+	t.Attr(ProvesKey, strings.Join(ids, " "))
+}

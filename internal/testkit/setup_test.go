@@ -1,0 +1,199 @@
+package testkit_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// machine is a made-up Debian: its programs are scripts that keep a log, its files lie below root.
+type machine struct {
+	t               *testing.T
+	bin, root, logs string
+	env             []string
+}
+
+// Each fake program notes its arguments; go also pretends to have, or to fetch, modules.
+const (
+	fakeGo = `#!/bin/sh
+echo "go $*" >>"$LOGS/go"
+case "$*" in
+"env GOVERSION") echo "${FAKE_GO:-go1.26.8}" ;;
+*"mod download")
+	[ ! -e "$LOGS/modules" ] || exit 0
+	[ "${GOPROXY:-}" != off ] || exit 1
+	tries=$(($(cat "$LOGS/tries" 2>/dev/null || echo 0) + 1))
+	echo "$tries" >"$LOGS/tries"
+	[ "$tries" -gt "${FAKE_MODULE_FAILURES:-0}" ] || { echo "proxy says no"; exit 1; }
+	: >"$LOGS/modules"
+	;;
+esac
+`
+	fakeApt = `#!/bin/sh
+echo "apt-get $*" >>"$LOGS/apt"
+[ -z "${FAKE_APT_FAILS:-}" ] || { echo "mirror is down"; exit 100; }
+`
+	fakeID   = "#!/bin/sh\necho \"${FAKE_UID:-0}\"\n"
+	nothing  = "#!/bin/sh\n"
+	realOnes = "sh dirname mktemp rm cat tr sleep mkdir touch"
+)
+
+// newMachine has everything that Berth's tests need.
+func newMachine(t *testing.T) *machine {
+	m := &machine{t: t, bin: t.TempDir(), root: t.TempDir(), logs: t.TempDir()}
+	for _, name := range strings.Fields(realOnes) {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(m.bin, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{"go": fakeGo, "apt-get": fakeApt, "id": fakeID, "gcc": nothing, "make": nothing} {
+		m.write(filepath.Join(m.bin, name), text)
+	}
+	for _, path := range []string{"usr/lib/postgresql/15/bin/initdb", "usr/include/features.h", "etc/ssl/certs/ca-certificates.crt"} {
+		m.write(filepath.Join(m.root, path), "")
+	}
+	m.write(filepath.Join(m.logs, "modules"), "")
+	return m
+}
+
+func (m *machine) write(path, text string) {
+	m.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *machine) remove(base string, paths ...string) {
+	m.t.Helper()
+	for _, path := range paths {
+		if err := os.RemoveAll(filepath.Join(base, path)); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// setup runs the script and returns its exit code, what it said, and what it asked of apt-get.
+func (m *machine) setup(purpose ...string) (code int, said, apt string) {
+	m.t.Helper()
+	cmd := exec.Command("../../scripts/setup", purpose...)
+	cmd.Env = append([]string{"PATH=" + m.bin, "LOGS=" + m.logs, "BERTH_SETUP_ROOT=" + m.root, "BERTH_SETUP_PAUSE=0"}, m.env...)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		m.t.Fatal(err)
+	}
+	log, err := os.ReadFile(filepath.Join(m.logs, "apt"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		m.t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out), string(log)
+}
+
+func TestSetup(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(m *machine)
+		purpose string
+		code    int
+		says    []string
+		apt     string // what apt-get install is asked for
+	}{
+		"nothing to do":     {purpose: "test"},
+		"run needs less":    {change: func(m *machine) { m.remove(m.root, "usr"); m.remove(m.bin, "gcc") }, purpose: "run"},
+		"no purpose":        {purpose: "dance", code: 1, says: []string{"usage: scripts/setup"}},
+		"no Go":             {change: func(m *machine) { m.remove(m.bin, "go") }, purpose: "run", code: 1, says: []string{"Go 1.26 or newer", "download page"}},
+		"old Go":            {change: func(m *machine) { m.env = []string{"FAKE_GO=go1.25.9"} }, purpose: "run", code: 1, says: []string{"This is go1.25.9"}},
+		"new Go":            {change: func(m *machine) { m.env = []string{"FAKE_GO=go1.100rc1"} }, purpose: "run"},
+		"Go of tomorrow":    {change: func(m *machine) { m.env = []string{"FAKE_GO=devel go1.28-abc"} }, purpose: "run"},
+		"no PostgreSQL":     {change: func(m *machine) { m.remove(m.root, "usr/lib") }, purpose: "test", says: []string{"installing postgresql"}, apt: "postgresql"},
+		"PostgreSQL beside": {change: func(m *machine) { m.remove(m.root, "usr/lib"); m.write(m.bin+"/initdb", nothing) }, purpose: "test"},
+		"no compiler":       {change: func(m *machine) { m.remove(m.root, "usr/include"); m.remove(m.bin, "gcc") }, purpose: "test", apt: "gcc libc6-dev"},
+		"no certificates":   {change: func(m *machine) { m.remove(m.root, "etc"); m.remove(m.logs, "modules") }, purpose: "run", apt: "ca-certificates"},
+		"no make":           {change: func(m *machine) { m.remove(m.bin, "make") }, purpose: "make", apt: "make"},
+		"make is there":     {change: func(m *machine) { m.remove(m.bin, "go") }, purpose: "make"},
+		"ordinary user": {
+			change:  func(m *machine) { m.remove(m.root, "usr/lib"); m.env = []string{"FAKE_UID=1000"} },
+			purpose: "test", code: 1, says: []string{"missing: postgresql", "run: sudo apt-get install -y postgresql"},
+		},
+		"no apt": {
+			change:  func(m *machine) { m.remove(m.root, "usr/lib"); m.remove(m.bin, "apt-get") },
+			purpose: "test", code: 1, says: []string{"missing: postgresql", "package manager"},
+		},
+		"apt fails": {
+			change:  func(m *machine) { m.remove(m.root, "usr/lib"); m.env = []string{"FAKE_APT_FAILS=1"} },
+			purpose: "test", code: 1, says: []string{"again in 2 s", "mirror is down", "apt-get update does not work"},
+		},
+		"modules": {
+			change:  func(m *machine) { m.remove(m.logs, "modules"); m.env = []string{"FAKE_MODULE_FAILURES=2"} },
+			purpose: "run", says: []string{"downloading Go modules", "again in 8 s"},
+		},
+		"no modules": {
+			change:  func(m *machine) { m.remove(m.logs, "modules"); m.env = []string{"FAKE_MODULE_FAILURES=9"} },
+			purpose: "run", code: 1, says: []string{"proxy says no", "Check the network and GOPROXY"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			if c.change != nil {
+				c.change(m)
+			}
+			code, said, apt := m.setup(c.purpose)
+			if code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(said, want) {
+					t.Errorf("did not say %q", want)
+				}
+			}
+			if len(c.says) == 0 && c.apt == "" && said != "" {
+				t.Error("spoke without need")
+			}
+			if c.apt != "" && !strings.HasSuffix(strings.TrimSpace(apt), "--force-confold "+c.apt) {
+				t.Errorf("apt-get was not asked for %q", c.apt)
+			}
+			if c.apt == "" && strings.Contains(apt, "install") {
+				t.Error("apt-get install was called")
+			}
+			if t.Failed() {
+				t.Logf("said %q\napt %q", said, apt)
+			}
+		})
+	}
+}
+
+func TestSetupKeepsDebianFromStartingAServer(t *testing.T) {
+	const conf = "etc/postgresql-common/createcluster.conf"
+	for name, before := range map[string]string{"new": "", "chosen by somebody": "create_main_cluster = true\n"} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.remove(m.root, "usr/lib")
+			want := "create_main_cluster = false\n"
+			if before != "" {
+				m.write(filepath.Join(m.root, conf), before)
+				want = before
+			}
+			if code, said, _ := m.setup("test"); code != 0 {
+				t.Fatalf("exit code %d, said %q", code, said)
+			}
+			if got, err := os.ReadFile(filepath.Join(m.root, conf)); string(got) != want {
+				t.Errorf("%q, %v; want %q", got, err, want)
+			}
+		})
+	}
+}
+
+func TestSetupAsksForItsPurpose(t *testing.T) {
+	if code, said, _ := newMachine(t).setup(); code != 1 || !strings.Contains(said, "usage") {
+		t.Errorf("exit code %d, said %q", code, said)
+	}
+}

@@ -1,0 +1,48 @@
+package testkit
+
+import (
+	"os"
+	"testing"
+)
+
+// size is how much of something a test does: short in make test, torture in make torture.
+type size struct {
+	name           string
+	short, torture int
+}
+
+// sizes is the one place for the numbers that make a test long. A name is
+// "<experiment>.<what is counted>".
+var sizes = []size{
+	{"i1.processes", 8, 8},              // racing for the same owners
+	{"i1.owners", 1_000, 10_000},        // each gets exactly one create
+	{"i3.hits", 100, 2_000},             // of the window between create and commit
+	{"i10.keys", 1_000, 20_000},         // idempotency keys, each sent many times at once
+	{"list.rows", 100_000, 1_000_000},   // behind every list endpoint
+	{"resolve.rows", 10_000, 1_000_000}, // sandboxes in the table while one is resolved
+	{"property.checks", 200, 20_000},    // examples per property
+	{"pgtest.databases", 3, 100},        // cloned at once from one template
+}
+
+// Torture reports whether the long column of the size table is in use (BERTH_TORTURE=1).
+func Torture() bool {
+	v := os.Getenv("BERTH_TORTURE")
+	return v != "" && v != "0"
+}
+
+// Size returns the named number from the table in sizes.go. A name that is not in the table fails
+// the test, so that no test keeps a size of its own.
+func Size(t testing.TB, name string) int {
+	t.Helper()
+	for _, s := range sizes {
+		if s.name != name {
+			continue
+		}
+		if Torture() {
+			return s.torture
+		}
+		return s.short
+	}
+	t.Fatalf("testkit.Size: no size %q; add a line to internal/testkit/sizes.go", name)
+	return 0
+}
