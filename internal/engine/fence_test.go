@@ -38,7 +38,7 @@ func TestStoppedHolderNeverCommits(t *testing.T) {
 	if err := sleeper.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	if stale := sleeper.done(t); stale < len(owners) {
+	if stale, _ := sleeper.done(t); stale < len(owners) {
 		t.Errorf("only %d of %d works of the woken server were refused as stale", stale, len(owners))
 	}
 	for _, before := range settled {

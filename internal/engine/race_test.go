@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,7 +23,8 @@ func names(n int) []string {
 
 // Eight servers race for the same owners, and over some leases the first holder dozes off: the
 // driver is asked for exactly one instance per owner. Counting in the driver's own log is what shows
-// a broken lease; the end state alone would look right.
+// a broken lease; the end state alone would look right. A machine so busy that a lease runs out in the
+// middle of a create costs that owner a second one, which the overtaken holder reports.
 func TestEightServersRaceOneCreatePerOwner(t *testing.T) {
 	testkit.Proves(t, "O1", "O2", "O3")
 	at := onPostgres(t)
@@ -34,17 +36,24 @@ func TestEightServersRaceOneCreatePerOwner(t *testing.T) {
 	}
 	began := time.Now()
 	var wg sync.WaitGroup
+	var lapsed atomic.Int64
 	for _, r := range racers {
 		r.tell(t)
 		wg.Go(func() {
+			_, begun := r.done(t)
+			lapsed.Add(int64(begun))
 			if err := r.cmd.Wait(); err != nil {
 				t.Errorf("a racer: %v", err)
 			}
 		})
 	}
 	wg.Wait()
-	t.Logf("%d servers, %d owners: %s", len(racers), len(owners), time.Since(began).Round(time.Millisecond))
-	at.open(t).exactlyOneEach(t, owners)
+	t.Logf("%d servers, %d owners: %s; %d leases ran out in the middle of a create", len(racers), len(owners),
+		time.Since(began).Round(time.Millisecond), lapsed.Load())
+	if lapsed.Load() > int64(len(owners)/50) {
+		t.Errorf("%d creates were overtaken", lapsed.Load())
+	}
+	at.open(t).exactlyOneEach(t, owners, int(lapsed.Load()))
 }
 
 // The same in one server: SQLite has no second one.
@@ -64,16 +73,17 @@ func TestEightEnginesRaceInOneServer(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	srv.exactlyOneEach(t, owners)
+	srv.exactlyOneEach(t, owners, 0)
 	if _, err := open(at); sandbox.CodeOf(err) != api.CodeDataDirLocked {
 		t.Errorf("a second server in the same data directory: %v", err)
 	}
 }
 
-// exactlyOneEach checks the driver's log and what it has against the rows.
-func (s *server) exactlyOneEach(t *testing.T, owners []string) {
+// exactlyOneEach checks the driver's log and what it has against the rows. Up to lapsed creates may
+// have been repeated.
+func (s *server) exactlyOneEach(t *testing.T, owners []string, lapsed int) {
 	t.Helper()
-	if n := s.creates(t); n != len(owners) {
+	if n := s.creates(t); n < len(owners) || n > len(owners)+lapsed {
 		t.Errorf("%d creates were sent to the driver for %d owners", n, len(owners))
 	}
 	live := s.live(t)

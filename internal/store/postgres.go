@@ -41,7 +41,7 @@ var postgresDialect = &dialect{
 }
 
 const (
-	connectTimeout  = 5 * time.Second
+	connectTimeout  = 15 * time.Second
 	defaultMaxConns = 20
 )
 
