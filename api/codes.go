@@ -48,6 +48,24 @@ const (
 	CodeDriverUnreachable Code = "driver_unreachable"
 	CodeDriverRefused     Code = "driver_refused"
 	CodeBusy              Code = "sandbox_busy"
+	CodeNotRunning        Code = "sandbox_not_running"
+	CodeWrongHost         Code = "wrong_host"
+	CodeNoSuchExec        Code = "no_such_exec"
+	CodeExecExists        Code = "exec_exists"
+	CodeOutputTrimmed     Code = "output_trimmed"
+	CodePortUnreachable   Code = "port_unreachable"
+	CodeFileNotFound      Code = "file_not_found"
+	CodeFileExists        Code = "file_exists"
+	CodeFileDenied        Code = "file_access_denied"
+	CodeIsADirectory      Code = "is_a_directory"
+	CodeNotADirectory     Code = "not_a_directory"
+	CodeNotEmpty          Code = "directory_not_empty"
+	CodeSpecialFile       Code = "special_file"
+	CodeInvalidArchive    Code = "invalid_archive"
+	CodeDiskFull          Code = "disk_full"
+	CodeTooLarge          Code = "too_large"
+	CodePrecondition      Code = "precondition_failed"
+	CodeInvalidRange      Code = "range_not_satisfiable"
 	CodeStoreUnavailable  Code = "store_unavailable"
 	CodeShuttingDown      Code = "shutting_down"
 	CodeTimeout           Code = "timeout"
@@ -108,6 +126,24 @@ var Codes = []CodeInfo{
 	{CodeDriverUnreachable, http.StatusServiceUnavailable, true, "The driver does not answer", "What was asked for is recorded, and Berth tries again by itself; the same call with the same name, id or Idempotency-Key joins in."},
 	{CodeDriverRefused, http.StatusBadGateway, false, "The driver refused", "The detail has the driver's words; check its credentials and quota."},
 	{CodeBusy, http.StatusServiceUnavailable, true, "The sandbox is being worked on", "Try the same call again; it joins the work under way."},
+	{CodeNotRunning, http.StatusConflict, false, "The sandbox does not run", "Start it, or use it: the next command does."},
+	{CodeWrongHost, http.StatusMisdirectedRequest, false, "The sandbox is on another machine", "Send the request to the Berth on the machine that the detail names."},
+	{CodeNoSuchExec, http.StatusNotFound, false, "No such command", "GET …/exec lists what was started in the sandbox."},
+	{CodeExecExists, http.StatusConflict, false, "A command with this id was started before", "Attach to it with GET, or use another exec_id."},
+	{CodeOutputTrimmed, http.StatusGone, false, "That part of the output is gone", "Attach again with after=0 to read what is left, from the oldest on."},
+	{CodePortUnreachable, http.StatusBadGateway, true, "Nobody listens on that port of the sandbox", "Start the server in the sandbox, on 127.0.0.1 or 0.0.0.0 and this port, then try again."},
+	{CodeFileNotFound, http.StatusNotFound, false, "No such file", "List the folder to see what is there."},
+	{CodeFileExists, http.StatusConflict, false, "There is something already", "Choose another path, or ask for it to be replaced."},
+	{CodeFileDenied, http.StatusForbidden, false, "The sandbox's user may not do that", "Change the file's permissions from inside the sandbox."},
+	{CodeIsADirectory, http.StatusConflict, false, "It is a folder", "List it, or download it as an archive; to remove it with everything in it, ask with recursive=true."},
+	{CodeNotADirectory, http.StatusConflict, false, "It is not a folder", "Name a folder, or remove what is in its place."},
+	{CodeNotEmpty, http.StatusConflict, false, "The folder is not empty", "Ask with recursive=true to remove everything in it."},
+	{CodeSpecialFile, http.StatusConflict, false, "Not a plain file", "Pipes, sockets, devices and files with further hard links are not opened; copy it inside the sandbox first."},
+	{CodeInvalidArchive, http.StatusBadRequest, false, "The archive is refused", "Send a plain tar, uncompressed, of files, folders and links below one folder."},
+	{CodeDiskFull, http.StatusInsufficientStorage, false, "No space is left in the sandbox", "Remove what is not needed, or use a larger profile."},
+	{CodeTooLarge, http.StatusRequestEntityTooLarge, false, "More than one archive may hold", "Take a smaller folder, or several."},
+	{CodePrecondition, http.StatusPreconditionFailed, false, "The file is not as the request expects", "Read it again and decide anew."},
+	{CodeInvalidRange, http.StatusRequestedRangeNotSatisfiable, false, "The range is not in the file", "Ask for bytes below the size that Content-Range tells."},
 	{CodeStoreUnavailable, http.StatusServiceUnavailable, true, "The database does not answer", "Try again; 'berth doctor' on the server says what is wrong."},
 	{CodeShuttingDown, http.StatusServiceUnavailable, true, "The server is shutting down", "Try again in a moment."},
 	{CodeTimeout, http.StatusGatewayTimeout, true, "It took too long", "Try the same call again; it joins the work under way."},

@@ -18,10 +18,16 @@ var sizes = []size{
 	{"i1.owners", 1_000, 10_000},        // each gets exactly one create
 	{"i3.hits", 100, 2_000},             // of the window between create and commit
 	{"i10.keys", 1_000, 20_000},         // idempotency keys, each sent many times at once
+	{"kill.servers", 30, 300},           // kill -9 under load, spread over the windows
 	{"list.rows", 100_000, 1_000_000},   // behind every list endpoint
 	{"resolve.rows", 10_000, 1_000_000}, // sandboxes in the table while one is resolved
 	{"property.checks", 200, 20_000},    // examples per property
+	{"base.builds", 0, 1},               // real systems, fetched from the network
 	{"pgtest.databases", 3, 100},        // cloned at once from one template
+	{"files.levels", 4_000, 20_000},     // folders within folders
+	{"files.entries", 100_000, 500_000}, // in one folder
+	{"files.swap_ms", 2_000, 60_000},    // of a folder and a link that change places
+	{"egress.tunnels", 1_000, 4_000},    // open at once through one proxy
 }
 
 // Torture reports whether the long column of the size table is in use (BERTH_TORTURE=1).

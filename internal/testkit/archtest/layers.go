@@ -8,9 +8,9 @@ var layers = [][]string{
 	0: {"api", "internal/sandbox"},
 	1: {
 		"client",
-		"internal/driver", "internal/guest", "internal/blob", "internal/transcript",
+		"internal/driver", "internal/files", "internal/guest", "internal/blob", "internal/transcript",
 		"internal/workspace", "internal/agent", "internal/hook", "internal/template",
-		"internal/auth", "internal/config", "internal/telemetry", "internal/store",
+		"internal/auth", "internal/config", "internal/telemetry", "internal/store", "internal/egress",
 	},
 	2: {
 		"internal/engine", "internal/turn",
@@ -27,10 +27,10 @@ var layers = [][]string{
 var sideways = map[string][]string{
 	"internal/auth":         {"internal/store"},
 	"internal/workspace":    {"internal/blob"},
-	"internal/driver":       {"internal/guest"},
+	"internal/driver":       {"internal/files", "internal/guest", "internal/egress"},
 	"internal/agent":        {"internal/guest"},
 	"internal/hook":         {"internal/workspace", "internal/transcript", "internal/guest"},
-	"internal/template":     {"internal/hook"},
+	"internal/template":     {"internal/hook", "internal/egress", "internal/driver", "internal/guest", "internal/config"},
 	"internal/turn":         {"internal/engine"},
 	"internal/conversation": {"internal/engine", "internal/turn"},
 	"internal/project":      {"internal/engine", "internal/turn"},
@@ -48,8 +48,9 @@ var everywhere = []string{"internal/telemetry"}
 // selfContained packages import the standard library and what is listed, nothing else.
 var selfContained = map[string][]string{
 	"api":              {},
-	"client":           {"api"},
+	"client":           {"api", "github.com/coder/websocket"},
 	"internal/sandbox": {"api"},
+	"internal/egress":  {"api", "internal/telemetry"},
 	"internal/testkit": {}, // the package itself; those below it may need more
 }
 

@@ -1,0 +1,195 @@
+package files
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"hash/crc32"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// ListOptions say what to list.
+type ListOptions struct {
+	Path    string // a directory, as Clean returns it
+	Depth   int    // how many levels; zero is one
+	Hidden  bool   // names that begin with a dot, too, and what is below them
+	Pattern string // as in path.Match: with a slash for the path below Path, without for the name
+	Limit   int    // how many at most; zero is 1,000
+	Cursor  string // Next of the page before
+}
+
+// Page is one page of a list.
+type Page struct {
+	Items []Info
+	Next  string // for the page after it; empty on the last
+}
+
+// maxScan is how many entries are looked at for one page. A page that took them all ends there, with
+// fewer items than asked for or none.
+const maxScan = 100_000
+
+// List lists what is below a directory: each directory before what is in it, names in order of their
+// bytes. What cannot be looked into is listed all the same; what is nested so deep that it has no path
+// to ask for is not.
+func List(ctx context.Context, fsys FS, o ListOptions) (Page, error) {
+	if o.Limit <= 0 {
+		o.Limit = 1000
+	}
+	if _, err := path.Match(o.Pattern, ""); err != nil {
+		return Page{}, sandbox.Errorf("list folder", api.CodeInvalidRequest, "the pattern %q is not valid", clip(o.Pattern))
+	}
+	after, err := parseCursor(o)
+	if err != nil {
+		return Page{}, err
+	}
+	l := &lister{ctx: ctx, fs: fsys, ListOptions: o, left: maxScan}
+	if err := l.walk(o.Path, after, max(o.Depth, 1)); err != nil {
+		return Page{}, err
+	}
+	return l.page(), nil
+}
+
+// lister goes through a tree until it has one item more than it was asked for.
+type lister struct {
+	ListOptions
+	ctx  context.Context
+	fs   FS
+	out  []Info
+	last string // the last entry looked at
+	left int    // entries that may still be read
+}
+
+func (l *lister) full() bool { return len(l.out) > l.Limit || l.left <= 0 }
+
+func (l *lister) page() Page {
+	switch {
+	case len(l.out) > l.Limit:
+		l.out = l.out[:l.Limit]
+		return Page{l.out, cursorAt(l.ListOptions, l.out[l.Limit-1].Path)}
+	case l.left <= 0:
+		return Page{l.out, cursorAt(l.ListOptions, l.last)}
+	}
+	return Page{l.out, ""}
+}
+
+// walk goes through one directory, from behind the entry that after leads to on.
+func (l *lister) walk(dir string, after []string, depth int) error {
+	from := ""
+	if len(after) > 0 {
+		from = after[0]
+		if err := l.resume(join(dir, from), after[1:], depth); err != nil {
+			return err
+		}
+	}
+	for !l.full() {
+		size := min(l.Limit+1, 1000, l.left)
+		entries, err := l.fs.ReadDir(l.ctx, dir, from, size)
+		if err != nil {
+			return err
+		}
+		l.left -= len(entries)
+		for _, e := range entries {
+			if err := l.visit(e, depth); err != nil || len(l.out) > l.Limit {
+				return err
+			}
+		}
+		if len(entries) < size {
+			return nil
+		}
+		from = path.Base(entries[len(entries)-1].Path)
+	}
+	return nil
+}
+
+// resume goes on below the entry that the page before ended with.
+func (l *lister) resume(name string, after []string, depth int) error {
+	if depth == 1 || l.hides(name) {
+		return nil
+	}
+	info, err := l.fs.Stat(l.ctx, name)
+	if err != nil || !info.Mode.IsDir() {
+		return passable(err)
+	}
+	return passable(l.walk(name, after, depth-1))
+}
+
+func (l *lister) visit(e Info, depth int) error {
+	if l.hides(e.Path) {
+		return nil
+	}
+	l.last = e.Path
+	if l.matches(e.Path) {
+		l.out = append(l.out, e)
+	}
+	if depth == 1 || !e.Mode.IsDir() || len(e.Path) > MaxPath || l.full() {
+		return nil
+	}
+	return passable(l.walk(e.Path, nil, depth-1))
+}
+
+func (l *lister) hides(name string) bool {
+	return !l.Hidden && strings.HasPrefix(path.Base(name), ".")
+}
+
+func (l *lister) matches(name string) bool {
+	switch {
+	case l.Pattern == "":
+		return true
+	case !strings.Contains(l.Pattern, "/"):
+		name = path.Base(name)
+	default:
+		name = below(l.Path, name)
+	}
+	ok, _ := path.Match(l.Pattern, name) // the pattern was checked
+	return ok
+}
+
+// below is a path relative to a directory above it.
+func below(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return strings.TrimPrefix(name, dir+"/")
+}
+
+// passable drops the errors of a directory that vanished, changed or is closed since it was listed.
+func passable(err error) error {
+	if err == nil || slices.Contains([]api.Code{
+		api.CodeFileNotFound, api.CodeNotADirectory, api.CodePathOutside, api.CodeFileDenied, api.CodeInvalidPath,
+	}, sandbox.CodeOf(err)) {
+		return nil
+	}
+	return err
+}
+
+// cursorAt is the place behind an entry. It is checked, so that one that was cut or taken from a list of
+// another directory is refused; what it leads to is inside all the same.
+func cursorAt(o ListOptions, entry string) string {
+	rest := below(o.Path, entry)
+	raw := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(o.Path+"\x00"+rest)))
+	return base64.RawURLEncoding.EncodeToString(append(raw, rest...))
+}
+
+func parseCursor(o ListOptions) (after []string, err error) {
+	if o.Cursor == "" {
+		return nil, nil
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(o.Cursor)
+	if err != nil || len(raw) < 5 || cursorAt(ListOptions{Path: o.Path}, join(o.Path, string(raw[4:]))) != o.Cursor {
+		return nil, badCursor()
+	}
+	after = strings.Split(string(raw[4:]), "/")
+	if slices.ContainsFunc(after, func(s string) bool { return s == "" || s == "." || s == ".." || strings.Contains(s, "\x00") }) {
+		return nil, badCursor()
+	}
+	return after, nil
+}
+
+func badCursor() error {
+	return sandbox.Errorf("list folder", api.CodeInvalidCursor, "the cursor does not belong to this list, or was changed")
+}

@@ -1,0 +1,98 @@
+package testkit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// Binary returns the path of Berth's own binary, static as in a release, for tests that run it or put
+// it into a sandbox: a test's binary may be linked with C, which pid 1 of a sandbox must not be. It is
+// built once for all test processes, with the build tags of this one.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := buildBinary()
+	if err != nil {
+		t.Fatalf("build Berth: %v", err)
+	}
+	return path
+}
+
+var buildBinary = sync.OnceValues(func() (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	tags := buildTags()
+	dir := filepath.Join(root, "bin", "tests", "berth-"+strings.NewReplacer(",", "-").Replace(tags))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lock(filepath.Join(dir, ".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	path := filepath.Join(dir, "berth")
+	cmd := exec.Command(filepath.Join(runtime.GOROOT(), "bin", "go"), "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-tags="+tags, "-o", path, "./cmd/berth")
+	if _, err := os.Stat(cmd.Path); err != nil {
+		cmd.Path, err = exec.LookPath("go")
+		if err != nil {
+			return "", err
+		}
+	}
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			err = errors.New("no go.mod above the working directory")
+		}
+		dir = parent
+	}
+	return "", err
+}
+
+// buildTags are those that this test was built with: a seeded bug must be in the sandbox, too.
+func buildTags() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "-tags" {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+func lock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return func() { _ = f.Close() }, nil
+}
