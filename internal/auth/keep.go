@@ -14,6 +14,7 @@ import (
 const (
 	AdminKeyFile = "admin.key"
 	SecretFile   = "secret.key"
+	HostFile     = "host"
 )
 
 // mostKept bounds what is read of a kept file: nobody's secret is longer.
