@@ -1,0 +1,1 @@
+// Package boot declares functions without a body, which the compiler accepts where there is assembly.

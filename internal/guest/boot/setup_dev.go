@@ -1,0 +1,93 @@
+package boot
+
+import (
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// devices are the host's own nodes: a user namespace cannot make any.
+var devices = []string{"full", "null", "random", "tty", "urandom", "zero"}
+
+var deviceLinks = []struct{ name, target string }{
+	{"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
+	{"ptmx", "pts/ptmx"},
+}
+
+func (w *world) mountDev() error {
+	attrs := unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC
+	err := mountAt(w.root, "dev", "tmpfs", attrs, option{"mode", "0755"}, option{"size", "64k"}, option{"nr_inodes", "256"})
+	if err != nil {
+		return err
+	}
+	dev, err := ensureDir(w.root, "dev", 0o755)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dev)
+	for _, name := range devices {
+		if err := bindDevice(dev, name); err != nil {
+			return failed(name, err)
+		}
+	}
+	for _, l := range deviceLinks {
+		if err := unix.Symlinkat(l.target, dev, l.name); err != nil {
+			return failed(l.name, err)
+		}
+	}
+	if err := mountAt(dev, "pts", "devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, w.ptsOptions()...); err != nil {
+		return err
+	}
+	shm := orDefault(w.config.Limits.ShmBytes, defaultShm)
+	return mountAt(dev, "shm", "tmpfs", attrPlain, option{"mode", "1777"}, option{"size", shm})
+}
+
+// ptsOptions give terminals to the group tty, where there are groups.
+func (w *world) ptsOptions() []option {
+	options := []option{{"newinstance", ""}, {"ptmxmode", "0666"}, {"mode", "0620"}}
+	if !w.config.Single {
+		options = append(options, option{"gid", "5"})
+	}
+	return options
+}
+
+func bindDevice(dev int, name string) error {
+	if err := createFile(dev, name, 0o600, nil); err != nil {
+		return err
+	}
+	at, err := unix.Openat(dev, name, openPath, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	mount, err := cloneDevice(name)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(mount)
+	return attach(mount, at)
+}
+
+// Sizes of the file systems in memory where the server does not say. What is in them counts against the
+// instance's memory, too.
+const (
+	defaultTmp = 512 << 20
+	defaultShm = 64 << 20
+	runSize    = 16 << 20
+)
+
+func orDefault(size uint64, otherwise uint64) string {
+	if size == 0 {
+		size = otherwise
+	}
+	return strconv.FormatUint(size, 10)
+}
+
+func (w *world) mountTemp() error {
+	tmp := orDefault(w.config.Limits.TmpBytes, defaultTmp)
+	if err := mountAt(w.root, "tmp", "tmpfs", attrSafe, option{"mode", "1777"}, option{"size", tmp}); err != nil {
+		return err
+	}
+	run := orDefault(0, runSize)
+	return mountAt(w.root, "run", "tmpfs", attrSafe, option{"mode", "0755"}, option{"size", run})
+}

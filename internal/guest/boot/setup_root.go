@@ -1,0 +1,175 @@
+package boot
+
+import (
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berthdev/berth/internal/guest/wire"
+)
+
+// stage is where the layers are put together: a directory that every host has, covered by a file system
+// of our own. It goes with the host's root.
+const stage = "/proc"
+
+func (w *world) private() error {
+	return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+}
+
+// layers puts every tree under a plain name on the stage, and makes that the current directory. Overlays
+// then name their layers by relative paths, which is all that /proc/mounts will show of them.
+func (w *world) layers() error {
+	if err := unix.Mount("tmpfs", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700,size=64k"); err != nil {
+		return err
+	}
+	if err := unix.Chdir(stage); err != nil {
+		return err
+	}
+	for _, name := range []string{"root", "none"} {
+		if err := unix.Mkdir(name, 0o755); err != nil {
+			return err
+		}
+	}
+	for i := range w.config.Trees {
+		if err := w.lay(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var layerNames = map[wire.Role]string{
+	wire.RoleBase: "base", wire.RoleUsr: "usr", wire.RoleMask: "mask", wire.RoleUpper: "fs",
+}
+
+// layerName is what the tree i is called on the stage.
+func (w *world) layerName(i int) string {
+	if name := layerNames[w.config.Trees[i].Role]; name != "" {
+		return name
+	}
+	return "mount" + strconv.Itoa(i)
+}
+
+func (w *world) lay(i int) error {
+	name, tree := w.layerName(i), w.config.Trees[i]
+	if tree.Role == wire.RoleSpool {
+		return failed("spools", holdSpools(w.trees[i]))
+	}
+	if err := unix.Mkdir(name, 0o755); err != nil {
+		return failed(name, err)
+	}
+	at, err := unix.Open(name, openPath|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return failed(name, err)
+	}
+	defer unix.Close(at)
+	if tree.Path == "" {
+		return failed(name, attach(w.trees[i], at))
+	}
+	mount, err := ownTree(tree)
+	if err != nil {
+		return failed(name, err)
+	}
+	defer unix.Close(mount)
+	return failed(name, attach(mount, at))
+}
+
+// holdSpools keeps the directory of the spools as the descriptor that was inherited for it. The tree
+// itself is nowhere in here: it lives as long as the descriptor.
+func holdSpools(tree int) error {
+	dir, err := unix.Openat(tree, ".", openDir, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	return unix.Dup3(dir, fdSpools, unix.O_CLOEXEC)
+}
+
+// ownTree clones a tree that the server could not clone for us.
+func ownTree(t wire.Tree) (int, error) {
+	mount, err := clone(unix.AT_FDCWD, t.Path)
+	if err != nil {
+		return -1, err
+	}
+	attrs := uint64(attrSafe)
+	if t.Role != wire.RoleUpper {
+		attrs |= attrRead
+	}
+	if err := restrict(mount, attrs); err != nil {
+		unix.Close(mount)
+		return -1, err
+	}
+	return mount, nil
+}
+
+// mountRoot mounts the instance's root: its own upper layer over the base.
+func (w *world) mountRoot() error {
+	mount, err := newMount("overlay", attrSafe,
+		option{"lowerdir", "base"}, option{"upperdir", "fs/upper"}, option{"workdir", "fs/work"}, option{"userxattr", ""})
+	if err != nil {
+		return err
+	}
+	defer unix.Close(mount)
+	if err := unix.MoveMount(mount, "", unix.AT_FDCWD, "root", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return err
+	}
+	if w.root, err = unix.Open("root", openPath|unix.O_DIRECTORY, 0); err != nil {
+		return err
+	}
+	return writable(w.root)
+}
+
+// writable is an error for an overlay that could not prepare its upper layer, as on a full disk: it is
+// mounted all the same, read only.
+func writable(root int) error {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(root, &st); err != nil {
+		return err
+	}
+	if st.Flags&unix.ST_RDONLY == 0 {
+		return nil
+	}
+	if err := unix.Statfs("fs/upper", &st); err == nil && (st.Bavail == 0 || st.Ffree == 0) {
+		return unix.ENOSPC
+	}
+	return unix.EROFS
+}
+
+// mountUsr mounts the host's /usr without what the mask hides. A bind mount would show where on the host
+// it comes from; an overlay shows nothing.
+func (w *world) mountUsr() error {
+	for _, t := range w.config.Trees {
+		if t.Role == wire.RoleUsr {
+			return mountAt(w.root, "usr", "overlay", attrSafe|attrRead, option{"lowerdir", "mask:usr"}, option{"userxattr", ""})
+		}
+	}
+	return nil
+}
+
+// mountMore mounts what the template adds, in overlays, too: over nothing, since one layer is too few.
+func (w *world) mountMore() error {
+	for i, t := range w.config.Trees {
+		if t.Role != wire.RoleMount {
+			continue
+		}
+		layers := option{"lowerdir", "none:" + w.layerName(i)}
+		if err := mountAt(w.root, t.Target, "overlay", attrSafe|attrRead, layers, option{"userxattr", ""}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pivot makes the new root the only one.
+func (w *world) pivot() error {
+	if err := unix.Fchdir(w.root); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return failed("pivot_root", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return failed("detach the host's root", err)
+	}
+	return unix.Chdir("/")
+}

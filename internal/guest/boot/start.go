@@ -1,0 +1,136 @@
+package boot
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berthdev/berth/internal/guest/spool"
+	"github.com/berthdev/berth/internal/guest/wire"
+)
+
+// What a spool may be asked to keep.
+const (
+	leastKept = 4 << 10
+	mostKept  = 1 << 30
+)
+
+// start starts a process that outlives the connection. One that cannot be run has ended.
+func (s *server) start(id string, c *wire.Cmd) wire.Reply {
+	if why := s.check(c); why != "" {
+		return invalid(why)
+	}
+	if !wire.ValidID(id) {
+		return invalid("a process's id has 1 to 64 of a-z, 0-9 and -")
+	}
+	w, err := spool.Create(s.Spools, id, min(max(c.Keep, leastKept), mostKept))
+	if err == spool.ErrExists {
+		return wire.Reply{Code: wire.Exists}
+	}
+	if err != nil {
+		return failure("make a spool", err)
+	}
+	p := &process{
+		id: id, argv: shorten(c.Argv), terminal: c.Terminal != nil, started: now(),
+		spool: w, input: -1, screen: -1,
+	}
+	s.mu.Lock()
+	s.processes[id] = p
+	s.mu.Unlock()
+	if exit := s.begin(p, c); exit != nil {
+		s.finish(p, exit)
+	}
+	return wire.Reply{}
+}
+
+// shorten keeps what a list of processes shows of a command.
+func shorten(argv []string) []string {
+	const most = 1 << 10
+	left := most
+	for i, arg := range argv {
+		if len(arg) > left {
+			return append(append([]string(nil), argv[:i]...), arg[:left]+"…")
+		}
+		left -= len(arg) + 1
+	}
+	return argv
+}
+
+// begin runs the process, and lets goroutines see to it until it has ended.
+func (s *server) begin(p *process, c *wire.Cmd) *wire.Exit {
+	cmd, exit := s.prepare(c)
+	if exit != nil {
+		return exit
+	}
+	ends, err := s.plumb(c)
+	if err != nil {
+		return refusal(cannotRun, "make its streams", err)
+	}
+	if c.Terminal != nil {
+		cmd.sys.Setctty, cmd.sys.Ctty = true, 0
+	}
+	exited := make(chan *wire.Exit, 1)
+	child, exit := s.fork(&cmd, ends.std, func(x *wire.Exit) { exited <- x })
+	ends.closeInner()
+	if exit != nil {
+		ends.closeOuter()
+		return exit
+	}
+	s.mu.Lock()
+	p.child, p.input, p.screen = child, ends.input, ends.screen
+	s.mu.Unlock()
+	go s.follow(p, ends.outputs, exited)
+	return nil
+}
+
+// grace is how long a process's descendants may write on after it ended.
+const grace = time.Second
+
+// follow moves what the process writes into its spool and records its end.
+func (s *server) follow(p *process, outputs []*os.File, exited <-chan *wire.Exit) {
+	pumps := make([]*pump, len(outputs))
+	for i, f := range outputs {
+		pumps[i] = s.pump(f, uint8(i+1), p.spool)
+	}
+	exit := <-exited
+	s.closeInputOf(p)
+	until := time.Now().Add(grace)
+	for _, pump := range pumps {
+		pump.end(until)
+	}
+	s.closeScreen(p)
+	s.finish(p, exit)
+}
+
+// closeInputOf closes the input of a process that has ended.
+func (s *server) closeInputOf(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.input >= 0 && !p.terminal {
+		unix.Close(p.input)
+	}
+	p.input = -1
+}
+
+func (s *server) closeScreen(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.screen >= 0 {
+		unix.Close(p.screen)
+	}
+	p.screen = -1
+}
+
+// finish ends the spool. Readers see the end at once; the disk has it when it has it.
+func (s *server) finish(p *process, exit *wire.Exit) {
+	_ = p.spool.Finish(*exit)
+	s.mu.Lock()
+	p.exit = exit
+	s.ended = append(s.ended, p.id)
+	s.forget()
+	s.mu.Unlock()
+	s.syncMu.Lock()
+	_ = p.spool.Sync()
+	s.syncMu.Unlock()
+}

@@ -1,0 +1,195 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berthdev/berth/internal/guest/wire"
+)
+
+// Options describe an instance on this machine.
+type Options struct {
+	Spools string // the directory of its spools
+	Owner  int    // the host's uid of the agent, who may then open /dev/stdout again; -1: whoever we are
+	Root   int    // the same of the instance's root
+}
+
+// Local is a Conn to the helper of an instance on this machine. It holds no connection: each request makes
+// its own, so that a Local outlives whatever happens to the helper, and says ErrGone from then on.
+type Local struct {
+	dir  *os.File
+	opts Options
+}
+
+var _ Conn = (*Local)(nil)
+
+// Open takes over the directory in which the helper's socket lies, under the name sock. It asks nobody:
+// use Ping to learn whether the helper is there.
+func Open(dir *os.File, o Options) *Local { return &Local{dir: dir, opts: o} }
+
+// Close closes the directory.
+func (l *Local) Close() error { return l.dir.Close() }
+
+// Ping asks the helper whether it is there.
+func (l *Local) Ping(ctx context.Context) error {
+	_, err := l.ask(ctx, &wire.Request{Op: wire.OpPing})
+	return err
+}
+
+// KillAll kills every process in the instance but the helper.
+func (l *Local) KillAll(ctx context.Context) error {
+	_, err := l.ask(ctx, &wire.Request{Op: wire.OpKillAll})
+	return err
+}
+
+// PeerPID is the process id of the helper, in our own terms.
+func (l *Local) PeerPID(ctx context.Context) (int, error) {
+	conn, err := l.connect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	cred, err := unix.GetsockoptUcred(conn.FD(), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return 0, os.NewSyscallError("getsockopt", err)
+	}
+	return int(cred.Pid), nil
+}
+
+// Dirs opens the workspace and the agent's home as they are inside. They can be walked from, not listed.
+func (l *Local) Dirs(ctx context.Context) (workspace, home *os.File, err error) {
+	_, files, err := l.exchange(ctx, &wire.Request{Op: wire.OpDirs})
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(files) != 2 {
+		wire.CloseAll(files)
+		return nil, nil, errReply
+	}
+	return os.NewFile(uintptr(files[0]), Workspace), os.NewFile(uintptr(files[1]), Home), nil
+}
+
+// errReply is a reply that does not fit its request.
+var errReply = errors.New("the helper's answer makes no sense")
+
+// connect connects to the helper. A socket that nobody listens on any more refuses.
+func (l *Local) connect(ctx context.Context) (*wire.Conn, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	if err := l.dial(ctx, fd); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return wire.NewConn(fd)
+}
+
+func (l *Local) dial(ctx context.Context, fd int) error {
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := l.connectOnce(fd)
+		if err != unix.EAGAIN {
+			return gone(err)
+		}
+		// More requests wait than the helper's socket takes; there is nothing to poll for.
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// connectOnce finds the socket by the directory's descriptor: a path can be too long for an address.
+func (l *Local) connectOnce(fd int) error {
+	raw, err := l.dir.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var connected error
+	if err := raw.Control(func(dir uintptr) {
+		connected = unix.Connect(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/sock", dir)})
+	}); err != nil {
+		return err
+	}
+	return connected
+}
+
+// gone recognises the errors that mean that there is no helper.
+func gone(err error) error {
+	for _, errno := range []error{unix.ECONNREFUSED, unix.ENOENT, unix.ECONNRESET, unix.EPIPE, io.EOF} {
+		if errors.Is(err, errno) {
+			return ErrGone
+		}
+	}
+	return err
+}
+
+// ask is for requests whose answer carries no descriptors.
+func (l *Local) ask(ctx context.Context, r *wire.Request) (wire.Reply, error) {
+	reply, files, err := l.exchange(ctx, r)
+	wire.CloseAll(files)
+	return reply, err
+}
+
+// exchange sends a request and waits for its answer, or for ctx.
+func (l *Local) exchange(ctx context.Context, r *wire.Request) (wire.Reply, []int, error) {
+	conn, err := l.connect(ctx)
+	if err != nil {
+		return wire.Reply{}, nil, err
+	}
+	defer conn.Close()
+	if err := send(conn, r); err != nil {
+		return wire.Reply{}, nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
+	defer stop()
+	reply, files, err := receive(conn)
+	if err != nil && ctx.Err() != nil {
+		return wire.Reply{}, nil, ctx.Err()
+	}
+	return reply, files, err
+}
+
+// buffers hold what is sent and received.
+var buffers = sync.Pool{New: func() any {
+	b := make([]byte, wire.RecvBuffer)
+	return &b
+}}
+
+func send(conn *wire.Conn, r *wire.Request, files ...int) error {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	err := conn.Send(r.Append(wire.Packet(*buf)), files...)
+	if errors.Is(err, unix.EMSGSIZE) {
+		return fmt.Errorf("%w: the command is too long", ErrInvalid)
+	}
+	return gone(err)
+}
+
+func receive(conn *wire.Conn) (wire.Reply, []int, error) {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	body, files, err := conn.Recv(*buf)
+	if err != nil {
+		return wire.Reply{}, nil, gone(err)
+	}
+	reply, err := wire.DecodeReply(body)
+	if err == nil {
+		err = errorOf(&reply)
+	}
+	if err != nil {
+		wire.CloseAll(files)
+		return wire.Reply{}, nil, err
+	}
+	return reply, files, nil
+}

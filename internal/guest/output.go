@@ -1,0 +1,58 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"path/filepath"
+	"time"
+
+	"github.com/berthdev/berth/internal/guest/spool"
+	"github.com/berthdev/berth/internal/guest/wire"
+)
+
+func (p *localProcess) Output(ctx context.Context, after int64) iter.Seq2[Chunk, error] {
+	return Output(ctx, p.local.opts.Spools, p.id, after)
+}
+
+// Output reads what a process wrote from the spools of an instance on this machine, whether it runs or
+// not. It is as Process.Output; an unknown process yields ErrNoProcess.
+func Output(ctx context.Context, spools, id string, after int64) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		switch {
+		case !wire.ValidID(id):
+			yield(Chunk{}, ErrNoProcess)
+			return
+		case after < 0:
+			yield(Chunk{}, ErrInvalid)
+			return
+		}
+		for f, err := range spool.Read(ctx, filepath.Join(spools, id), after) {
+			if err != nil {
+				yield(Chunk{}, spoolError(err))
+				return
+			}
+			if !yield(Chunk{Stream: Stream(f.Stream), Data: f.Data, Next: f.Next, Exit: optionalExit(f.Exit)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func spoolError(err error) error {
+	switch {
+	case errors.Is(err, spool.ErrNone):
+		return ErrNoProcess
+	case errors.Is(err, spool.ErrTrimmed):
+		return ErrTrimmed
+	case errors.Is(err, spool.ErrBeyond):
+		return ErrInvalid
+	}
+	return err
+}
+
+// EndSpools records the end of the processes that ran when an instance on this machine ended: their exit
+// is Lost. It is for an instance whose helper is gone for sure.
+func EndSpools(spools string) error {
+	return spool.Close(spools, wire.Exit{Lost: true, At: time.Now().UnixNano()})
+}

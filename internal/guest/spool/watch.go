@@ -1,0 +1,160 @@
+package spool
+
+import (
+	"context"
+	"encoding/binary"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Readers learn of news by inotify, one for the whole process. They look by themselves, too: seldom where
+// it works, and often where the kernel refuses one more watch.
+const (
+	lookSeldom = 5 * time.Second
+	lookFirst  = 10 * time.Millisecond
+	lookOften  = 250 * time.Millisecond
+)
+
+// subscription is one reader's view of a directory.
+type subscription struct {
+	news  chan struct{}
+	hub   *hub // nil: looks often
+	watch int32
+	pause time.Duration
+}
+
+// watch subscribes to what happens to the files of a directory.
+func watch(dir string) *subscription {
+	s := &subscription{news: make(chan struct{}, 1), pause: lookFirst}
+	if h := theHub(); h != nil {
+		h.add(dir, s)
+	}
+	return s
+}
+
+// Expect says that where something came more may come.
+func (s *subscription) Expect() { s.pause = lookFirst }
+
+// Wait returns when there may be something new.
+func (s *subscription) Wait(ctx context.Context) error {
+	pause := lookSeldom
+	if s.hub == nil {
+		pause = s.pause
+		s.pause = min(2*s.pause, lookOften)
+	}
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.news:
+	case <-t.C:
+	}
+	return nil
+}
+
+// Close ends the subscription.
+func (s *subscription) Close() {
+	if s.hub != nil {
+		s.hub.remove(s)
+	}
+}
+
+func (s *subscription) notify() {
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// hub is the process's inotify instance. The kernel answers with the same watch when a directory is added
+// twice, so subscriptions are kept by watch.
+type hub struct {
+	fd   int
+	file *os.File // the same, for the poller
+
+	mu            sync.Mutex
+	subscriptions map[int32]map[*subscription]bool
+}
+
+// theHub is nil where there is no inotify to be had.
+var theHub = sync.OnceValue(func() *hub {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil
+	}
+	h := &hub{fd: fd, file: os.NewFile(uintptr(fd), "inotify"), subscriptions: map[int32]map[*subscription]bool{}}
+	go h.listen()
+	return h
+})
+
+func (h *hub) add(dir string, s *subscription) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	wd, err := unix.InotifyAddWatch(h.fd, dir, unix.IN_MODIFY|unix.IN_CREATE|unix.IN_DELETE|unix.IN_ONLYDIR)
+	if err != nil {
+		return
+	}
+	s.hub, s.watch = h, int32(wd)
+	if h.subscriptions[s.watch] == nil {
+		h.subscriptions[s.watch] = map[*subscription]bool{}
+	}
+	h.subscriptions[s.watch][s] = true
+}
+
+func (h *hub) remove(s *subscription) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := h.subscriptions[s.watch]
+	delete(all, s)
+	if all != nil && len(all) == 0 {
+		delete(h.subscriptions, s.watch)
+		_, _ = unix.InotifyRmWatch(h.fd, uint32(s.watch))
+	}
+}
+
+// listen passes the kernel's events on, for ever.
+func (h *hub) listen() {
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := h.file.Read(buf)
+		if err != nil {
+			return
+		}
+		h.dispatch(buf[:n])
+	}
+}
+
+func (h *hub) dispatch(events []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for len(events) >= unix.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(events))
+		mask := binary.NativeEndian.Uint32(events[4:])
+		name := int(binary.NativeEndian.Uint32(events[12:]))
+		events = events[min(unix.SizeofInotifyEvent+name, len(events)):]
+		h.event(wd, mask)
+	}
+}
+
+func (h *hub) event(wd int32, mask uint32) {
+	if mask&unix.IN_Q_OVERFLOW != 0 {
+		for _, all := range h.subscriptions {
+			notifyAll(all)
+		}
+		return
+	}
+	notifyAll(h.subscriptions[wd])
+	if mask&unix.IN_IGNORED != 0 {
+		delete(h.subscriptions, wd)
+	}
+}
+
+func notifyAll(all map[*subscription]bool) {
+	for s := range all {
+		s.notify()
+	}
+}

@@ -1,0 +1,179 @@
+package spool
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berthdev/berth/internal/guest/wire"
+)
+
+// Writer writes a spool. It keeps nothing of the output in memory, and is safe for concurrent use.
+type Writer struct {
+	mu      sync.Mutex
+	dir     int
+	exit    int
+	segment int     // the newest, or -1
+	size    int64   // of the newest, with headers
+	starts  []int64 // of all segments, oldest first
+	end     int64
+	keep    int64
+	ended   bool
+
+	// For Range, which must not wait for a disk.
+	first, last atomic.Int64
+}
+
+// Create makes the spool id in the directory root, which keeps at least the given number of bytes.
+func Create(root int, id string, keep int64) (*Writer, error) {
+	err := unix.Mkdirat(root, id, 0o700)
+	if err == unix.EEXIST {
+		return nil, ErrExists
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("mkdirat", err)
+	}
+	dir, err := unix.Openat(root, id, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("openat", err)
+	}
+	exit, err := unix.Openat(dir, exitFile, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		unix.Close(dir)
+		return nil, os.NewSyscallError("openat", err)
+	}
+	// A file system that cannot do this only loses the end on a full disk.
+	_ = unix.Fallocate(exit, unix.FALLOC_FL_KEEP_SIZE, 0, maxExit)
+	return &Writer{dir: dir, exit: exit, segment: -1, keep: keep}, nil
+}
+
+// Write appends what a stream brought, at most MaxFrame bytes. On a full disk it gives up older output;
+// if that does not help, p is lost and the offset does not move.
+func (w *Writer) Write(stream uint8, p []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended || len(p) == 0 || len(p) > MaxFrame {
+		return unix.EINVAL
+	}
+	err := w.append(stream, p)
+	if err == unix.ENOSPC || err == unix.EDQUOT {
+		w.dropAllButNewest()
+		err = w.append(stream, p)
+	}
+	if err != nil {
+		return os.NewSyscallError("write", err)
+	}
+	w.end += int64(len(p))
+	w.trim()
+	w.last.Store(w.end)
+	return nil
+}
+
+func (w *Writer) append(stream uint8, p []byte) error {
+	if err := w.roll(); err != nil {
+		return err
+	}
+	frame := [...][]byte{{stream, byte(len(p) >> 16), byte(len(p) >> 8), byte(len(p))}, p}
+	n, err := writev(w.segment, frame[:])
+	if err == nil && n < header+len(p) {
+		err = unix.ENOSPC
+	}
+	if err != nil {
+		_ = unix.Ftruncate(w.segment, w.size)
+		_, _ = unix.Seek(w.segment, w.size, unix.SEEK_SET)
+		return err
+	}
+	w.size += int64(n)
+	return nil
+}
+
+func writev(fd int, parts [][]byte) (n int, err error) {
+	for {
+		n, err = unix.Writev(fd, parts)
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// roll opens the next segment when the newest is full. A segment is made for a frame that is about to be
+// written, so none is empty for long.
+func (w *Writer) roll() error {
+	if w.segment >= 0 && w.size < segmentSize(w.keep) {
+		return nil
+	}
+	fd, err := unix.Openat(w.dir, segmentName(w.end), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	if w.segment >= 0 {
+		unix.Close(w.segment)
+	}
+	w.segment, w.size = fd, 0
+	w.starts = append(w.starts, w.end)
+	return nil
+}
+
+// trim removes the oldest segments while the rest is enough.
+func (w *Writer) trim() {
+	for len(w.starts) > 1 && w.end-w.starts[1] >= w.keep {
+		w.drop()
+	}
+}
+
+func (w *Writer) dropAllButNewest() {
+	for len(w.starts) > 1 {
+		w.drop()
+	}
+}
+
+func (w *Writer) drop() {
+	_ = unix.Unlinkat(w.dir, segmentName(w.starts[0]), 0)
+	w.starts = append(w.starts[:0], w.starts[1:]...)
+	w.first.Store(w.starts[0])
+}
+
+// Range is the oldest offset that can be read, and the one behind the newest byte.
+func (w *Writer) Range() (first, end int64) { return w.first.Load(), w.last.Load() }
+
+// Finish writes how the process ended: readers see it from here on. The writer takes no more output.
+func (w *Writer) Finish(x wire.Exit) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return unix.EINVAL
+	}
+	w.ended = true
+	return os.NewSyscallError("write", writeAll(w.exit, encodeEnd(w.end, x)))
+}
+
+// Sync brings a finished spool to the disk, and closes it.
+func (w *Writer) Sync() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.exit < 0 {
+		return unix.EINVAL
+	}
+	var err error
+	if w.segment >= 0 {
+		err = unix.Fdatasync(w.segment)
+	}
+	for _, fd := range []int{w.exit, w.dir} {
+		if failed := unix.Fsync(fd); err == nil {
+			err = failed
+		}
+	}
+	w.close()
+	return os.NewSyscallError("fsync", err)
+}
+
+func (w *Writer) close() {
+	if w.segment >= 0 {
+		unix.Close(w.segment)
+	}
+	unix.Close(w.exit)
+	unix.Close(w.dir)
+	w.segment, w.exit, w.dir = -1, -1, -1
+}

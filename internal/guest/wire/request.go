@@ -1,0 +1,136 @@
+package wire
+
+// Op is what a request asks for.
+type Op uint8
+
+// The requests. Each has a connection of its own.
+const (
+	OpPing       Op = iota + 1
+	OpRun           // Cmd; the descriptors of Streams come along. Ends with an Exit; a closed connection kills
+	OpStart         // ID, Cmd
+	OpStatus        // ID
+	OpList          //
+	OpSignal        // ID, Signal
+	OpInput         // ID; the writing end comes back
+	OpCloseInput    // ID
+	OpResize        // ID, Size
+	OpKillAll       //
+	OpDial          // Port, IPv6; a socket comes back that is connected or about to be
+	OpListen        // Port; the listening socket comes back
+	OpDirs          // the workspace and the agent's home come back as directories
+	opEnd
+)
+
+// Request is one question to the helper.
+type Request struct {
+	Op     Op
+	ID     string
+	Cmd    Cmd
+	Signal uint8
+	Port   uint16
+	IPv6   bool
+	Size   Size
+}
+
+// ValidID tells whether a process can have this id; it is also the name of a directory.
+func ValidID(id string) bool {
+	if len(id) < 1 || len(id) > 64 {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// Size is a terminal's.
+type Size struct{ Rows, Cols uint16 }
+
+// Cmd is a command, as guest.Cmd.
+type Cmd struct {
+	Argv, Env []string
+	Dir       string
+	Root      bool
+	Streams   Streams
+	Input     bool
+	Terminal  *Size
+	Keep      int64
+}
+
+// Streams says for which of a command's streams there is a descriptor, in this order.
+type Streams uint8
+
+// The streams of a command.
+const (
+	Stdin Streams = 1 << iota
+	Stdout
+	Stderr
+	streamsEnd
+)
+
+// Append appends the message for r to b.
+func (r *Request) Append(b []byte) []byte {
+	e := encoder{b: b}
+	e.uint(uint64(r.Op))
+	e.string(r.ID)
+	e.uint(uint64(r.Signal))
+	e.uint(uint64(r.Port))
+	e.bool(r.IPv6)
+	r.Size.encode(&e)
+	r.Cmd.encode(&e)
+	return e.b
+}
+
+// DecodeRequest reads a Request.
+func DecodeRequest(b []byte) (Request, error) {
+	d := decoder{b: b}
+	r := Request{Op: Op(d.small(uint64(opEnd))), ID: d.string()}
+	r.Signal = uint8(d.small(1 << 8))
+	r.Port = uint16(d.small(1 << 16))
+	r.IPv6 = d.bool()
+	r.Size.decode(&d)
+	r.Cmd.decode(&d)
+	if r.Op == 0 {
+		d.fail()
+	}
+	return r, d.err()
+}
+
+func (s *Size) encode(e *encoder) {
+	e.uint(uint64(s.Rows))
+	e.uint(uint64(s.Cols))
+}
+
+func (s *Size) decode(d *decoder) {
+	s.Rows = uint16(d.small(1 << 16))
+	s.Cols = uint16(d.small(1 << 16))
+}
+
+// Only a request with a command has one, and it comes last; what is added to a request goes behind Keep.
+func (c *Cmd) encode(e *encoder) {
+	e.strings(c.Argv)
+	e.strings(c.Env)
+	e.string(c.Dir)
+	e.bool(c.Root)
+	e.uint(uint64(c.Streams))
+	e.bool(c.Input)
+	e.bool(c.Terminal != nil)
+	if c.Terminal != nil {
+		c.Terminal.encode(e)
+	}
+	e.int(c.Keep)
+}
+
+func (c *Cmd) decode(d *decoder) {
+	c.Argv, c.Env, c.Dir = d.strings(), d.strings(), d.string()
+	c.Root = d.bool()
+	c.Streams = Streams(d.small(uint64(streamsEnd)))
+	c.Input = d.bool()
+	if d.bool() {
+		c.Terminal = new(Size)
+		c.Terminal.decode(d)
+	}
+	c.Keep = d.int()
+}
