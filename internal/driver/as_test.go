@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/files"
 )
 
 // abilities calls each ability that As finds, and returns how that went.
@@ -19,8 +20,16 @@ func abilities(ctx context.Context, d driver.Driver) map[string]error {
 		calls[driver.OpFreeze] = f.Freeze(ctx, "x")
 		calls[driver.OpThaw] = f.Thaw(ctx, "x")
 	}
-	if e, ok := driver.As[driver.Execer](d); ok {
-		_, calls[driver.OpExec] = e.Exec(ctx, "x", driver.Cmd{})
+	if g, ok := driver.As[driver.Guester](d); ok {
+		_, calls[driver.OpGuest] = g.Guest(ctx, "x")
+		for chunk, err := range g.Output(ctx, "x", "p", 41) {
+			if calls["output"] = err; chunk.Next != 42 {
+				calls["output"] = errors.New("not the driver's own output")
+			}
+		}
+	}
+	if f, ok := driver.As[driver.Filer](d); ok {
+		_, calls[driver.OpFiles] = f.Files(ctx, "x", files.WorkingDir)
 	}
 	return calls
 }
@@ -29,8 +38,13 @@ func TestDecoratorKeepsAbilities(t *testing.T) {
 	for name, decorate := range decorators {
 		base := &able{}
 		got := abilities(t.Context(), decorate(base))
-		if len(got) != 5 || base.tries != 5 {
+		if len(got) != 7 || base.tries != 7 {
 			t.Errorf("%s: %d abilities found, %d used", name, len(got), base.tries)
+		}
+		for call, err := range got {
+			if err != nil {
+				t.Errorf("%s: %s answers %v", name, call, err)
+			}
 		}
 	}
 }
@@ -43,6 +57,11 @@ func TestDecoratorAddsNoAbility(t *testing.T) {
 		}
 		if err := d.(driver.Stopper).Stop(t.Context(), "x"); !errors.Is(err, driver.ErrUnsupported) {
 			t.Errorf("%s: an ability taken by force answers %v", name, err)
+		}
+		for _, err := range d.(driver.Guester).Output(t.Context(), "x", "p", 0) {
+			if !errors.Is(err, driver.ErrUnsupported) {
+				t.Errorf("%s: output taken by force answers %v", name, err)
+			}
 		}
 	}
 }
@@ -64,7 +83,7 @@ func (h hidden) Unwrap() driver.Driver { return h.Driver }
 
 func TestAsPassesByWhatDoesNotKnow(t *testing.T) {
 	base := &able{}
-	if got := abilities(t.Context(), hidden{base}); len(got) != 5 {
+	if got := abilities(t.Context(), hidden{base}); len(got) != 7 {
 		t.Errorf("found %v", got)
 	}
 	if got := abilities(t.Context(), hidden{&stub{}}); len(got) != 0 {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
+
+	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/guest"
 )
 
 // policy is what a decorator adds to the calls of a driver.
@@ -25,7 +28,8 @@ var _ interface {
 	Driver
 	Stopper
 	Freezer
-	Execer
+	Guester
+	Filer
 } = (*decorated)(nil)
 
 // Unwrap returns the driver under the policy.
@@ -77,19 +81,43 @@ func (d *decorated) Thaw(ctx context.Context, id ID) error {
 	return use(ctx, d, OpThaw, func(f Freezer) error { return f.Thaw(ctx, id) })
 }
 
-func (d *decorated) Exec(ctx context.Context, id ID, cmd Cmd) (res Result, err error) {
-	err = use(ctx, d, OpExec, func(e Execer) (err error) {
-		res, err = e.Exec(ctx, id, cmd)
+// Guest is under the policy; what is done on the connection is not.
+func (d *decorated) Guest(ctx context.Context, id ID) (conn guest.Conn, err error) {
+	err = use(ctx, d, OpGuest, func(g Guester) (err error) {
+		conn, err = g.Guest(ctx, id)
 		return err
 	})
-	return res, err
+	return conn, err
+}
+
+// Output is not under the policy: it lasts as long as the process writes, and a place held that long
+// would be lost to others.
+func (d *decorated) Output(ctx context.Context, id ID, process string, after int64) iter.Seq2[guest.Chunk, error] {
+	g, ok := As[Guester](d.base)
+	if !ok {
+		return func(yield func(guest.Chunk, error) bool) { yield(guest.Chunk{}, d.unsupported(OpGuest)) }
+	}
+	return g.Output(ctx, id, process, after)
+}
+
+// Files is under the policy; what is done with the files is not.
+func (d *decorated) Files(ctx context.Context, id ID, root string) (fs files.FS, err error) {
+	err = use(ctx, d, OpFiles, func(f Filer) (err error) {
+		fs, err = f.Files(ctx, id, root)
+		return err
+	})
+	return fs, err
 }
 
 // use runs one call of the ability T of d's base under d's policy.
 func use[T any](ctx context.Context, d *decorated, op string, fn func(T) error) error {
 	ability, ok := As[T](d.base)
 	if !ok {
-		return fmt.Errorf("%s on driver %s: %w", op, d.Kind(), ErrUnsupported)
+		return d.unsupported(op)
 	}
 	return d.policy.call(ctx, op, func() error { return fn(ability) })
+}
+
+func (d *decorated) unsupported(op string) error {
+	return fmt.Errorf("%s on driver %s: %w", op, d.Kind(), ErrUnsupported)
 }

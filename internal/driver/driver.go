@@ -1,16 +1,19 @@
 // Package driver is the seam between Berth and whatever runs its instances.
 //
 // A [Driver] does five things: create, inspect, list, destroy and say its kind. Everything else an
-// engine may be able to do is an optional interface ([Stopper], [Freezer], [Execer]) found with
-// [As]. Policies (retry, concurrency limits, metrics) are decorators of the same interface
-// ([WithRetry], [WithLimit], [WithMetrics]) and never sit in a driver. Every driver passes the suite
-// in drivertest.
+// engine may be able to do is an optional interface ([Stopper], [Freezer], [Guester], [Filer]) found
+// with [As]. Environment variables are not part of an instance: they travel with each command. Policies
+// (retry, concurrency limits, metrics) are decorators of the same interface ([WithRetry], [WithLimit],
+// [WithMetrics]) and never sit in a driver. Every driver passes the suite in drivertest.
 package driver
 
 import (
 	"context"
 	"iter"
 	"time"
+
+	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/guest"
 )
 
 // ID names an instance at its driver for as long as the instance exists. It is the durable
@@ -30,8 +33,18 @@ type Spec struct {
 	Key    Key
 	Tenant string
 	Labels map[string]string // kept with the instance and returned by List; never secrets
-	Env    map[string]string // what commands in the instance see; never part of a Status
 	Limits Limits
+
+	Base     string            // what its root is made of; empty: the driver's default
+	Mounts   []Mount           // further trees, read only
+	Egress   []string          // what it may connect to, as host:port with *. for subdomains, or all; empty: nothing
+	Services map[string]string // 127.0.0.1:port inside → the URL on the server's side that it leads to
+}
+
+// Mount shows a directory of the host inside, read only.
+type Mount struct {
+	Source string // on the host
+	Target string // inside
 }
 
 // Limits bound one instance. Zero means the driver's default.
@@ -39,6 +52,7 @@ type Limits struct {
 	CPU         float64 // cores
 	MemoryBytes int64
 	DiskBytes   int64
+	DiskHard    bool // the disk limit is a file system's own, not watched from outside
 	Processes   int64
 }
 
@@ -121,26 +135,25 @@ type Freezer interface {
 	Thaw(ctx context.Context, id ID) error
 }
 
-// Execer is a driver that can run a command in an instance.
-type Execer interface {
-	// Exec runs cmd to its end. A command that ran is not an error, whatever its exit code; a
-	// program that is not there is exit code 127, as in a shell. An instance that does not run,
-	// or is frozen, is ErrNotRunning; an empty Argv is ErrInvalid. When ctx ends, Exec returns;
-	// whether the command ends too is up to the driver.
-	Exec(ctx context.Context, id ID, cmd Cmd) (Result, error)
+// Guester is a driver whose instances have Berth's helper inside.
+type Guester interface {
+	// Guest connects to the helper of a running instance; a stopped or frozen one is ErrNotRunning.
+	Guest(ctx context.Context, id ID) (guest.Conn, error)
+	// Output reads what a process started in the instance wrote, whether the instance runs or not. It
+	// is as guest.Process's; an unknown process yields guest.ErrNoProcess.
+	Output(ctx context.Context, id ID, process string, after int64) iter.Seq2[guest.Chunk, error]
 }
 
-// Cmd is one command to run to its end.
-type Cmd struct {
-	Argv  []string
-	Dir   string            // empty: the instance's working directory, kept until Destroy
-	Env   map[string]string // on top of the Spec's, winning over it
-	Stdin []byte
-}
+// Local is a driver whose instances are on the machine that its server runs on, and can be reached from
+// there alone.
+type Local interface{ Local() }
 
-// Result is how a command ended.
-type Result struct {
-	ExitCode       int
-	Stdout, Stderr []byte
-	Merged         bool // the driver cannot tell stderr from stdout: all of it is in Stdout
+// Reporter is a driver that has something to say about how it works here, for people: what its
+// instances are made with, and what is limited.
+type Reporter interface{ Report() string }
+
+// Filer is a driver that gets at an instance's files, whether it runs, is frozen or is stopped.
+type Filer interface {
+	// Files opens one of the instance's roots: files.WorkingDir or files.HomeDir.
+	Files(ctx context.Context, id ID, root string) (files.FS, error)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/drivertest"
 	"github.com/berthdev/berth/internal/driver/fake"
+	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/guest"
 )
 
 // stub is a driver whose calls are what the test makes of them; without a say they succeed.
@@ -69,10 +71,14 @@ func (a *able) Stop(ctx context.Context, _ driver.ID) error { return a.do(ctx) }
 func (a *able) Start(ctx context.Context, id driver.ID) (driver.Status, error) {
 	return driver.Status{ID: id}, a.do(ctx)
 }
-func (a *able) Freeze(ctx context.Context, _ driver.ID) error { return a.do(ctx) }
-func (a *able) Thaw(ctx context.Context, _ driver.ID) error   { return a.do(ctx) }
-func (a *able) Exec(ctx context.Context, _ driver.ID, _ driver.Cmd) (driver.Result, error) {
-	return driver.Result{ExitCode: 7}, a.do(ctx)
+func (a *able) Freeze(ctx context.Context, _ driver.ID) error              { return a.do(ctx) }
+func (a *able) Thaw(ctx context.Context, _ driver.ID) error                { return a.do(ctx) }
+func (a *able) Guest(ctx context.Context, _ driver.ID) (guest.Conn, error) { return nil, a.do(ctx) }
+func (a *able) Output(ctx context.Context, _ driver.ID, _ string, after int64) iter.Seq2[guest.Chunk, error] {
+	return func(yield func(guest.Chunk, error) bool) { yield(guest.Chunk{Next: after + 1}, a.do(ctx)) }
+}
+func (a *able) Files(ctx context.Context, _ driver.ID, _ string) (files.FS, error) {
+	return nil, a.do(ctx)
 }
 
 // decorators are all there are, doing as little as they can.

@@ -40,7 +40,8 @@ func TestMetricsSeeEveryCall(t *testing.T) {
 		want := []string{
 			"stub create exists 0s", "stub inspect not_found 1s", "stub destroy not_found 1s",
 			"stub stop not_found 1s", "stub start not_found 1s", "stub freeze not_found 1s",
-			"stub thaw not_found 1s", "stub exec not_found 1s", "stub list error 0s", "stub list ok 0s",
+			"stub thaw not_found 1s", "stub guest not_found 1s", "stub files not_found 1s",
+			"stub list error 0s", "stub list ok 0s",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)

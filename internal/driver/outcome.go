@@ -15,7 +15,8 @@ const (
 	OpStart   = "start"
 	OpFreeze  = "freeze"
 	OpThaw    = "thaw"
-	OpExec    = "exec"
+	OpGuest   = "guest"
+	OpFiles   = "files"
 )
 
 // outcomes are the words for errors that match a sentinel, in the order they are tried.

@@ -24,8 +24,8 @@ type Backoff struct {
 //
 // A repeated Create that meets its own Key found what the lost reply was about: that is a success,
 // and the returned phase may be any, since the instance may have moved on meanwhile. The first try's
-// *ExistsError is returned as is. A repeated List yields no entry twice. Exec is never repeated: the
-// command may have run.
+// *ExistsError is returned as is. A repeated List yields no entry twice. Connecting to a guest is
+// repeated; what is asked of it never is, since it may have been done.
 func WithRetry(d Driver, b Backoff) Driver {
 	b.First = cmp.Or(max(b.First, 0), 200*time.Millisecond)
 	b.Max = cmp.Or(max(b.Max, 0), 10*time.Second)
@@ -54,7 +54,7 @@ func (r retry) call(ctx context.Context, op string, fn func() error) error {
 	for try := 1; ; try++ {
 		err := fn()
 		transient, ok := errors.AsType[*TransientError](err)
-		if !ok || op == OpExec || try >= r.Tries {
+		if !ok || try >= r.Tries {
 			return err
 		}
 		if err := pause(ctx, max(r.wait(try), transient.After), err); err != nil {

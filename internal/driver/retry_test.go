@@ -42,7 +42,7 @@ func TestRetryOnlyTransient(t *testing.T) {
 	}
 }
 
-func TestRetryEveryCallButExec(t *testing.T) {
+func TestRetryEveryCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		once := func(_ context.Context, try int) error {
 			if try == 1 {
@@ -51,7 +51,7 @@ func TestRetryEveryCallButExec(t *testing.T) {
 			return nil
 		}
 		for op, want := range map[string]int{
-			driver.OpStop: 2, driver.OpStart: 2, driver.OpFreeze: 2, driver.OpThaw: 2, driver.OpExec: 1,
+			driver.OpStop: 2, driver.OpStart: 2, driver.OpFreeze: 2, driver.OpThaw: 2, driver.OpGuest: 2, driver.OpFiles: 2,
 			driver.OpDestroy: 2, driver.OpInspect: 2,
 		} {
 			base := &able{stub: stub{call: once}}
@@ -59,7 +59,8 @@ func TestRetryEveryCallButExec(t *testing.T) {
 				driver.Driver
 				driver.Stopper
 				driver.Freezer
-				driver.Execer
+				driver.Guester
+				driver.Filer
 			})
 			switch op {
 			case driver.OpStop:
@@ -70,8 +71,10 @@ func TestRetryEveryCallButExec(t *testing.T) {
 				d.Freeze(t.Context(), "x")
 			case driver.OpThaw:
 				d.Thaw(t.Context(), "x")
-			case driver.OpExec:
-				d.Exec(t.Context(), "x", driver.Cmd{})
+			case driver.OpGuest:
+				d.Guest(t.Context(), "x")
+			case driver.OpFiles:
+				d.Files(t.Context(), "x", "home_dir")
 			case driver.OpDestroy:
 				d.Destroy(t.Context(), "x")
 			case driver.OpInspect:

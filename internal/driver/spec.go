@@ -1,7 +1,11 @@
 package driver
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"net/netip"
+	"path"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -14,10 +18,18 @@ const (
 	MaxLabelValue  = 1 << 10 // bytes
 	MaxLabelsTotal = 8 << 10 // bytes, names and values together
 	MaxTenant      = 255     // bytes
+	MaxPath        = 4 << 10 // bytes, of a base or one side of a mount
+	MaxMounts      = 16
+	MaxEgress      = 256
+	MaxEgressEntry = 300 // bytes
+	MaxServices    = 16
+	MaxUpstream    = 2 << 10 // bytes
+	MaxCPU         = 1 << 16 // cores
 )
 
 var (
 	sandboxName = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
+	loopback    = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	labelName   = regexp.MustCompile(`^[a-z0-9][a-z0-9._/-]{0,62}$`)
 )
 
@@ -33,10 +45,10 @@ func (s Spec) Validate() error {
 	if len(s.Tenant) > MaxTenant || !plainText(s.Tenant) {
 		return invalid("tenant is longer than %d bytes or not plain text", MaxTenant)
 	}
-	if err := validLabels(s.Labels); err != nil {
-		return err
+	if len(s.Base) > MaxPath || !plainText(s.Base) {
+		return invalid("base is longer than %d bytes or not plain text", MaxPath)
 	}
-	return validEnv(s.Env)
+	return cmp.Or(validLabels(s.Labels), validLimits(s.Limits), validMounts(s.Mounts), validNet(s.Egress, s.Services))
 }
 
 func validLabels(labels map[string]string) error {
@@ -59,14 +71,57 @@ func validLabels(labels map[string]string) error {
 	return nil
 }
 
-// validEnv names the variable and never its value, which may be a secret.
-func validEnv(env map[string]string) error {
-	for name, value := range env {
-		if name == "" || strings.ContainsAny(name, "=\x00") {
-			return invalid("environment name %q is empty or holds = or NUL", name)
+func validLimits(l Limits) error {
+	if math.IsNaN(l.CPU) || math.IsInf(l.CPU, 0) || l.CPU < 0 || l.CPU > MaxCPU {
+		return invalid("%v is no number of cores", l.CPU)
+	}
+	if l.MemoryBytes < 0 || l.DiskBytes < 0 || l.Processes < 0 {
+		return invalid("a limit is negative")
+	}
+	return nil
+}
+
+func validMounts(mounts []Mount) error {
+	if len(mounts) > MaxMounts {
+		return invalid("%d mounts are more than %d", len(mounts), MaxMounts)
+	}
+	seen := map[string]bool{}
+	for _, m := range mounts {
+		if !validPath(m.Source) {
+			return invalid("mount source %q is not an absolute path as path.Clean leaves it", m.Source)
 		}
-		if strings.Contains(value, "\x00") {
-			return invalid("environment variable %s holds a NUL", name)
+		if !validPath(m.Target) || m.Target == "/" || seen[m.Target] {
+			return invalid("mount target %q is not a clean absolute path, or there twice", m.Target)
+		}
+		seen[m.Target] = true
+	}
+	return nil
+}
+
+func validPath(p string) bool {
+	return len(p) <= MaxPath && plainText(p) && path.IsAbs(p) && path.Clean(p) == p
+}
+
+// validNet bounds what leads out of an instance. What an entry means is for those who serve it.
+func validNet(egress []string, services map[string]string) error {
+	if len(egress) > MaxEgress {
+		return invalid("%d egress entries are more than %d", len(egress), MaxEgress)
+	}
+	for _, e := range egress {
+		if e == "" || len(e) > MaxEgressEntry || !plainText(e) {
+			return invalid("egress entry %.300q is empty, longer than %d bytes or not plain text", e, MaxEgressEntry)
+		}
+	}
+	if len(services) > MaxServices {
+		return invalid("%d services are more than %d", len(services), MaxServices)
+	}
+	for at, upstream := range services {
+		addr, err := netip.ParseAddrPort(at)
+		if err != nil || addr.Addr() != loopback || addr.Port() == 0 || addr.String() != at {
+			return invalid("service %.100q is not 127.0.0.1:port", at)
+		}
+		if upstream == "" || len(upstream) > MaxUpstream || !plainText(upstream) {
+			return invalid("service %s leads nowhere, or its address is longer than %d bytes", at, MaxUpstream)
 		}
 	}
 	return nil

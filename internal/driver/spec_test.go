@@ -3,11 +3,26 @@ package driver_test
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/berthdev/berth/internal/driver"
 )
+
+func mount(source, target string) func(*driver.Spec) {
+	return func(s *driver.Spec) { s.Mounts = append(s.Mounts, driver.Mount{Source: source, Target: target}) }
+}
+
+func service(at, upstream string) func(*driver.Spec) {
+	return func(s *driver.Spec) {
+		if s.Services == nil {
+			s.Services = map[string]string{}
+		}
+		s.Services[at] = upstream
+	}
+}
 
 func TestSpecValidate(t *testing.T) {
 	labels := func(n int, value string) map[string]string {
@@ -43,10 +58,43 @@ func TestSpecValidate(t *testing.T) {
 		{"NUL in a label", func(s *driver.Spec) { s.Labels = labels(1, "\x00") }, false},
 		{"label without name", func(s *driver.Spec) { s.Labels = map[string]string{"": "x"} }, false},
 		{"label name of its own", func(s *driver.Spec) { s.Labels = map[string]string{"Ü": "x"} }, false},
-		{"any env value", func(s *driver.Spec) { s.Env = map[string]string{"A": "\n=\xff"} }, true},
-		{"env without name", func(s *driver.Spec) { s.Env = map[string]string{"": "canary"} }, false},
-		{"env name with =", func(s *driver.Spec) { s.Env = map[string]string{"A=B": "canary"} }, false},
-		{"env with NUL", func(s *driver.Spec) { s.Env = map[string]string{"A": "canary\x00"} }, false},
+		{"longest base", func(s *driver.Spec) { s.Base = strings.Repeat("x", 4096) }, true},
+		{"too long base", func(s *driver.Spec) { s.Base = strings.Repeat("x", 4097) }, false},
+		{"NUL in the base", func(s *driver.Spec) { s.Base = "/a\x00" }, false},
+		{"limits", func(s *driver.Spec) { s.Limits = driver.Limits{CPU: 0.5, MemoryBytes: 1, DiskBytes: 1, Processes: 1} }, true},
+		{"negative cores", func(s *driver.Spec) { s.Limits.CPU = -1 }, false},
+		{"no number of cores", func(s *driver.Spec) { s.Limits.CPU = math.NaN() }, false},
+		{"endless cores", func(s *driver.Spec) { s.Limits.CPU = math.Inf(1) }, false},
+		{"negative memory", func(s *driver.Spec) { s.Limits.MemoryBytes = -1 }, false},
+		{"negative disk", func(s *driver.Spec) { s.Limits.DiskBytes = -1 }, false},
+		{"negative processes", func(s *driver.Spec) { s.Limits.Processes = -1 }, false},
+		{"a mount", mount("/a", "/opt/a"), true},
+		{"mount of a relative path", mount("a", "/opt/a"), false},
+		{"mount that climbs", mount("/a/../b", "/opt/a"), false},
+		{"mount on a relative path", mount("/a", "opt"), false},
+		{"mount on the root", mount("/a", "/"), false},
+		{"mount that climbs inside", mount("/a", "/opt/.."), false},
+		{"two mounts on one path", func(s *driver.Spec) { mount("/a", "/b")(s); mount("/c", "/b")(s) }, false},
+		{"too many mounts", func(s *driver.Spec) {
+			for i := range 17 {
+				mount("/a", fmt.Sprintf("/opt/%d", i))(s)
+			}
+		}, false},
+		{"egress", func(s *driver.Spec) { s.Egress = []string{"*.example.com:443", "all"} }, true},
+		{"empty egress entry", func(s *driver.Spec) { s.Egress = []string{""} }, false},
+		{"too long egress entry", func(s *driver.Spec) { s.Egress = []string{strings.Repeat("x", 301)} }, false},
+		{"too much egress", func(s *driver.Spec) { s.Egress = slices.Repeat([]string{"a:1"}, 257) }, false},
+		{"a service", service("127.0.0.1:80", "http://127.0.0.1:4000"), true},
+		{"service elsewhere", service("127.0.0.2:80", "http://127.0.0.1:4000"), false},
+		{"service on a name", service("localhost:80", "http://127.0.0.1:4000"), false},
+		{"service on port 0", service("127.0.0.1:0", "http://127.0.0.1:4000"), false},
+		{"service on a port in another spelling", service("127.0.0.1:080", "http://127.0.0.1:4000"), false},
+		{"service to nowhere", service("127.0.0.1:80", ""), false},
+		{"too many services", func(s *driver.Spec) {
+			for i := range 17 {
+				service(fmt.Sprintf("127.0.0.1:%d", 80+i), "http://127.0.0.1:4000")(s)
+			}
+		}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			spec := driver.Spec{Key: driver.Key{Sandbox: "s-1", Incarnation: 1}, Tenant: "acme"}
@@ -54,9 +102,6 @@ func TestSpecValidate(t *testing.T) {
 			err := spec.Validate()
 			if tt.ok != (err == nil) || (err != nil && !errors.Is(err, driver.ErrInvalid)) {
 				t.Errorf("got %v", err)
-			}
-			if err != nil && strings.Contains(err.Error(), "canary") {
-				t.Errorf("the error shows a secret: %v", err)
 			}
 		})
 	}

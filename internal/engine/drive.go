@@ -33,9 +33,9 @@ type work struct {
 }
 
 // drive takes the sandbox's lease and works on it until nothing is left to do. It answers ErrBusy at
-// once when somebody else holds the lease. The work does not end with the caller: it runs on a context
+// once when somebody else holds the lease. To look is to ask the driver first, whatever the record says. The work does not end with the caller: it runs on a context
 // of its own, so that nobody's hanging up leaves half a sandbox.
-func (e *Engine) drive(ctx context.Context, id, actor string) (sandbox.Sandbox, error) {
+func (e *Engine) drive(ctx context.Context, id, actor string, look bool) (sandbox.Sandbox, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.WorkTimeout)
 	defer cancel()
 	asked := time.Now()
@@ -54,7 +54,12 @@ func (e *Engine) drive(ctx context.Context, id, actor string) (sandbox.Sandbox, 
 		err := sandbox.Errorf("work on sandbox", api.CodeUnknownDriver, "no driver %q is configured here", w.s.Spec.Driver)
 		return w.s, errors.Join(err, w.look(ctx, w.now().Add(time.Minute)))
 	}
-	err = w.settle(ctx)
+	if look {
+		w.seen, err = w.observe(ctx)
+	}
+	if err == nil {
+		err = w.settle(ctx)
+	}
 	if lost := context.Cause(ctx); err != nil && errors.Is(lost, sandbox.ErrStale) {
 		err = lost // whatever the call said that was cancelled with the lease
 	}

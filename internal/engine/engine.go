@@ -31,8 +31,8 @@ type Options struct {
 	Drivers  map[string]driver.Driver
 	Restorer Restorer // nil: workspaces start empty
 	Defaults sandbox.Spec
-	// Templates are the names a sandbox may ask for.
-	Templates []string
+	// Templates are those a sandbox may ask for; nil: it need not name one.
+	Templates Templates
 	// Policy says what applies to a sandbox; nil: sandbox.DefaultPolicy of its owner's kind.
 	Policy func(sandbox.Sandbox) sandbox.Policy
 	// LeaseTTL is how long the store keeps a lease that nobody renews; it is renewed at a third of it.
@@ -49,6 +49,19 @@ type Options struct {
 	Metrics *telemetry.Metrics
 	// At, if set, is called at named points of the work. Tests use it to stop or kill a holder there.
 	At func(point string, s sandbox.Sandbox)
+}
+
+// Templates is what the engine needs of the registry of templates.
+type Templates interface {
+	Names() []string
+	// Spec is what sandboxes of the template are unless they say otherwise.
+	Spec(template string) sandbox.Spec
+	// Prepare fills in what the sandbox's instance is made of.
+	Prepare(s sandbox.Sandbox, spec *driver.Spec) error
+	// Env is what every command in sandboxes of the template has in its environment.
+	Env(template string) map[string]string
+	// User is whom commands run as that do not say.
+	User(template string) string
 }
 
 // Restorer brings a workspace and what runs in it to life before a sandbox counts as running, and
@@ -122,6 +135,9 @@ func (e *Engine) Check(ctx context.Context) []api.Check {
 
 func (e *Engine) checkDriver(ctx context.Context, name string) api.Check {
 	c := api.Check{Name: "driver " + name, Status: "ok"}
+	if r, ok := driver.As[driver.Reporter](e.Drivers[name]); ok {
+		c.Detail = r.Report()
+	}
 	for _, err := range e.Drivers[name].List(ctx, driver.Selector{Sandbox: nobody}) {
 		if err != nil {
 			c.Status, c.Detail = "failed", err.Error()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
@@ -47,6 +49,9 @@ func (e *Engine) Ensure(ctx context.Context, r Request) (s sandbox.Sandbox, crea
 // reuse checks and records the use of a sandbox that runs.
 func (e *Engine) reuse(ctx context.Context, s sandbox.Sandbox, r Request) error {
 	if err := agree(s, r); err != nil {
+		return err
+	}
+	if err := e.here(s); err != nil {
 		return err
 	}
 	if e.Drivers[s.Spec.Driver] == nil {
@@ -95,12 +100,34 @@ func (e *Engine) bring(ctx context.Context, r Request) (s sandbox.Sandbox, creat
 
 // join waits for the one flight of this sandbox in this process, starting it if there is none.
 func (e *Engine) join(ctx context.Context, s sandbox.Sandbox, actor string) (sandbox.Sandbox, error) {
-	flight := e.flights.DoChan(s.ID, func() (any, error) {
+	return e.fly(ctx, s.ID, s, func(ctx context.Context) (sandbox.Sandbox, error) {
+		e.at("flight", s)
+		return e.await(ctx, s, actor)
+	})
+}
+
+// doubt has the engine look at the instance of a sandbox that is recorded as running and does not
+// answer, and do what is to be done about it.
+func (e *Engine) doubt(ctx context.Context, s sandbox.Sandbox, actor string) (sandbox.Sandbox, error) {
+	return e.fly(ctx, "doubt "+s.ID, s, func(ctx context.Context) (sandbox.Sandbox, error) {
+		got, err := e.drive(ctx, s.ID, actor, true)
+		if errors.Is(err, sandbox.ErrBusy) || errors.Is(err, sandbox.ErrStale) {
+			return e.await(ctx, s, actor)
+		}
+		return got, err
+	})
+}
+
+// fly does the work once for all who wait for it at the same time, on a context that outlives them.
+func (e *Engine) fly(ctx context.Context, key string, s sandbox.Sandbox, do func(context.Context) (sandbox.Sandbox, error)) (sandbox.Sandbox, error) {
+	if err := e.here(s); err != nil {
+		return s, err
+	}
+	flight := e.flights.DoChan(key, func() (any, error) {
 		defer e.working()()
 		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.WorkTimeout)
 		defer cancel()
-		e.at("flight", s)
-		return e.await(own, s, actor)
+		return do(own)
 	})
 	select {
 	case got := <-flight:
@@ -124,7 +151,7 @@ const (
 func (e *Engine) await(ctx context.Context, s sandbox.Sandbox, actor string) (sandbox.Sandbox, error) {
 	asked := s.ActiveAt
 	for poll := firstPoll; ; poll = min(2*poll, maxPoll) {
-		got, err := e.drive(ctx, s.ID, actor)
+		got, err := e.drive(ctx, s.ID, actor, false)
 		if !errors.Is(err, sandbox.ErrBusy) && !errors.Is(err, sandbox.ErrStale) {
 			return got, err
 		}
@@ -163,18 +190,45 @@ func (e *Engine) check(r Request) error {
 
 // CheckTemplate says whether there is no such template. None named is the server's default.
 func (e *Engine) CheckTemplate(name string) error {
-	if name == "" || slices.Contains(e.Templates, name) {
+	if name == "" || e.Templates == nil {
 		return nil
 	}
-	return sandbox.Errorf("check template", api.CodeUnknownTemplate, "there is no template %q; there are: %s", name, strings.Join(e.Templates, ", "))
+	names := e.Templates.Names()
+	if slices.Contains(names, name) {
+		return nil
+	}
+	return sandbox.Errorf("check template", api.CodeUnknownTemplate, "there is no template %q; there are: %s", name, strings.Join(names, ", "))
 }
 
 func (e *Engine) intent(r Request) store.Intent {
+	spec := r.Spec
+	spec.Template = cmp.Or(spec.Template, e.Defaults.Template)
+	if e.Templates != nil {
+		spec = spec.Or(e.Templates.Spec(spec.Template))
+	}
+	spec = spec.Or(e.Defaults)
 	return store.Intent{
-		Kind: r.Owner.Kind, Owner: r.Owner.ID, ID: r.ID, NewID: r.NewID, Name: r.Name, Spec: r.Spec.Or(e.Defaults),
+		Kind: r.Owner.Kind, Owner: r.Owner.ID, ID: r.ID, NewID: r.NewID, Name: r.Name, Spec: spec, Host: e.pin(spec),
 		Want: sandbox.WantRunning, Reason: "asked for", Actor: r.Actor,
 		Accept: func(s sandbox.Sandbox) error { return agree(s, r) },
 	}
+}
+
+// pin is the machine that a new sandbox belongs to: a driver that keeps instances on its own machine
+// says so.
+func (e *Engine) pin(spec sandbox.Spec) string {
+	if _, local := driver.As[driver.Local](e.Drivers[spec.Driver]); local {
+		return e.Host
+	}
+	return ""
+}
+
+// here refuses to work on a sandbox that another machine has.
+func (e *Engine) here(s sandbox.Sandbox) error {
+	if s.Host == "" || s.Host == e.Host {
+		return nil
+	}
+	return sandbox.Errorf("use sandbox", api.CodeWrongHost, "sandbox %s is on the machine %s, this is %s", s.ID, s.Host, e.Host)
 }
 
 // agree compares what was asked for with what is there, over the fields given.

@@ -98,7 +98,11 @@ func (w *work) create(ctx context.Context) error {
 		Key:    driver.Key{Sandbox: w.s.ID, Incarnation: w.s.Incarnation},
 		Tenant: w.s.Owner.Tenant,
 		Labels: map[string]string{"berth.owner.kind": string(w.s.Owner.Kind), "berth.owner.id": w.s.Owner.ID, "berth.template": w.s.Spec.Template},
-		Env:    w.s.Spec.Env,
+	}
+	if w.Templates != nil {
+		if err := w.Templates.Prepare(w.s, &spec); err != nil {
+			return err
+		}
 	}
 	st, err := w.driver.Create(ctx, spec)
 	if err != nil {

@@ -17,7 +17,10 @@ type Store interface {
 	Intend(ctx context.Context, tenant string, in store.Intent) (s sandbox.Sandbox, created bool, err error)
 	Delete(ctx context.Context, tenant, id, reason, actor string) (sandbox.Sandbox, error)
 	Lapse(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, reason, actor string) (s sandbox.Sandbox, done bool, err error)
+	Want(ctx context.Context, tenant, id string, w sandbox.Want, reason, actor string) (sandbox.Sandbox, error)
 	Touch(ctx context.Context, tenant, id string) error
+	Hold(ctx context.Context, id, kind, ref string, until time.Time) error
+	Drop(ctx context.Context, id, kind, ref string) error
 
 	Lease(ctx context.Context, kind, id, holder string) (store.Grant, error)
 	Renew(ctx context.Context, l store.Lease) error
@@ -26,6 +29,7 @@ type Store interface {
 	Stumble(ctx context.Context, l store.Lease, f sandbox.Failure, due store.Due) error
 	SetDue(ctx context.Context, l store.Lease, due store.Due, probed time.Time) error
 	Due(ctx context.Context, host string, limit int) ([]sandbox.Sandbox, error)
+	Up(ctx context.Context, host, after string, limit int) ([]sandbox.Sandbox, error)
 }
 
 // OnDB is the Store on a database.
@@ -53,6 +57,10 @@ func (d onDB) Delete(ctx context.Context, tenant, id, reason, actor string) (san
 
 func (d onDB) Lapse(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, reason, actor string) (sandbox.Sandbox, bool, error) {
 	return d.in(seen.Owner.Tenant).Lapse(ctx, seen, w, reason, actor)
+}
+
+func (d onDB) Want(ctx context.Context, tenant, id string, w sandbox.Want, reason, actor string) (sandbox.Sandbox, error) {
+	return d.in(tenant).Want(ctx, id, w, reason, actor)
 }
 
 func (d onDB) Touch(ctx context.Context, tenant, id string) error { return d.in(tenant).Touch(ctx, id) }

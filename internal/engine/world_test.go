@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/store/storetest"
@@ -41,6 +43,28 @@ func onPostgres(t *testing.T) place {
 	return place{DatabaseURL: storetest.Postgres(t), FakeDir: t.TempDir(), LeaseTTL: 15 * time.Second}
 }
 
+// two are the templates of these tests: "none", and "default", whose sandboxes have more.
+type two struct{}
+
+func (two) Names() []string          { return []string{"default", "none"} }
+func (two) Spec(string) sandbox.Spec { return sandbox.Spec{} }
+func (two) User(t string) string     { return map[string]string{"default": guest.Root}[t] }
+
+func (two) Env(t string) map[string]string {
+	if t == "none" {
+		return nil
+	}
+	return map[string]string{"OF_TEMPLATE": "template's", "OF_BOTH": "template's"}
+}
+
+func (two) Prepare(s sandbox.Sandbox, spec *driver.Spec) error {
+	spec.Limits.Processes = map[string]int64{"default": 7}[s.Spec.Template]
+	if s.Spec.Metadata["base"] == "none such" {
+		return sandbox.Errorf("prepare", api.CodeCreateFailed, "there is no base of that name")
+	}
+	return nil
+}
+
 // open makes a server there, as the process that calls it.
 func open(at place, change ...func(*engine.Options)) (*server, error) {
 	db, err := store.Open(context.Background(), store.Options{DataDir: at.DataDir, DatabaseURL: at.DatabaseURL, LeaseTTL: at.LeaseTTL})
@@ -56,7 +80,7 @@ func open(at place, change ...func(*engine.Options)) (*server, error) {
 		Store:       engine.OnDB(db),
 		Drivers:     map[string]driver.Driver{"fake": driver.WithRetry(f, retry)},
 		Defaults:    sandbox.Spec{Template: "default", Driver: "fake", Profile: "standard"},
-		Templates:   []string{"default", "none"},
+		Templates:   two{},
 		LeaseTTL:    at.LeaseTTL,
 		WorkTimeout: 20 * time.Second,
 		Policy: func(sandbox.Sandbox) sandbox.Policy {

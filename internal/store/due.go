@@ -28,6 +28,16 @@ func (db *DB) Due(ctx context.Context, host string, limit int) ([]sandbox.Sandbo
 	return claimed, db.fail("claim due sandboxes", err)
 }
 
+// Up lists sandboxes of every tenant that are wanted running, on host or pinned to none, in the order of
+// their ids from after on.
+func (db *DB) Up(ctx context.Context, host, after string, limit int) ([]sandbox.Sandbox, error) {
+	found, err := all(ctx, db.read, scanSandbox, `
+		select `+sandboxColumns+` from sandboxes
+		where want = $1 and deleted_at is null and host in ('', $2) and sandboxes.id > $3
+		order by sandboxes.id limit $4`, sandbox.WantRunning, host, after, clampLimit(limit))
+	return found, db.fail("list running sandboxes", err)
+}
+
 // Sandbox returns a sandbox of any tenant, a tombstone too, or ErrNotFound.
 func (db *DB) Sandbox(ctx context.Context, id string) (sandbox.Sandbox, error) {
 	const op = "read sandbox"

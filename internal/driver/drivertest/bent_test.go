@@ -5,6 +5,8 @@ import (
 	"iter"
 
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/guest"
 )
 
 // bent is a procs of which a test may replace single calls.
@@ -19,13 +21,16 @@ type bent struct {
 	start   func(context.Context, driver.ID) (driver.Status, error)
 	freeze  func(context.Context, driver.ID) error
 	thaw    func(context.Context, driver.ID) error
-	run     func(context.Context, driver.ID, driver.Cmd) (driver.Result, error)
+	guest   func(context.Context, driver.ID) (guest.Conn, error)
+	output  func(context.Context, driver.ID, string, int64) iter.Seq2[guest.Chunk, error]
+	open    func(context.Context, driver.ID, string) (files.FS, error)
 }
 
 func newBent(p *procs) *bent {
 	return &bent{
 		procs: p, kind: p.Kind, create: p.Create, inspect: p.Inspect, list: p.List, destroy: p.Destroy,
-		stop: p.Stop, start: p.Start, freeze: p.Freeze, thaw: p.Thaw, run: p.Exec,
+		stop: p.Stop, start: p.Start, freeze: p.Freeze, thaw: p.Thaw,
+		guest: p.Guest, output: p.Output, open: p.Files,
 	}
 }
 
@@ -53,8 +58,24 @@ func (b *bent) Start(ctx context.Context, id driver.ID) (driver.Status, error) {
 func (b *bent) Freeze(ctx context.Context, id driver.ID) error { return b.freeze(ctx, id) }
 func (b *bent) Thaw(ctx context.Context, id driver.ID) error   { return b.thaw(ctx, id) }
 
-func (b *bent) Exec(ctx context.Context, id driver.ID, cmd driver.Cmd) (driver.Result, error) {
-	return b.run(ctx, id, cmd)
+func (b *bent) Guest(ctx context.Context, id driver.ID) (guest.Conn, error) { return b.guest(ctx, id) }
+
+func (b *bent) Output(ctx context.Context, id driver.ID, process string, after int64) iter.Seq2[guest.Chunk, error] {
+	return b.output(ctx, id, process, after)
+}
+
+func (b *bent) Files(ctx context.Context, id driver.ID, root string) (files.FS, error) {
+	return b.open(ctx, id, root)
+}
+
+// bendRun changes what guests do with a command.
+func (b *bent) bendRun(change func(run) run) {
+	b.guest = func(ctx context.Context, id driver.ID) (guest.Conn, error) {
+		if _, err := b.procs.Guest(ctx, id); err != nil {
+			return nil, err
+		}
+		return conn{id: id, run: change(b.procs.run)}, nil
+	}
 }
 
 // eachListed changes or drops entries of listings.

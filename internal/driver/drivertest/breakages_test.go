@@ -3,7 +3,6 @@ package drivertest_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"os"
 	"strings"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/guest"
 )
 
 // dawdle is how long some of the broken calls take, so that others get in between.
@@ -116,15 +117,6 @@ var breakages = map[string]breakage{
 			<-time.After(dawdle)
 			return b.procs.Create(ctx, spec)
 		}
-	}},
-	"labels have the environment": {"NoSecretsShown", "an environment value is shown", func(b *bent) {
-		b.create = func(ctx context.Context, spec driver.Spec) (driver.Status, error) {
-			spec.Labels = map[string]string{"env": fmt.Sprint(spec.Env)}
-			return b.procs.Create(ctx, spec)
-		}
-	}},
-	"list shows the environment": {"NoSecretsShown", "an environment value is shown", func(b *bent) {
-		b.eachListed(func(st *driver.Status) bool { st.Reason = fmt.Sprint(b.env[st.ID]); return true })
 	}},
 
 	"inspect errs when it is gone": {"UnknownIDs Destroy DestroyAtOnce", "not ", func(b *bent) {
@@ -377,42 +369,110 @@ var breakages = map[string]breakage{
 	}},
 
 	"exec loses the exit code": {"ExecExitCode", "exit 1 is seen as 0", func(b *bent) {
-		b.eachResult(func(res *driver.Result) { res.ExitCode = 0 })
+		b.eachExit(func(exit *guest.Exit) { exit.Code = 0 })
 	}},
 	"exec mixes its outputs": {"ExecOutput", "stdout is", func(b *bent) {
-		b.eachResult(func(res *driver.Result) { res.Stdout = append(res.Stdout, res.Stderr...) })
+		b.eachCmd(func(_ *guest.Cmd, std *guest.Stdio) { std.Stderr = std.Stdout })
 	}},
-	"exec says merged and drops stderr": {"ExecOutput", "merged", func(b *bent) {
-		b.eachResult(func(res *driver.Result) { res.Merged, res.Stderr = true, nil })
+	"exec has no stdin": {"ExecStdin", "writes", func(b *bent) {
+		b.eachCmd(func(_ *guest.Cmd, std *guest.Stdio) { std.Stdin = nil })
 	}},
-	"exec has no stdin":              {"ExecStdin", "writes", func(b *bent) { b.eachCmd(func(c *driver.Cmd) { c.Stdin = nil }) }},
-	"exec ignores the directory":     {"ExecDir", "writes", func(b *bent) { b.eachCmd(func(c *driver.Cmd) { c.Dir = "" }) }},
-	"exec ignores the command's env": {"ExecEnv", "writes", func(b *bent) { b.eachCmd(func(c *driver.Cmd) { c.Env = nil }) }},
+	"exec ignores the directory": {"ExecDir", "writes", func(b *bent) {
+		b.eachCmd(func(c *guest.Cmd, _ *guest.Stdio) { c.Dir = "" })
+	}},
+	"exec ignores the environment": {"ExecEnv", "writes", func(b *bent) {
+		b.eachCmd(func(c *guest.Cmd, _ *guest.Stdio) { c.Env = nil })
+	}},
+	"exec remembers the environment": {"ExecEnv", "writes", func(b *bent) {
+		var last []string
+		b.eachCmd(func(c *guest.Cmd, _ *guest.Stdio) {
+			c.Env = append(last, c.Env...)
+			last = c.Env
+		})
+	}},
 	"exec goes through a shell": {"ExecArguments", "writes", func(b *bent) {
-		b.eachCmd(func(c *driver.Cmd) {
+		b.eachCmd(func(c *guest.Cmd, _ *guest.Stdio) {
 			if len(c.Argv) > 4 {
 				c.Argv = append(c.Argv[:4:4], strings.Fields(strings.Join(c.Argv[4:], " "))...)
 			}
 		})
 	}},
-	"exec runs nothing gladly": {"ExecRefused", "Exec of nothing", func(b *bent) {
-		b.eachCmd(func(c *driver.Cmd) {
+	"exec runs nothing gladly": {"ExecRefused", "Run of nothing", func(b *bent) {
+		b.eachCmd(func(c *guest.Cmd, _ *guest.Stdio) {
 			if len(c.Argv) == 0 {
 				c.Argv = []string{"true"}
 			}
 		})
 	}},
 	"exec ends quietly with its context": {"ExecCutShort", "has no error", func(b *bent) {
-		b.run = func(ctx context.Context, id driver.ID, cmd driver.Cmd) (driver.Result, error) {
-			res, _ := b.procs.Exec(ctx, id, cmd)
-			return res, nil
+		b.bendRun(func(inner run) run {
+			return func(ctx context.Context, id driver.ID, cmd guest.Cmd, std guest.Stdio) (guest.Exit, error) {
+				exit, _ := inner(ctx, id, cmd, std)
+				return exit, nil
+			}
+		})
+	}},
+	"guest of anything":        {"ExecRefused", "Guest where nothing is", func(b *bent) { b.anyGuest() }},
+	"exec starts stopped ones": {"ExecStopped", "Guest of a stopped instance", func(b *bent) { b.anyGuest() }},
+	"exec runs in frozen ones": {"ExecFrozen", "Guest of a frozen instance", func(b *bent) { b.anyGuest() }},
+	"output of nobody is empty": {"OutputUnknown", "Output of a process nobody started", func(b *bent) {
+		b.output = func(context.Context, driver.ID, string, int64) iter.Seq2[guest.Chunk, error] {
+			return func(func(guest.Chunk, error) bool) {}
 		}
 	}},
-	"exec starts stopped ones": {"ExecStopped", "Exec in a stopped instance", func(b *bent) { b.run = b.procs.exec }},
-	"exec runs in frozen ones": {"ExecFrozen", "Exec in a frozen instance", func(b *bent) { b.run = b.procs.exec }},
 	"files belong to nobody": {"FilesApart FilesEndWithDestroy", "writes", func(b *bent) {
-		b.eachCmd(func(c *driver.Cmd) { c.Dir = b.dir })
+		b.eachCmd(func(c *guest.Cmd, _ *guest.Stdio) { c.Dir = b.dir })
 	}},
+	"files of everybody are the same": {"FilesRunning FilesRoots", "use of the", func(b *bent) {
+		b.eachOpen(func(context.Context, driver.ID, *string) (string, error) { return b.dir, nil })
+	}},
+	"files have one root": {"FilesRoots", `mark has "home"`, func(b *bent) {
+		b.eachOpen(func(_ context.Context, _ driver.ID, root *string) (string, error) {
+			if *root == files.HomeDir {
+				*root = files.WorkingDir
+			}
+			return "", nil
+		})
+	}},
+	"files of anything": {"FilesUnknown", "Files where nothing is", func(b *bent) {
+		b.eachOpen(func(ctx context.Context, id driver.ID, _ *string) (string, error) {
+			if _, err := b.procs.Inspect(ctx, id); err != nil {
+				return b.dir, nil
+			}
+			return "", nil
+		})
+	}},
+	"files need it to run": {"FilesStopped FilesFrozen", "Files: instance is not running", func(b *bent) {
+		b.eachOpen(func(_ context.Context, id driver.ID, _ *string) (string, error) {
+			if b.phase(id) != driver.PhaseRunning {
+				return "", driver.ErrNotRunning
+			}
+			return "", nil
+		})
+	}},
+}
+
+// eachOpen changes which files are opened: another root, or another directory altogether.
+func (b *bent) eachOpen(change func(ctx context.Context, id driver.ID, root *string) (string, error)) {
+	b.open = func(ctx context.Context, id driver.ID, root string) (files.FS, error) {
+		path, err := change(ctx, id, &root)
+		if err != nil {
+			return nil, err
+		}
+		if path == "" {
+			return b.procs.Files(ctx, id, root)
+		}
+		dir, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		return files.NewDir(dir, files.Owner{})
+	}
+}
+
+// anyGuest connects whatever there is to connect to.
+func (b *bent) anyGuest() {
+	b.guest = func(_ context.Context, id driver.ID) (guest.Conn, error) { return b.connect(id), nil }
 }
 
 // spare makes Destroy do nothing to instances in a phase.
@@ -426,18 +486,22 @@ func (b *bent) spare(phase driver.Phase) {
 }
 
 // eachCmd changes commands before they run.
-func (b *bent) eachCmd(change func(*driver.Cmd)) {
-	b.run = func(ctx context.Context, id driver.ID, cmd driver.Cmd) (driver.Result, error) {
-		change(&cmd)
-		return b.procs.Exec(ctx, id, cmd)
-	}
+func (b *bent) eachCmd(change func(*guest.Cmd, *guest.Stdio)) {
+	b.bendRun(func(inner run) run {
+		return func(ctx context.Context, id driver.ID, cmd guest.Cmd, std guest.Stdio) (guest.Exit, error) {
+			change(&cmd, &std)
+			return inner(ctx, id, cmd, std)
+		}
+	})
 }
 
-// eachResult changes results.
-func (b *bent) eachResult(change func(*driver.Result)) {
-	b.run = func(ctx context.Context, id driver.ID, cmd driver.Cmd) (driver.Result, error) {
-		res, err := b.procs.Exec(ctx, id, cmd)
-		change(&res)
-		return res, err
-	}
+// eachExit changes how commands end.
+func (b *bent) eachExit(change func(*guest.Exit)) {
+	b.bendRun(func(inner run) run {
+		return func(ctx context.Context, id driver.ID, cmd guest.Cmd, std guest.Stdio) (guest.Exit, error) {
+			exit, err := inner(ctx, id, cmd, std)
+			change(&exit)
+			return exit, err
+		}
+	})
 }

@@ -4,9 +4,10 @@
 // form of IDs, or about a listing or a phase being up to date at once: it looks again until the
 // harness's patience is over. It makes instances only under sandboxes and tenants of its own, so that
 // it may run against a provider that holds other things and beside itself. The parts for stopping,
-// freezing and exec run when [driver.As] finds the ability; a driver that has it must pass them.
+// freezing, running commands and files run when [driver.As] finds the ability; a driver that has it must pass
+// them.
 //
-// Exec needs sh, cat and sleep in the instance.
+// Commands need sh, cat and sleep in the instance.
 package drivertest
 
 import (
@@ -53,7 +54,8 @@ func Run(t *testing.T, h Harness) {
 	d := h.New(t)
 	_, stops := driver.As[driver.Stopper](d)
 	_, freezes := driver.As[driver.Freezer](d)
-	_, execs := driver.As[driver.Execer](d)
+	_, execs := driver.As[driver.Guester](d)
+	_, opens := driver.As[driver.Filer](d)
 	if stops {
 		runStop(run)
 	}
@@ -71,6 +73,15 @@ func Run(t *testing.T, h Harness) {
 	}
 	if execs && freezes {
 		run("ExecFrozen", testExecFrozen)
+	}
+	if execs && opens {
+		runFiles(run)
+	}
+	if execs && opens && stops {
+		run("FilesStopped", testFilesStopped)
+	}
+	if execs && opens && freezes {
+		run("FilesFrozen", testFilesFrozen)
 	}
 }
 

@@ -1,12 +1,14 @@
 package drivertest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/guest"
 )
 
 func runExec(run runner) {
@@ -18,6 +20,7 @@ func runExec(run runner) {
 	run("ExecDir", testExecDir)
 	run("ExecRefused", testExecRefused)
 	run("ExecCutShort", testExecCutShort)
+	run("OutputUnknown", testOutputUnknown)
 	run("FilesApart", testFilesApart)
 	run("FilesEndWithDestroy", testFilesEndWithDestroy)
 }
@@ -27,60 +30,80 @@ func runExecStopped(run runner) {
 	run("FilesOutliveStop", testFilesOutliveStop)
 }
 
-func (s *suite) execer() driver.Execer {
-	execer, ok := driver.As[driver.Execer](s.d)
-	s.check(ok, "the ability to exec comes and goes")
-	return execer
+func (s *suite) guester() driver.Guester {
+	guester, ok := driver.As[driver.Guester](s.d)
+	s.check(ok, "the ability to reach a guest comes and goes")
+	return guester
 }
 
-func (s *suite) exec(id driver.ID, cmd driver.Cmd) driver.Result {
+// guest connects to an instance's helper until the sub-test is over.
+func (s *suite) guest(id driver.ID) guest.Conn {
 	s.Helper()
-	res, err := s.execer().Exec(s.ctx(), id, cmd)
-	s.check(err == nil, "Exec of %q: %v", cmd.Argv, err)
-	return res
+	conn, err := s.guester().Guest(s.ctx(), id)
+	s.check(err == nil, "Guest: %v", err)
+	s.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			s.Errorf("close the guest: %v", err)
+		}
+	})
+	return conn
 }
 
-func sh(script string) driver.Cmd { return driver.Cmd{Argv: []string{"sh", "-c", script}} }
+// result is what became of a command.
+type result struct {
+	code        int
+	out, errOut string
+}
+
+func (s *suite) exec(id driver.ID, cmd guest.Cmd, stdin string) result {
+	s.Helper()
+	var out, errOut bytes.Buffer
+	std := guest.Stdio{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errOut}
+	exit, err := s.guest(id).Run(s.ctx(), cmd, std)
+	s.check(err == nil, "Run of %q: %v", cmd.Argv, err)
+	return result{exit.Code, out.String(), errOut.String()}
+}
+
+func sh(script string) guest.Cmd { return guest.Cmd{Argv: []string{"sh", "-c", script}} }
 
 // output runs a command and checks that it worked and what it wrote.
-func (s *suite) output(id driver.ID, cmd driver.Cmd, want string) {
+func (s *suite) output(id driver.ID, cmd guest.Cmd, want string) {
 	s.Helper()
-	res := s.exec(id, cmd)
-	s.check(res.ExitCode == 0, "%q ends with %d: %s%s", cmd.Argv, res.ExitCode, res.Stdout, res.Stderr)
-	s.check(string(res.Stdout) == want, "%q writes %.200q, not %.200q", cmd.Argv, res.Stdout, want)
+	s.echo(id, cmd, "", want)
+}
+
+// echo is output of a command that reads.
+func (s *suite) echo(id driver.ID, cmd guest.Cmd, stdin, want string) {
+	s.Helper()
+	res := s.exec(id, cmd, stdin)
+	s.check(res.code == 0, "%q ends with %d: %s%s", cmd.Argv, res.code, res.out, res.errOut)
+	s.check(res.out == want, "%q writes %.200q, not %.200q", cmd.Argv, res.out, want)
 }
 
 func testExecExitCode(s *suite) {
 	id := s.create(s.spec()).ID
 	for _, code := range []int{0, 1, 2, 42, 126, 127, 255} {
-		res := s.exec(id, sh(fmt.Sprintf("exit %d", code)))
-		s.check(res.ExitCode == code, "exit %d is seen as %d", code, res.ExitCode)
+		res := s.exec(id, sh(fmt.Sprintf("exit %d", code)), "")
+		s.check(res.code == code, "exit %d is seen as %d", code, res.code)
 	}
-	res := s.exec(id, driver.Cmd{Argv: []string{"no-such-program-in-any-path"}})
-	s.check(res.ExitCode == 127, "a program that is not there ends with %d, not 127", res.ExitCode)
+	res := s.exec(id, guest.Cmd{Argv: []string{"no-such-program-in-any-path"}}, "")
+	s.check(res.code == guest.ExitNotFound, "a program that is not there ends with %d, not 127", res.code)
 	s.phase(id, driver.PhaseRunning)
 }
 
 func testExecOutput(s *suite) {
 	id := s.create(s.spec()).ID
-	res := s.exec(id, sh("echo to-out; echo to-err >&2"))
-	if res.Merged {
-		s.check(len(res.Stderr) == 0, "a merged result has %q on stderr", res.Stderr)
-		s.check(strings.Contains(string(res.Stdout), "to-out\n"), "stdout has %q", res.Stdout)
-		s.check(strings.Contains(string(res.Stdout), "to-err\n"), "stdout has %q, merged", res.Stdout)
-		return
-	}
-	s.check(string(res.Stdout) == "to-out\n", "stdout is %q", res.Stdout)
-	s.check(string(res.Stderr) == "to-err\n", "stderr is %q", res.Stderr)
+	res := s.exec(id, sh("echo to-out; echo to-err >&2"), "")
+	s.check(res.out == "to-out\n", "stdout is %q", res.out)
+	s.check(res.errOut == "to-err\n", "stderr is %q", res.errOut)
 }
 
 func testExecStdin(s *suite) {
 	id := s.create(s.spec()).ID
 	long := strings.Repeat("Ünïcødé 🚢 'quoted' $HOME\n", 4096)
 	for _, in := range []string{"", "no newline at the end", long} {
-		s.output(id, driver.Cmd{Argv: []string{"cat"}, Stdin: []byte(in)}, in)
+		s.echo(id, guest.Cmd{Argv: []string{"cat"}}, in, in)
 	}
-	s.output(id, driver.Cmd{Argv: []string{"cat"}}, "")
 }
 
 // Arguments reach the program as they are: no shell has been at them.
@@ -88,17 +111,17 @@ func testExecArguments(s *suite) {
 	id := s.create(s.spec()).ID
 	args := []string{"", "two words", "$HOME", "*", `"quoted" 'twice'`, "a\nb", "`id`", "; exit 3", "é"}
 	argv := append([]string{"sh", "-c", `for a; do printf '<%s>' "$a"; done`, "sh"}, args...)
-	s.output(id, driver.Cmd{Argv: argv}, "<"+strings.Join(args, "><")+">")
+	s.output(id, guest.Cmd{Argv: argv}, "<"+strings.Join(args, "><")+">")
 }
 
+// The environment is the command's, and no other command's.
 func testExecEnv(s *suite) {
-	spec := s.spec()
-	spec.Env = map[string]string{"OF_SPEC": "spec's own $HOME\n", "OF_BOTH": "spec's"}
-	id := s.create(spec).ID
-	cmd := sh(`printf '%s|%s|%s' "$OF_SPEC" "$OF_BOTH" "$OF_CMD"`)
-	s.output(id, cmd, "spec's own $HOME\n|spec's|")
-	cmd.Env = map[string]string{"OF_BOTH": "command's", "OF_CMD": "a=b 'c'"}
-	s.output(id, cmd, "spec's own $HOME\n|command's|a=b 'c'")
+	id := s.create(s.spec()).ID
+	cmd := sh(`printf '%s|%s' "$ONE" "$TWO"`)
+	cmd.Env = []string{"ONE=its own $HOME\n", "TWO=a=b 'c'"}
+	s.output(id, cmd, "its own $HOME\n|a=b 'c'")
+	cmd.Env = nil
+	s.output(id, cmd, "|")
 }
 
 func testExecDir(s *suite) {
@@ -109,30 +132,49 @@ func testExecDir(s *suite) {
 		s.output(id, cmd, dir+"\n")
 	}
 	s.output(id, sh("echo here >mark && cat mark"), "here\n")
-	s.output(id, driver.Cmd{Argv: []string{"cat", "mark"}}, "here\n")
+	s.output(id, guest.Cmd{Argv: []string{"cat", "mark"}}, "here\n")
 }
 
 func testExecRefused(s *suite) {
 	st := s.create(s.spec())
-	_, err := s.execer().Exec(s.ctx(), st.ID, driver.Cmd{})
-	s.is(err, driver.ErrInvalid, "Exec of nothing")
+	_, err := s.guest(st.ID).Run(s.ctx(), guest.Cmd{}, guest.Stdio{})
+	s.is(err, guest.ErrInvalid, "Run of nothing")
 	s.destroy(st.ID)
 	s.gone(st.ID)
 	for _, id := range append(unknownIDs(st.ID), st.ID) {
-		_, err := s.execer().Exec(s.ctx(), id, sh("true"))
-		s.is(err, driver.ErrNotFound, "Exec where nothing is")
+		_, err := s.guester().Guest(s.ctx(), id)
+		s.is(err, driver.ErrNotFound, "Guest where nothing is")
 	}
 }
 
 func testExecCutShort(s *suite) {
 	id := s.create(s.spec()).ID
+	conn := s.guest(id)
 	ctx, cancel := context.WithTimeout(s.Context(), 100*time.Millisecond)
 	defer cancel()
 	begun := time.Now()
-	_, err := s.execer().Exec(ctx, id, sh(fmt.Sprintf("sleep %d", 60+int(s.h.Patience.Seconds()))))
-	s.check(err != nil, "Exec under a context that ended has no error")
-	s.check(time.Since(begun) < s.h.Patience, "Exec goes on for %v after its context ended", time.Since(begun))
+	_, err := conn.Run(ctx, sh(fmt.Sprintf("sleep %d", 60+int(s.h.Patience.Seconds()))), guest.Stdio{})
+	s.check(err != nil, "Run under a context that ended has no error")
+	s.check(time.Since(begun) < s.h.Patience, "Run goes on for %v after its context ended", time.Since(begun))
 	s.output(id, sh("echo on"), "on\n")
+}
+
+func testOutputUnknown(s *suite) {
+	st := s.create(s.spec())
+	s.is(s.outputErr(st.ID), guest.ErrNoProcess, "Output of a process nobody started")
+	s.destroy(st.ID)
+	s.gone(st.ID)
+	for _, id := range append(unknownIDs(st.ID), st.ID) {
+		s.is(s.outputErr(id), driver.ErrNotFound, "Output where nothing is")
+	}
+}
+
+// outputErr is the error that the output of no process ends with.
+func (s *suite) outputErr(id driver.ID) (last error) {
+	for _, err := range s.guester().Output(s.ctx(), id, "nobody", 0) {
+		last = err
+	}
+	return last
 }
 
 func testFilesApart(s *suite) {
@@ -154,8 +196,8 @@ func testExecStopped(s *suite) {
 	id := s.create(s.spec()).ID
 	s.stop(id)
 	s.phase(id, driver.PhaseStopped)
-	_, err := s.execer().Exec(s.ctx(), id, sh("true"))
-	s.is(err, driver.ErrNotRunning, "Exec in a stopped instance")
+	_, err := s.guester().Guest(s.ctx(), id)
+	s.is(err, driver.ErrNotRunning, "Guest of a stopped instance")
 	s.start(id)
 	s.output(id, sh("echo again"), "again\n")
 }
@@ -164,18 +206,16 @@ func testExecFrozen(s *suite) {
 	id := s.create(s.spec()).ID
 	s.freeze(id)
 	s.phase(id, driver.PhaseFrozen)
-	_, err := s.execer().Exec(s.ctx(), id, sh("true"))
-	s.is(err, driver.ErrNotRunning, "Exec in a frozen instance")
+	_, err := s.guester().Guest(s.ctx(), id)
+	s.is(err, driver.ErrNotRunning, "Guest of a frozen instance")
 	s.thaw(id)
 	s.output(id, sh("echo again"), "again\n")
 }
 
 func testFilesOutliveStop(s *suite) {
-	spec := s.spec()
-	spec.Env = map[string]string{"KEPT": "yes"}
-	id := s.create(spec).ID
+	id := s.create(s.spec()).ID
 	s.output(id, sh("echo kept >mark"), "")
 	s.stop(id)
 	s.start(id)
-	s.output(id, sh(`cat mark; echo "$KEPT"`), "kept\nyes\n")
+	s.output(id, sh("cat mark 2>/dev/null || echo none"), "kept\n")
 }

@@ -1,30 +1,27 @@
 package drivertest_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/drivertest"
 	"github.com/berthdev/berth/internal/driver/fake"
+	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/guest"
 )
 
-// procs is the smallest driver with every ability: the fake one, whose instances get a folder each
-// in which commands run as plain processes of the host.
+// procs is the smallest driver with every ability: the fake one, whose instances get a folder each in which
+// commands run as plain processes of the host.
 type procs struct {
 	*fake.Driver
 	dir string
-
-	mu  sync.Mutex
-	env map[driver.ID]map[string]string
 }
 
 func newProcs(t *testing.T, dir string) *procs {
@@ -33,9 +30,10 @@ func newProcs(t *testing.T, dir string) *procs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &procs{Driver: d, dir: dir, env: map[driver.ID]map[string]string{}}
+	return &procs{Driver: d, dir: dir}
 }
 
+// files is where an instance's workspace is, and, with ~ behind it, its home.
 func (p *procs) files(id driver.ID) string { return filepath.Join(p.dir, "files", string(id)) }
 
 func (p *procs) Create(ctx context.Context, spec driver.Spec) (driver.Status, error) {
@@ -43,67 +41,93 @@ func (p *procs) Create(ctx context.Context, spec driver.Spec) (driver.Status, er
 	if err != nil {
 		return st, err
 	}
-	p.mu.Lock()
-	p.env[st.ID] = spec.Env
-	p.mu.Unlock()
-	return st, os.MkdirAll(p.files(st.ID), 0o700)
+	return st, errors.Join(os.MkdirAll(p.files(st.ID), 0o700), os.MkdirAll(p.files(st.ID)+"~", 0o700))
 }
 
 func (p *procs) Destroy(ctx context.Context, id driver.ID) error {
 	if _, err := p.Inspect(ctx, id); errors.Is(err, driver.ErrNotFound) {
 		return nil
 	}
-	return errors.Join(p.Driver.Destroy(ctx, id), os.RemoveAll(p.files(id)))
+	return errors.Join(p.Driver.Destroy(ctx, id), os.RemoveAll(p.files(id)), os.RemoveAll(p.files(id)+"~"))
 }
 
-func (p *procs) Exec(ctx context.Context, id driver.ID, cmd driver.Cmd) (driver.Result, error) {
+func (p *procs) Guest(ctx context.Context, id driver.ID) (guest.Conn, error) {
 	st, err := p.Inspect(ctx, id)
 	if err != nil {
-		return driver.Result{}, err
+		return nil, err
 	}
 	if st.Phase != driver.PhaseRunning {
-		return driver.Result{}, driver.ErrNotRunning
+		return nil, driver.ErrNotRunning
 	}
-	return p.exec(ctx, id, cmd)
+	return p.connect(id), nil
 }
 
-// exec runs a command whatever phase the instance is in.
-func (p *procs) exec(ctx context.Context, id driver.ID, cmd driver.Cmd) (driver.Result, error) {
+func (p *procs) Output(ctx context.Context, id driver.ID, _ string, _ int64) iter.Seq2[guest.Chunk, error] {
+	return func(yield func(guest.Chunk, error) bool) {
+		_, err := p.Inspect(ctx, id)
+		if err == nil {
+			err = guest.ErrNoProcess
+		}
+		yield(guest.Chunk{}, err)
+	}
+}
+
+func (p *procs) Files(ctx context.Context, id driver.ID, root string) (files.FS, error) {
+	if _, err := p.Inspect(ctx, id); err != nil {
+		return nil, err
+	}
+	path := map[string]string{files.WorkingDir: p.files(id), files.HomeDir: p.files(id) + "~"}[root]
+	if path == "" {
+		return nil, driver.ErrInvalid
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return files.NewDir(dir, files.Owner{})
+}
+
+// run is guest.Conn's, with the instance named.
+type run func(context.Context, driver.ID, guest.Cmd, guest.Stdio) (guest.Exit, error)
+
+// conn is a guest of which only Run is there.
+type conn struct {
+	guest.Conn
+	id  driver.ID
+	run run
+}
+
+func (c conn) Run(ctx context.Context, cmd guest.Cmd, std guest.Stdio) (guest.Exit, error) {
+	return c.run(ctx, c.id, cmd, std)
+}
+
+func (c conn) Close() error { return nil }
+
+// connect gives a guest whatever phase the instance is in.
+func (p *procs) connect(id driver.ID) guest.Conn { return conn{id: id, run: p.run} }
+
+func (p *procs) run(ctx context.Context, id driver.ID, cmd guest.Cmd, std guest.Stdio) (guest.Exit, error) {
 	if len(cmd.Argv) == 0 {
-		return driver.Result{}, driver.ErrInvalid
+		return guest.Exit{}, guest.ErrInvalid
 	}
 	c := exec.CommandContext(ctx, cmd.Argv[0], cmd.Argv[1:]...)
 	c.Dir = p.files(id)
 	if cmd.Dir != "" {
 		c.Dir = cmd.Dir
 	}
-	c.Env = append(os.Environ(), p.vars(id, cmd)...)
+	c.Env = append(os.Environ(), cmd.Env...)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
-	c.Stdin = bytes.NewReader(cmd.Stdin)
-	var out, errOut bytes.Buffer
-	c.Stdout, c.Stderr = &out, &errOut
+	c.Stdin, c.Stdout, c.Stderr = std.Stdin, std.Stdout, std.Stderr
 	err := c.Run()
-	res := driver.Result{ExitCode: c.ProcessState.ExitCode(), Stdout: out.Bytes(), Stderr: errOut.Bytes()}
+	exit := guest.Exit{Code: c.ProcessState.ExitCode()}
 	if errors.Is(err, exec.ErrNotFound) {
-		res.ExitCode, err = 127, nil
+		exit.Code, err = guest.ExitNotFound, nil
 	}
 	if _, ended := errors.AsType[*exec.ExitError](err); ended && ctx.Err() == nil {
 		err = nil
 	}
-	return res, err
-}
-
-func (p *procs) vars(id driver.ID, cmd driver.Cmd) []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var vars []string
-	for _, env := range []map[string]string{p.env[id], cmd.Env} {
-		for name, value := range env {
-			vars = append(vars, fmt.Sprintf("%s=%s", name, value))
-		}
-	}
-	return vars
+	return exit, err
 }
 
 // harness runs the suite on what bend makes of a procs.

@@ -1,5 +1,5 @@
 // Package fake is a driver without machines: an instance is a file. Tests and the first five minutes
-// use it; nothing runs in it, so it has no Exec.
+// use it; nothing runs in it, so it has no guest and no files.
 //
 // [New] opens a directory. All its state is there, so that any number of processes may share it and
 // it outlives them:

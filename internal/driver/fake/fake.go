@@ -59,7 +59,7 @@ func New(dir string, opts ...Option) (*Driver, error) {
 // Kind is "fake".
 func (d *Driver) Kind() string { return "fake" }
 
-// Create makes the file of spec's instance. It keeps no part of spec.Env.
+// Create makes the file of spec's instance.
 func (d *Driver) Create(ctx context.Context, spec driver.Spec) (st driver.Status, err error) {
 	err = d.call(ctx, call{Op: Create, Key: spec.Key}, func(c *call) (bool, error) {
 		if err := spec.Validate(); err != nil {

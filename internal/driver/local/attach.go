@@ -1,0 +1,89 @@
+package local
+
+import (
+	"context"
+
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/guest"
+)
+
+// attached is what serves an instance from outside.
+type attached struct {
+	conn   guest.Conn
+	cancel context.CancelFunc
+	detach func()
+	ready  chan struct{} // closed once detach is known
+}
+
+// attach has the instance served, once. The instance's lock is held, so that it does not end meanwhile.
+func (d *Driver) attach(st driver.Status, spec driver.Spec) {
+	if d.opts.Attach == nil {
+		return
+	}
+	d.mu.Lock()
+	if d.closed || d.attached[st.ID] != nil {
+		d.mu.Unlock()
+		return
+	}
+	ctx, cancel := context.WithCancel(d.ctx)
+	a := &attached{cancel: cancel, ready: make(chan struct{})}
+	d.attached[st.ID] = a
+	d.mu.Unlock()
+	defer close(a.ready)
+	conn, err := d.Guest(ctx, st.ID)
+	if err != nil {
+		d.opts.Log.Warn("attach to an instance", "instance", st.ID, "error", err)
+		d.unattach(st.ID, a)
+		return
+	}
+	a.conn = conn
+	a.detach = d.opts.Attach(ctx, st, spec, conn)
+}
+
+// unattach forgets what could not be attached, so that it can be tried again.
+func (d *Driver) unattach(id driver.ID, a *attached) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.attached[id] == a {
+		delete(d.attached, id)
+	}
+	a.cancel()
+}
+
+func (d *Driver) isAttached(id driver.ID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.attached[id] != nil
+}
+
+// detach ends what serves an instance.
+func (d *Driver) detach(id driver.ID) {
+	d.mu.Lock()
+	a := d.attached[id]
+	delete(d.attached, id)
+	d.mu.Unlock()
+	if a != nil {
+		a.end()
+	}
+}
+
+func (d *Driver) detachAll() {
+	d.mu.Lock()
+	all := d.attached
+	d.attached = map[driver.ID]*attached{}
+	d.mu.Unlock()
+	for _, a := range all {
+		a.end()
+	}
+}
+
+func (a *attached) end() {
+	a.cancel()
+	<-a.ready
+	if a.detach != nil {
+		a.detach()
+	}
+	if a.conn != nil {
+		_ = a.conn.Close()
+	}
+}

@@ -1,0 +1,119 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/berthdev/berth/internal/driver"
+)
+
+// Create claims the ID, makes the instance's directory and starts it.
+func (d *Driver) Create(ctx context.Context, spec driver.Spec) (driver.Status, error) {
+	if err := errors.Join(ctx.Err(), d.valid(spec)); err != nil {
+		return driver.Status{}, err
+	}
+	id := idOf(spec.Key)
+	for {
+		p, err := d.begin(id, spec)
+		if err == nil {
+			defer p.Close()
+			return d.finish(ctx, p)
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return driver.Status{}, err
+		}
+		if err := d.exists(ctx, id); err != nil {
+			return driver.Status{}, err
+		}
+	}
+}
+
+// valid says what about a Spec this driver could never do.
+func (d *Driver) valid(spec driver.Spec) error {
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	if _, err := d.base(spec.Base); err != nil {
+		return err
+	}
+	for _, m := range spec.Mounts {
+		if info, err := os.Stat(m.Source); err != nil || !info.IsDir() {
+			return fmt.Errorf("%w: mount source %s is no directory", driver.ErrInvalid, m.Source)
+		}
+	}
+	if !spec.Limits.DiskHard {
+		return nil
+	}
+	if d.opts.Tier != TierRoot {
+		return fmt.Errorf("%w: a hard limit on the disk needs root", driver.ErrInvalid)
+	}
+	return checkImage(fill(spec.Limits, d.opts.Defaults))
+}
+
+// begin claims the ID with the record of what is asked for.
+func (d *Driver) begin(id driver.ID, spec driver.Spec) (*place, error) {
+	p, err := d.stage(id, record{Spec: spec, Limits: fill(spec.Limits, d.opts.Defaults), CreatedAt: time.Now().UTC()})
+	if err != nil {
+		return nil, full(err)
+	}
+	if err := d.claim(p); err != nil {
+		p.Close()
+		return nil, errors.Join(err, d.discard(p.path))
+	}
+	d.opts.At("after-claim", id)
+	return p, nil
+}
+
+// finish starts a claimed instance, or leaves nothing of it.
+func (d *Driver) finish(ctx context.Context, p *place) (driver.Status, error) {
+	r, err := p.record()
+	if err == nil && r.Limits.DiskHard {
+		err = makeImage(ctx, p, r.Limits.DiskBytes)
+	}
+	if err == nil {
+		err = d.launch(ctx, p, r)
+	}
+	if err == nil {
+		d.opts.At("after-ready", p.id)
+		err = p.markMade()
+	}
+	if err != nil {
+		return driver.Status{}, errors.Join(fmt.Errorf("create instance: %w", err), d.drop(p))
+	}
+	d.background(p.syncer())
+	st, err := d.status(p)
+	if err == nil {
+		d.attach(st, r.Spec)
+	}
+	return st, err
+}
+
+// exists answers a Create whose ID is taken. Nil says that it was free after all: what another process
+// left unfinished there is gone.
+func (d *Driver) exists(ctx context.Context, id driver.ID) error {
+	p, err := d.lock(ctx, id)
+	if errors.Is(err, driver.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	st, err := d.status(p)
+	if err != nil {
+		return err
+	}
+	switch st.Phase {
+	case driver.PhaseFailed:
+		return d.drop(p)
+	case driver.PhaseRunning, driver.PhaseFrozen:
+		if err := p.markMade(); err != nil {
+			return err
+		}
+	}
+	return &driver.ExistsError{Status: st}
+}

@@ -1,0 +1,194 @@
+package local_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/driver/local"
+	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/testkit"
+)
+
+func limited(l driver.Limits) driver.Spec {
+	s := spec()
+	s.Limits = l
+	return s
+}
+
+// A fork bomb uses up its own processes and nobody else's: the helper still runs commands afterwards.
+func TestForkBombIsBounded(t *testing.T) {
+	d := open(t, t.TempDir())
+	id := create(t, d, limited(driver.Limits{Processes: 64})).ID
+	r := run(t, d, id, sh("i=0; while [ $i -lt 300 ]; do sleep 600 & i=$((i+1)); done; echo all"))
+	if strings.Contains(r.Out, "all") || !strings.Contains(strings.ToLower(r.Err), "fork") {
+		t.Errorf("300 processes under a limit of 64: %d %s%s", r.Code, r.Out, r.Err)
+	}
+	conn, err := d.Guest(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.KillAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if r := run(t, d, id, sh("echo on")); r.Out != "on\n" {
+			return fmt.Errorf("after a fork bomb: %+v", r)
+		}
+		return nil
+	})
+}
+
+// Who takes too much memory is ended; the instance is not.
+func TestMemoryIsBounded(t *testing.T) {
+	d := open(t, t.TempDir())
+	id := create(t, d, limited(driver.Limits{MemoryBytes: 64 << 20})).ID
+	r := run(t, d, id, sh("head -c 400m /dev/zero | tail >/dev/null; echo ended with $?"))
+	if !strings.Contains(r.Out, "ended with 137") {
+		t.Errorf("400 MiB under a limit of 64: %+v", r)
+	}
+	if got := output(t, d, id, sh("echo on")); got != "on\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestTemporaryFilesAreBounded(t *testing.T) {
+	d := open(t, t.TempDir())
+	id := create(t, d, limited(driver.Limits{MemoryBytes: 64 << 20})).ID
+	for _, dir := range []string{"/tmp", "/dev/shm"} {
+		r := run(t, d, id, sh("head -c 60m /dev/zero >"+dir+"/big"))
+		if !strings.Contains(r.Err, "No space left") {
+			t.Errorf("60 MiB in %s: %+v", dir, r)
+		}
+		output(t, d, id, sh("rm "+dir+"/big"))
+	}
+}
+
+func TestFilesAreBoundedInSize(t *testing.T) {
+	d := open(t, t.TempDir())
+	id := create(t, d, limited(driver.Limits{DiskBytes: 8 << 20})).ID
+	r := run(t, d, id, sh("head -c 16m /dev/zero >big"))
+	if r.Code == 0 {
+		t.Error("a file is larger than the disk")
+	}
+	if got := strings.TrimSpace(output(t, d, id, sh("stat -c %s big"))); got != "8388608" {
+		t.Errorf("the file has %s bytes", got)
+	}
+}
+
+// Who writes more than the disk's limit is ended, with a reason that stays until there is room again.
+func TestDiskIsWatched(t *testing.T) {
+	d := open(t, t.TempDir(), func(o *local.Options) { o.DiskEvery = 20 * time.Millisecond })
+	id := create(t, d, limited(driver.Limits{DiskBytes: 8 << 20})).ID
+	r := run(t, d, id, sh("for i in 1 2 3 4; do head -c 4m /dev/zero >file$i; done; sleep 600"))
+	if r.Code != 137 {
+		t.Errorf("16 MiB on a disk of 8: %+v", r)
+	}
+	reason := func() string {
+		st, err := d.Inspect(t.Context(), id)
+		if err != nil || st.Phase != driver.PhaseRunning {
+			t.Fatalf("%+v, %v", st, err)
+		}
+		return st.Reason
+	}
+	if got := reason(); !strings.Contains(got, "8 MiB") {
+		t.Errorf("the reason is %q", got)
+	}
+	fs, err := d.Files(t.Context(), id, files.WorkingDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fs.Close()
+	for i := 1; i <= 4; i++ {
+		if err := fs.Remove(t.Context(), fmt.Sprintf("file%d", i), false); err != nil && !strings.Contains(err.Error(), "no such") {
+			t.Fatal(err)
+		}
+	}
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if got := reason(); got != "" {
+			return fmt.Errorf("with room again the reason is %q", got)
+		}
+		return nil
+	})
+}
+
+// What is too deep to be measured is not a place to hide.
+func TestDeepTreesAreNoHidingPlace(t *testing.T) {
+	d := open(t, t.TempDir(), func(o *local.Options) { o.DiskEvery = 20 * time.Millisecond })
+	id := create(t, d, limited(driver.Limits{DiskBytes: 64 << 20})).ID
+	r := run(t, d, id, sh("i=0; while [ $i -lt 1200 ]; do mkdir d && cd d || break; i=$((i+1)); done; sleep 600"))
+	if r.Code != 137 {
+		t.Errorf("1,200 levels deep: %+v", r)
+	}
+	st, err := d.Inspect(t.Context(), id)
+	if err != nil || !strings.Contains(st.Reason, "deep") {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
+// A hard limit is the end of the disk, and the disk lives and goes with the instance.
+func TestHardDisk(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir)
+	id := create(t, d, limited(driver.Limits{DiskBytes: 32 << 20, DiskHard: true})).ID
+	r := run(t, d, id, sh("for i in 1 2 3 4; do head -c 10m /dev/zero >file$i; done; echo kept >mark"))
+	if !strings.Contains(r.Err, "No space left") {
+		t.Errorf("40 MiB on a disk of 32: %+v", r)
+	}
+	output(t, d, id, sh("rm file*; echo kept >mark"))
+	if strings.Contains(output(t, d, id, sh("cat /proc/self/mountinfo")), "loop") {
+		t.Error("the disk's device is shown")
+	}
+	for _, step := range []func() error{
+		func() error { return d.Stop(t.Context(), id) },
+		func() error { return readMark(t, d, id) },
+		func() error { _, err := d.Start(t.Context(), id); return err },
+		func() error { return readMark(t, d, id) },
+		func() error { return d.Destroy(t.Context(), id) },
+		func() error { return d.WaitIdle(t.Context()) },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testkit.Eventually(t, 30*time.Second, func() error { return noLoop(dir) })
+	for _, l := range []driver.Limits{{DiskBytes: 1 << 20, DiskHard: true}} {
+		if _, err := d.Create(t.Context(), limited(l)); driver.Classify(err) != "invalid" {
+			t.Errorf("%+v: %v", l, err)
+		}
+	}
+}
+
+func readMark(t *testing.T, d *local.Driver, id driver.ID) error {
+	fs, err := d.Files(t.Context(), id, files.WorkingDir)
+	if err != nil {
+		return err
+	}
+	defer fs.Close()
+	f, err := fs.Open(t.Context(), "mark")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var text [5]byte
+	if _, err := f.ReadAt(text[:], 0); err != nil || string(text[:]) != "kept\n" {
+		return fmt.Errorf("the mark is %q: %w", text, err)
+	}
+	return nil
+}
+
+// noLoop is an error while a device holds a file below dir.
+func noLoop(dir string) error {
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	for _, file := range files {
+		if data, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(data), dir) {
+			return fmt.Errorf("%s is %s", file, data)
+		}
+	}
+	return err
+}

@@ -1,0 +1,231 @@
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berthdev/berth/internal/driver"
+)
+
+// Names below the driver's directory.
+const (
+	newDir   = ".new"
+	trashDir = ".trash"
+	baseDir  = "base"
+)
+
+// Names in an instance's directory.
+const (
+	fsDir    = "fs"
+	spoolDir = "spool"
+	sockName = "sock"
+	madeName = "made"
+)
+
+// idForm is what an ID looks like: nothing else is looked for on the disk.
+var idForm = regexp.MustCompile(`^[a-z0-9-]{1,63}-[1-9][0-9]{0,18}$`)
+
+func idOf(k driver.Key) driver.ID {
+	return driver.ID(k.Sandbox + "-" + strconv.FormatInt(k.Incarnation, 10))
+}
+
+// place is the directory of an instance, held open.
+type place struct {
+	id   driver.ID
+	path string
+	dir  *os.File
+	held bool // we have the lock
+}
+
+func (p *place) Close() error { return p.dir.Close() }
+
+func (p *place) join(name ...string) string {
+	return filepath.Join(append([]string{p.path}, name...)...)
+}
+
+// self is the instance's directory by the descriptor: short, and right after a rename, too.
+func (p *place) self(name string) string {
+	return "/proc/self/fd/" + strconv.Itoa(int(p.dir.Fd())) + "/" + name
+}
+
+func (d *Driver) path(id driver.ID) string { return filepath.Join(d.dir, string(id)) }
+
+// find opens an instance's directory.
+func (d *Driver) find(id driver.ID) (*place, error) {
+	if !idForm.MatchString(string(id)) {
+		return nil, driver.ErrNotFound
+	}
+	p, err := openPlace(id, d.path(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, driver.ErrNotFound
+	}
+	return p, err
+}
+
+func openPlace(id driver.ID, path string) (*place, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return &place{id: id, path: path, dir: os.NewFile(uintptr(fd), path)}, nil
+}
+
+// lock finds an instance's directory and waits until nobody else changes the instance. The lock ends
+// with Close, and with this process.
+func (d *Driver) lock(ctx context.Context, id driver.ID) (*place, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p, err := d.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.lock(ctx); err != nil {
+		p.Close()
+		return nil, err
+	}
+	if !p.current() {
+		p.Close()
+		return nil, driver.ErrNotFound
+	}
+	return p, nil
+}
+
+// lock polls: a blocked flock could not be called off.
+func (p *place) lock(ctx context.Context) error {
+	for wait := time.Millisecond; ; wait = min(2*wait, 16*time.Millisecond) {
+		err := p.tryLock(unix.LOCK_EX)
+		p.held = err == nil
+		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for another change of instance %s: %w", p.id, ctx.Err())
+		}
+	}
+}
+
+func (p *place) tryLock(how int) error {
+	for {
+		err := unix.Flock(int(p.dir.Fd()), how|unix.LOCK_NB)
+		if err != unix.EINTR {
+			return os.NewSyscallError("flock", err)
+		}
+	}
+}
+
+// busy reports whether somebody else is changing the instance.
+func (p *place) busy() bool {
+	if p.held {
+		return false
+	}
+	err := p.tryLock(unix.LOCK_SH)
+	if err == nil {
+		_ = unix.Flock(int(p.dir.Fd()), unix.LOCK_UN)
+	}
+	return errors.Is(err, unix.EWOULDBLOCK)
+}
+
+// current reports whether the directory still has its name.
+func (p *place) current() bool {
+	held, err := p.dir.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Lstat(p.path)
+	return err == nil && os.SameFile(held, named)
+}
+
+// made reports whether the instance was ever ready.
+func (p *place) made() bool {
+	_, err := os.Lstat(p.join(madeName))
+	return err == nil
+}
+
+func (p *place) markMade() error {
+	f, err := os.OpenFile(p.join(madeName), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("mark instance as made: %w", err)
+	}
+	return f.Close()
+}
+
+// stage makes a directory with a record in it that nobody else knows of, locked.
+func (d *Driver) stage(id driver.ID, r record) (*place, error) {
+	path := filepath.Join(d.dir, newDir, string(id)+"."+strings.ToLower(rand.Text()[:8]))
+	if err := os.Mkdir(path, 0o700); err != nil {
+		return nil, fmt.Errorf("make instance directory: %w", err)
+	}
+	p, err := openPlace(id, path)
+	if err != nil {
+		return nil, err
+	}
+	err = p.tryLock(unix.LOCK_EX)
+	p.held = err == nil
+	if err == nil {
+		err = d.furnish(p, r)
+	}
+	if err != nil {
+		p.Close()
+		d.discard(path)
+		return nil, err
+	}
+	return p, nil
+}
+
+func (d *Driver) furnish(p *place, r record) error {
+	if err := writeJSON(p, recordName, r); err != nil {
+		return err
+	}
+	dirs := []string{spoolDir, fsDir, filepath.Join(fsDir, "upper"), filepath.Join(fsDir, "work")}
+	if r.Limits.DiskHard {
+		dirs = dirs[:1]
+	}
+	for _, sub := range dirs {
+		if err := os.Mkdir(p.join(sub), 0o755); err != nil {
+			return fmt.Errorf("make instance directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// claim gives a staged directory its name. It is fs.ErrExist where somebody has it.
+func (d *Driver) claim(p *place) error {
+	to := d.path(p.id)
+	err := unix.Renameat2(unix.AT_FDCWD, p.path, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: p.path, New: to, Err: err}
+	}
+	p.path = to
+	return nil
+}
+
+// discard puts a directory out of the way, to be removed in the background.
+func (d *Driver) discard(path string) error {
+	if err := d.moveToTrash(path); err != nil {
+		return err
+	}
+	d.background(d.emptyTrash)
+	return nil
+}
+
+func (d *Driver) moveToTrash(path string) error {
+	to := filepath.Join(d.dir, trashDir, filepath.Base(path)+"."+strings.ToLower(rand.Text()[:8]))
+	if err := os.Rename(path, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("discard instance directory: %w", err)
+	}
+	return nil
+}

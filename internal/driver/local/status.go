@@ -1,0 +1,179 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/berthdev/berth/internal/driver"
+)
+
+// live finds the first process of an instance; nil says that the instance does not run.
+func (d *Driver) live(p *place) (*running, error) {
+	if r := d.known(p.id); r != nil {
+		if r.alive() {
+			return r, nil
+		}
+	}
+	r, err := peerOf(p)
+	if r == nil || err != nil {
+		return nil, err
+	}
+	return d.remember(p.id, r), nil
+}
+
+func (d *Driver) known(id driver.ID) *running {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.running[id]
+}
+
+// remember keeps a process that was found, unless another call found it first, and sees to its end.
+func (d *Driver) remember(id driver.ID, r *running) *running {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if was := d.running[id]; was != nil && was.alive() {
+		return was
+	}
+	d.running[id] = r
+	if !d.closed {
+		d.work.Go(func() { d.watch(id, r) })
+	}
+	return r
+}
+
+func (d *Driver) forget(id driver.ID, r *running) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running[id] == r {
+		delete(d.running, id)
+	}
+}
+
+// status says what an instance is doing.
+func (d *Driver) status(p *place) (driver.Status, error) {
+	r, err := p.record()
+	if err != nil {
+		return d.unreadable(p, err)
+	}
+	st := driver.Status{
+		ID: p.id, Key: r.Spec.Key, Tenant: r.Spec.Tenant, Labels: maps.Clone(r.Spec.Labels),
+		CreatedAt: r.CreatedAt, Reason: p.reason(),
+	}
+	alive, err := d.live(p)
+	if err != nil {
+		return driver.Status{}, err
+	}
+	st.Phase = d.phase(p, alive)
+	if st.Phase == driver.PhaseFailed {
+		st.Reason = "its creation was cut short"
+	}
+	st.Raw = string(st.Phase)
+	return st, nil
+}
+
+func (d *Driver) phase(p *place, alive *running) driver.Phase {
+	switch {
+	case alive != nil && d.frozen(p, alive):
+		return driver.PhaseFrozen
+	case alive != nil:
+		return driver.PhaseRunning
+	case p.made():
+		return driver.PhaseStopped
+	case p.busy():
+		return driver.PhaseStarting
+	}
+	return driver.PhaseFailed
+}
+
+// unreadable is the status of a directory whose record cannot be read: something is there, and nobody
+// acts on it. What was removed meanwhile is not there.
+func (d *Driver) unreadable(p *place, err error) (driver.Status, error) {
+	if !p.current() {
+		return driver.Status{}, driver.ErrNotFound
+	}
+	return driver.Status{ID: p.id, Phase: driver.PhaseUnknown, Raw: "unreadable", Reason: err.Error()}, nil
+}
+
+// Inspect looks at the instance's directory and asks the kernel for its first process.
+func (d *Driver) Inspect(ctx context.Context, id driver.ID) (driver.Status, error) {
+	if err := ctx.Err(); err != nil {
+		return driver.Status{}, err
+	}
+	p, err := d.find(id)
+	if err != nil {
+		return driver.Status{}, err
+	}
+	defer p.Close()
+	st, err := d.status(p)
+	if err == nil && st.Key == (driver.Key{}) {
+		return driver.Status{}, fmt.Errorf("inspect instance %s: %s", id, st.Reason)
+	}
+	return st, err
+}
+
+// List yields every instance in the directory.
+func (d *Driver) List(ctx context.Context, sel driver.Selector) iter.Seq2[driver.Status, error] {
+	return func(yield func(driver.Status, error) bool) {
+		entries, err := os.ReadDir(d.dir)
+		if err != nil {
+			yield(driver.Status{}, fmt.Errorf("list instances: %w", err))
+			return
+		}
+		for _, e := range entries {
+			st, err := d.listed(ctx, driver.ID(e.Name()), sel)
+			if errors.Is(err, driver.ErrNotFound) {
+				continue
+			}
+			if !yield(st, err) || err != nil {
+				return
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(driver.Status{}, err)
+		}
+	}
+}
+
+// listed is ErrNotFound for what is not to be listed.
+func (d *Driver) listed(ctx context.Context, id driver.ID, sel driver.Selector) (driver.Status, error) {
+	if err := ctx.Err(); err != nil {
+		return driver.Status{}, err
+	}
+	p, err := d.find(id)
+	if err != nil {
+		return driver.Status{}, err
+	}
+	defer p.Close()
+	if sel != (driver.Selector{}) {
+		r, err := p.record()
+		if err != nil || sel.Sandbox != "" && sel.Sandbox != r.Spec.Key.Sandbox || sel.Tenant != "" && sel.Tenant != r.Spec.Tenant {
+			return driver.Status{}, driver.ErrNotFound
+		}
+	}
+	st, err := d.status(p)
+	if err == nil && !p.current() {
+		err = driver.ErrNotFound
+	}
+	return st, err
+}
+
+// ids are the instances there are.
+func (d *Driver) ids() []driver.ID {
+	entries, err := os.ReadDir(d.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d.opts.Log.Warn("list instances", "error", err)
+	}
+	var ids []driver.ID
+	for _, e := range entries {
+		if idForm.MatchString(e.Name()) {
+			ids = append(ids, driver.ID(e.Name()))
+		}
+	}
+	return slices.Clip(ids)
+}

@@ -1,0 +1,10 @@
+// Command helper is the smallest program that can become an instance's first process.
+package main
+
+import (
+	"os"
+
+	_ "github.com/berthdev/berth/internal/guest/boot"
+)
+
+func main() { os.Exit(2) }
