@@ -24,6 +24,13 @@ func optional(parse func(string) (string, *fault)) func(string) (string, *fault)
 	}
 }
 
+// CheckName says what is wrong with the name of a template, a driver or a base,
+// or nil. Its error is a [*Misfit].
+func CheckName(raw string) error {
+	_, f := parseName(raw)
+	return f.misfit()
+}
+
 func parseName(raw string) (string, *fault) {
 	if !nameShape.MatchString(raw) {
 		return "", faultf("write up to 63 of a-z, 0-9, '-' and '_', beginning with a letter or digit", "is not a name")

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -90,7 +89,7 @@ func (f *file) take(key string, p toml.Primitive) {
 	var v any
 	// Decoding into an empty interface takes every TOML value.
 	_ = f.meta.PrimitiveDecode(p, &v)
-	origin := "file " + f.path + ":" + strconv.Itoa(f.line(p))
+	origin := f.origin(p)
 	switch _, ok := known(key); {
 	case ok:
 		f.values[key] = value{v: v, origin: origin}
@@ -131,12 +130,8 @@ func (f *file) line(p toml.Primitive) int {
 	if located.Position.Line > 0 {
 		return located.Position.Line
 	}
-	var children map[string]toml.Primitive
-	if f.meta.PrimitiveDecode(p, &children) != nil {
-		return 0
-	}
 	first := 0
-	for _, child := range children {
+	for _, child := range f.children(p) {
 		if n := f.line(child); first == 0 || n < first {
 			first = n
 		}

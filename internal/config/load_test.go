@@ -61,7 +61,7 @@ func problems(t *testing.T, src config.Sources) []config.Problem {
 
 func TestDefaultsServeOnLoopbackWithoutLimits(t *testing.T) {
 	l := load(t, config.Sources{})
-	if l.Listen != "127.0.0.1:7070" || l.DefaultDriver != "fake" || l.DefaultTemplate != "default" {
+	if l.Listen != "127.0.0.1:7070" || l.DefaultDriver != "local" || l.DefaultTemplate != "default" {
 		t.Errorf("listen %q, driver %q, template %q", l.Listen, l.DefaultDriver, l.DefaultTemplate)
 	}
 	if l.SyncStaleThreshold != time.Hour || l.SandboxHealthCheckInterval != time.Minute || l.LeaseTTL != 15*time.Second {

@@ -18,6 +18,16 @@ func duration(at func(*Config) *time.Duration, least time.Duration) field {
 	return bind(at, parse, formatDuration)
 }
 
+// ParseDuration reads a duration as the settings have it: seconds, or text such
+// as 1h30m. Its error is a [*Misfit].
+func ParseDuration(raw string) (time.Duration, error) {
+	d, f := parseDuration(raw, 0)
+	return d, f.misfit()
+}
+
+// FormatDuration writes a duration as the settings have it.
+func FormatDuration(d time.Duration) string { return formatDuration(d) }
+
 func parseDuration(raw string, least time.Duration) (time.Duration, *fault) {
 	const fix = "write seconds, such as 90, or a duration, such as 90s or 1h30m"
 	raw = strings.TrimSpace(raw)
@@ -58,6 +68,16 @@ type sizeUnit struct {
 
 // sizeUnits ends with the unit that fits everything.
 var sizeUnits = []sizeUnit{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"", 1}}
+
+// ParseSize reads a size as the settings have it: bytes, or text such as 4MiB.
+// Its error is a [*Misfit].
+func ParseSize(raw string) (int64, error) {
+	n, f := parseSize(raw)
+	return n, f.misfit()
+}
+
+// FormatSize writes a size as the settings have it.
+func FormatSize(n int64) string { return formatSize(n) }
 
 func parseSize(raw string) (int64, *fault) {
 	const fix = "write a number of bytes, or one with KiB, MiB or GiB, such as 4MiB"

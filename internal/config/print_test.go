@@ -184,44 +184,6 @@ func TestReadableFileWithSecretWarns(t *testing.T) {
 	}
 }
 
-func TestTemplatesPassThrough(t *testing.T) {
-	path := writeFile(t, "log_format = \"json\"\n\n[templates.small]\ndriver = \"fake\"\nnew = 1\n\n[templates.web.env]\nA = \"b\"\n")
-	l := load(t, config.Sources{File: path})
-	if len(l.Templates) != 2 || l.Templates["small"].Origin != "file "+path+":3" || l.Templates["web"].Origin != "file "+path+":7" {
-		t.Errorf("templates %+v", l.Templates)
-	}
-	rows := l.Rows()
-	last := rows[len(rows)-2:]
-	if last[0].Key != "templates.small" || last[1].Key != "templates.web" {
-		t.Errorf("rows end with %v", last)
-	}
-	var known struct {
-		Driver string
-		New    int
-	}
-	if err := l.Templates["small"].Decode(&known); err != nil || known.Driver != "fake" || known.New != 1 {
-		t.Errorf("decoded %+v: %v", known, err)
-	}
-	var web struct{ Env map[string]string }
-	if err := l.Templates["web"].Decode(&web); err != nil || web.Env["A"] != "b" {
-		t.Errorf("decoded %+v: %v", web, err)
-	}
-}
-
-func TestTemplateKeysAreStrict(t *testing.T) {
-	path := writeFile(t, "[templates.small]\ndriver = \"fake\"\nnew = 1\n")
-	var older struct{ Driver string }
-	err := load(t, config.Sources{File: path}).Templates["small"].Decode(&older)
-	if err == nil || !strings.Contains(err.Error(), "new is not a key of templates") {
-		t.Errorf("unknown key: %v", err)
-	}
-	var wrong struct{ Driver int }
-	err = load(t, config.Sources{File: path}).Templates["small"].Decode(&wrong)
-	if err == nil || !strings.Contains(err.Error(), "read template small (file "+path+":1)") {
-		t.Errorf("wrong type: %v", err)
-	}
-}
-
 func TestTableIsConsistent(t *testing.T) {
 	keys, envs, flags := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, s := range config.Settings() {

@@ -15,7 +15,10 @@ type Problem struct {
 }
 
 // String is one line: key, value, origin, why, and what to do.
-func (p Problem) String() string {
+func (p Problem) String() string { return p.Finding() + "; " + p.Fix }
+
+// Finding is the same line without what to do.
+func (p Problem) Finding() string {
 	value := ""
 	if p.Value != "" {
 		value = fmt.Sprintf(" = %q", p.Value)
@@ -24,7 +27,7 @@ func (p Problem) String() string {
 	if p.Origin != "" {
 		origin = " (" + p.Origin + ")"
 	}
-	return fmt.Sprintf("%s%s%s %s; %s", p.Key, value, origin, p.Why, p.Fix)
+	return fmt.Sprintf("%s%s%s %s", p.Key, value, origin, p.Why)
 }
 
 // Error carries every problem found, so that one start shows them all.
@@ -46,4 +49,12 @@ type fault struct{ why, fix string }
 
 func faultf(fix, why string, args ...any) *fault {
 	return &fault{why: fmt.Sprintf(why, args...), fix: fix}
+}
+
+// misfit is the fault as an error for other packages; nil stays nil.
+func (f *fault) misfit() error {
+	if f == nil {
+		return nil
+	}
+	return &Misfit{Why: f.why, Fix: f.fix}
 }

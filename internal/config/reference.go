@@ -14,8 +14,8 @@ named, by a flag. The strongest wins: default < file < environment < flag. ` + "
 effective values and where each came from, with secrets masked.
 
 - The file is the one ` + "`--config`" + ` or ` + "`BERTH_CONFIG`" + ` names; there is no other place Berth looks. Settings
-  are top-level keys. An unknown key is an error. So is a ` + "`[templates.NAME]`" + ` section: this version has the
-  templates ` + "`default`" + ` and ` + "`none`" + `, and no others can be defined.
+  are top-level keys. An unknown key is an error. A ` + "`[templates.NAME]`" + ` section defines a template:
+  [templates.md](templates.md) has its keys, and ` + "`berth template check`" + ` says what is wrong with one.
 - An environment variable that is set but empty counts as not set. Where a setting has several names,
   the first one listed wins. A name that begins with ` + "`BERTH_`" + ` and is none of them gets a warning.
 - A duration is a number of seconds or text such as ` + "`\"90s\"`" + ` or ` + "`\"1h30m\"`" + `; a size is a number of bytes or

@@ -2,7 +2,7 @@ package config
 
 import (
 	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 )
@@ -14,39 +14,55 @@ type Section struct {
 	Origin string
 
 	name string
-	meta *toml.MetaData
+	file *file
 	raw  toml.Primitive
 }
 
-// Decode fills v, a pointer to a struct with toml tags. A key that v has no
-// field for is an error.
+// Decode fills v, a pointer to a struct whose fields have toml tags. Every key
+// that v has no field for, and every value that does not fit, is a problem of the
+// [*Error] it returns. Fields whose keys are not there stay as they are.
 func (s Section) Decode(v any) error {
-	if err := s.meta.PrimitiveDecode(s.raw, v); err != nil {
-		return fmt.Errorf("read template %s (%s): %w", s.name, s.Origin, err)
-	}
-	prefix := []string{"templates", s.name}
-	for _, key := range s.meta.Undecoded() {
-		if len(key) > 2 && slices.Equal(key[:2], prefix) {
-			return fmt.Errorf("read template %s (%s): %s is not a key of templates", s.name, s.Origin, toml.Key(key[2:]))
-		}
+	d := &decoder{file: s.file}
+	d.table([]string{"templates", s.name}, s.raw, v)
+	if len(d.problems) > 0 {
+		return &Error{Problems: d.problems}
 	}
 	return nil
 }
 
+// Has reports whether the section has the key.
+func (s Section) Has(key string) bool {
+	_, ok := s.file.children(s.raw)[key]
+	return ok
+}
+
+// OriginOf says where a key below the section stands, or else the nearest table
+// around it: "file PATH:LINE".
+func (s Section) OriginOf(path ...string) string {
+	at := s.raw
+	for _, key := range path {
+		child, ok := s.file.children(at)[key]
+		if !ok {
+			break
+		}
+		at = child
+	}
+	return s.file.origin(at)
+}
+
 func (f *file) takeTemplates(p toml.Primitive, v any, origin string) {
-	var sections map[string]toml.Primitive
 	tables, ok := v.(map[string]any)
-	if !ok || f.meta.PrimitiveDecode(p, &sections) != nil {
+	if !ok {
 		f.problems = append(f.problems, Problem{Key: "templates", Origin: origin,
 			Why: "is not a table", Fix: "write a section [templates.NAME] for each template"})
 		return
 	}
 	f.templates = map[string]Section{}
+	sections := f.children(p)
 	for _, name := range sortedByLine(f, sections) {
-		section := Section{name: name, meta: &f.meta, raw: sections[name],
-			Origin: fmt.Sprintf("file %s:%d", f.path, f.line(sections[name]))}
+		section := Section{name: name, file: f, raw: sections[name], Origin: f.origin(sections[name])}
 		if fault := section.check(tables[name]); fault != nil {
-			f.problems = append(f.problems, Problem{Key: "templates." + name, Origin: section.Origin,
+			f.problems = append(f.problems, Problem{Key: toml.Key{"templates", name}.String(), Origin: section.Origin,
 				Why: fault.why, Fix: fault.fix})
 			continue
 		}
@@ -60,4 +76,24 @@ func (s Section) check(v any) *fault {
 	}
 	_, fault := parseName(s.name)
 	return fault
+}
+
+// children are the values of a table by their keys; none if it is no table.
+func (f *file) children(p toml.Primitive) map[string]toml.Primitive {
+	var found map[string]toml.Primitive
+	// Whatever is no table decodes to none.
+	_ = f.meta.PrimitiveDecode(p, &found)
+	return found
+}
+
+func (f *file) origin(p toml.Primitive) string {
+	return fmt.Sprintf("file %s:%d", f.path, f.line(p))
+}
+
+// unknownKey says what to write instead of a key that there is not.
+func unknownKey(key string, known []string) string {
+	if near := nearestOf(key, known); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return "remove it; the keys are " + strings.Join(known, ", ")
 }

@@ -20,7 +20,6 @@ func suggest(key string, v any) string {
 // nearest finds the known key that takes the fewest edits, or none if it is not
 // near enough that a person would call it a slip.
 func nearest(key string) string {
-	best, least := "", len(key)/3+2
 	given := strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	keys := []string{"templates"}
 	for _, s := range table {
@@ -31,6 +30,13 @@ func nearest(key string) string {
 			}
 		}
 	}
+	return nearestOf(key, keys)
+}
+
+// nearestOf finds the one of the keys that takes the fewest edits, or none.
+func nearestOf(key string, keys []string) string {
+	best, least := "", len(key)/3+2
+	given := strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	for _, k := range keys {
 		if d := distance(given, k); d < least {
 			best, least = k, d

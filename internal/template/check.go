@@ -1,0 +1,207 @@
+package template
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berthdev/berth/internal/config"
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/egress"
+	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/template/base"
+)
+
+// checker collects what is wrong with one template.
+type checker struct {
+	Template
+	in       *Registry
+	origin   func(path ...string) string
+	problems []config.Problem
+}
+
+// check says what is wrong with what the template itself says; what it leaves open is not looked at.
+func (r *Registry) check(t Template, origin func(path ...string) string) []config.Problem {
+	c := &checker{Template: t, in: r, origin: origin}
+	if err := config.CheckName(t.Name); err != nil {
+		c.refuse("", t.Name, "has no usable name", "write up to 63 of a-z, 0-9, '-' and '_', beginning with a letter or digit")
+	}
+	c.checkWords()
+	c.checkBase()
+	c.checkMounts()
+	c.checkEnv()
+	c.checkEgress()
+	c.checkServices()
+	c.checkSizes()
+	c.checkSpec()
+	return c.problems
+}
+
+// checkSpec asks what every driver asks: how much there may be of each thing.
+func (c *checker) checkSpec() {
+	spec := driver.Spec{Key: driver.Key{Sandbox: "check", Incarnation: 1}}
+	c.in.fill(&spec, c.Template, c.Profile)
+	spec.Limits.CPU = c.CPU
+	if err := spec.Validate(); err != nil && len(c.problems) == 0 {
+		c.refuse("", "", "cannot be used: "+strings.TrimPrefix(err.Error(), driver.ErrInvalid.Error()+": "), "write less of it, in plain text")
+	}
+}
+
+// refuse adds a problem with the value of a key; the key may go on behind its first word.
+func (c *checker) refuse(key, value, why, fix string) {
+	p := config.Problem{Key: "templates." + c.Name, Origin: c.origin(), Value: value, Why: why, Fix: fix}
+	if key != "" {
+		p.Key += "." + key
+		first, _, _ := strings.Cut(key, "[")
+		p.Origin = c.origin(strings.Split(first, ".")...)
+	}
+	c.problems = append(c.problems, p)
+}
+
+// checkWords looks at the fields that are one of a few words.
+func (c *checker) checkWords() {
+	for _, f := range []struct {
+		key, value, why string
+		known           []string
+	}{
+		{"driver", c.Driver, "is no driver of this Berth", c.in.Drivers},
+		{"user", c.User, "is no user of sandboxes", []string{guest.Agent, guest.Root}},
+		{"profile", c.Profile, "is no profile", sandbox.Profiles},
+		{"sandbox_profile_type", c.ProfileType, "is no profile", sandbox.Profiles},
+		{"unreachable", c.Unreachable, "is not one of the choices", []string{"wait", "replace", "fence"}},
+		{"disk", c.Disk.Kind, "is not one of the choices", []string{DiskSoft, DiskLoop}},
+	} {
+		if f.value != "" && f.known != nil && !slices.Contains(f.known, f.value) {
+			c.refuse(f.key, f.value, f.why, "write one of: "+strings.Join(f.known, ", "))
+		}
+	}
+	if a, b := c.Profile, c.ProfileType; a != "" && b != "" && a != b {
+		c.refuse("sandbox_profile_type", b, "differs from profile, which is the same setting", "write one of them")
+	}
+}
+
+func (c *checker) checkSizes() {
+	const fix = "write a number above zero, or leave it to the profile"
+	switch {
+	case c.CPU < 0:
+		c.refuse("cpu", strconv.FormatFloat(c.CPU, 'g', -1, 64), "is negative", fix)
+	case c.CPU > 0 && c.CPU < 0.01:
+		c.refuse("cpu", strconv.FormatFloat(c.CPU, 'g', -1, 64), "is less than a hundredth of a core", fix)
+	}
+	if c.Memory < 0 || c.Memory > 0 && c.Memory < leastMemory {
+		c.refuse("memory", c.Memory.String(), "is too small for a sandbox to run", "write at least 16MiB")
+	}
+	if c.Disk.Bytes < 0 || c.Disk.Bytes > 0 && c.Disk.Bytes < leastDisk {
+		c.refuse("disk", Size(c.Disk.Bytes).String(), "is too small for a sandbox to run", "write at least 16MiB")
+	}
+	if c.Processes < 0 {
+		c.refuse("processes", strconv.FormatInt(c.Processes, 10), "is negative", fix)
+	}
+	if c.Turns < 0 {
+		c.refuse("turns", strconv.Itoa(c.Turns), "is negative", fix)
+	}
+}
+
+const (
+	leastMemory = 16 * mib
+	leastDisk   = 16 * mib
+)
+
+func (c *checker) checkBase() {
+	name := c.Base
+	switch {
+	case name == "" || name == base.Host:
+	case filepath.IsAbs(name):
+		if why := c.exposes(name); why != "" {
+			c.refuse("base", name, why, "write host, the name of a base, or an image directory")
+		} else if err := base.Check(name); err != nil {
+			c.refuse("base", name, "cannot be used: "+err.Error(), "write the path of a directory that holds a whole system, made by debootstrap for example")
+		}
+	case base.CheckName(name) != nil:
+		c.refuse("base", name, "is neither host, nor the name of a base, nor an absolute path", "write base = \"host\", for example")
+	case errors.Is(base.Check(base.Dir(c.in.DataDir, name)), fs.ErrPermission):
+		c.refuse("base", name, "may not be read by this user", "run as the owner of "+c.in.DataDir+", or build the base anew with --force")
+	case base.Check(base.Dir(c.in.DataDir, name)) != nil:
+		c.refuse("base", name, "is no base on this machine", "make it with 'berth template build-base "+name+"', or write one of: "+strings.Join(c.bases(), ", "))
+	}
+}
+
+// bases are the names that a template may have as its base.
+func (c *checker) bases() []string {
+	names := []string{base.Host}
+	found, _ := base.List(c.in.DataDir) // what cannot be read is as good as not there
+	for _, b := range found {
+		names = append(names, b.Name)
+	}
+	return names
+}
+
+// exposes says why a directory of the host must not be seen in sandboxes; empty: it may.
+func (c *checker) exposes(dir string) string {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		real = filepath.Clean(dir)
+	}
+	data, err := filepath.EvalSymlinks(c.in.DataDir)
+	if err != nil {
+		data = filepath.Clean(c.in.DataDir)
+	}
+	switch {
+	case real == "/":
+		return "is the whole host"
+	case within(real, "/proc"), within(real, "/sys"), within(real, "/dev"):
+		return "is the host's kernel and devices"
+	case c.in.DataDir != "" && within(data, real):
+		return "holds the server's data directory, with its keys and every sandbox"
+	}
+	return ""
+}
+
+// within reports whether path is root or lies under it. Both are clean.
+func within(path, root string) bool {
+	return path == root || root == "/" || strings.HasPrefix(path, root+"/")
+}
+
+func (c *checker) checkEnv() {
+	if err := sandbox.CheckEnv(c.Env); err != nil {
+		c.refuse("env", "", "cannot be used: "+err.Error(), "correct it")
+	}
+}
+
+func (c *checker) checkEgress() {
+	for i, rule := range c.Egress {
+		if _, err := egress.ParseRules(c.Egress[i : i+1]); err != nil {
+			why := strings.TrimPrefix(err.Error(), fmt.Sprintf("egress rule %q: ", rule))
+			c.refuse(fmt.Sprintf("egress[%d]", i+1), rule, "is no rule: "+why, `write host:port or *.host:port, or egress = "all"`)
+		}
+	}
+}
+
+func (c *checker) checkServices() {
+	for _, inside := range sortedKeys(c.Services) {
+		if _, err := egress.ParseServices(map[string]string{inside: c.Services[inside]}); err != nil {
+			why := strings.TrimPrefix(err.Error(), fmt.Sprintf("service %q: ", inside))
+			c.refuse(`services."`+inside+`"`, "", "is no service: "+why, `write "127.0.0.1:8788" = "http://host:port", or tcp://host:port`)
+		}
+	}
+}
+
+// isDir says why the path is no directory that can be read; empty: it is.
+func isDir(path string) string {
+	info, err := os.Stat(path)
+	switch {
+	case os.IsNotExist(err):
+		return "does not exist"
+	case err != nil:
+		return "cannot be looked at"
+	case !info.IsDir():
+		return "is not a directory"
+	}
+	return ""
+}

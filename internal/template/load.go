@@ -1,0 +1,160 @@
+package template
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/berthdev/berth/internal/config"
+)
+
+// Report is what was found in a configuration's templates.
+type Report struct {
+	Problems []config.Problem // a server does not start with these
+	Warnings []config.Problem // what is accepted and may not do what was meant
+}
+
+// Err is all problems as one error, or nil.
+func (p Report) Err() error {
+	if len(p.Problems) == 0 {
+		return nil
+	}
+	return &config.Error{Problems: p.Problems}
+}
+
+// FromConfig makes the registry that a configuration asks for. Templates with problems are left out
+// of it.
+func FromConfig(cfg *config.Loaded, drivers []string) (*Registry, Report) {
+	l := &loader{
+		Registry: New(Options{
+			Default: cfg.DefaultTemplate, Driver: cfg.DefaultDriver, Profile: cfg.SandboxProfileType,
+			Drivers: drivers, DataDir: cfg.DataDir,
+		}),
+		sections: cfg.Templates,
+		state:    map[string]progress{},
+	}
+	if cfg.DefaultDriver != "" && !slices.Contains(drivers, cfg.DefaultDriver) {
+		l.refuse(config.Problem{Key: "default_driver", Origin: cfg.Origin("default_driver"), Value: cfg.DefaultDriver,
+			Why: "is no driver of this Berth", Fix: "write one of: " + strings.Join(drivers, ", ")})
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.sections)) {
+		l.load(name)
+	}
+	if names := l.names(); cfg.DefaultTemplate != "" && !slices.Contains(names, cfg.DefaultTemplate) {
+		l.refuse(config.Problem{Key: "default_template", Origin: cfg.Origin("default_template"), Value: cfg.DefaultTemplate,
+			Why: "is no template of this Berth", Fix: "write one of: " + strings.Join(names, ", ")})
+	}
+	return l.Registry, l.report
+}
+
+// progress is how far a section is read.
+type progress int
+
+const (
+	begun progress = iota + 1
+	usable
+	refused
+)
+
+// loader adds sections to a registry, each after the one that it extends.
+type loader struct {
+	*Registry
+	sections map[string]config.Section
+	state    map[string]progress
+	report   Report
+}
+
+// names are those of all templates, the faulty ones too.
+func (l *loader) names() []string {
+	all := append(l.Names(), slices.Collect(maps.Keys(l.sections))...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// load reads one section and reports whether a template came of it.
+func (l *loader) load(name string) bool {
+	if l.state[name] != 0 {
+		return l.state[name] == usable
+	}
+	l.state[name] = begun
+	t := Template{Name: name}
+	ok := l.read(&t) && l.inherit(&t)
+	if ok {
+		l.state[name] = usable
+		l.all[name] = l.filled(t)
+	} else {
+		l.state[name] = refused
+	}
+	return ok
+}
+
+// read decodes and checks what the section itself says.
+func (l *loader) read(t *Template) bool {
+	section := l.sections[t.Name]
+	err := section.Decode(t)
+	var unread *config.Error
+	var found []config.Problem
+	if errors.As(err, &unread) {
+		found = unread.Problems
+	}
+	spoiled := map[string]bool{}
+	for _, p := range found {
+		spoiled[field(p)] = true
+	}
+	// What could not be read is not checked as well.
+	for _, p := range l.check(*t, section.OriginOf) {
+		if !spoiled[field(p)] {
+			found = append(found, p)
+		}
+	}
+	l.refuse(found...)
+	t.settle()
+	for _, key := range unused {
+		if section.Has(key) {
+			l.report.Warnings = append(l.report.Warnings, config.Problem{Key: "templates." + t.Name + "." + key,
+				Origin: section.OriginOf(key), Why: "is kept, not used yet", Fix: "nothing in this version acts on it"})
+		}
+	}
+	return len(found) == 0
+}
+
+// field is the key of the template that a problem is about.
+func field(p config.Problem) string {
+	parts := strings.SplitN(p.Key, ".", 4)
+	name, _, _ := strings.Cut(parts[min(2, len(parts)-1)], "[")
+	return name
+}
+
+// inherit puts what the section extends under it. A section that extends its own name means the
+// built-in template of that name.
+func (l *loader) inherit(t *Template) bool {
+	if t.Extends == "" {
+		return true
+	}
+	if t.Extends == t.Name && BuiltIn(t.Name) {
+		*t = t.over(builtins()[t.Name])
+		return true
+	}
+	origin := l.sections[t.Name].OriginOf("extends")
+	if _, ok := l.sections[t.Extends]; ok {
+		if l.state[t.Extends] == begun {
+			l.refuse(config.Problem{Key: "templates." + t.Name + ".extends", Origin: origin, Value: t.Extends,
+				Why: "leads back to this template", Fix: "extend another one, or none"})
+			return false
+		}
+		// What is wrong with the parent has been told where it stands.
+		if !l.load(t.Extends) {
+			return false
+		}
+	}
+	parent, ok := l.all[t.Extends]
+	if !ok {
+		l.refuse(l.noParent(t.Name, t.Extends, origin, l.names()))
+		return false
+	}
+	*t = t.over(parent)
+	return true
+}
+
+func (l *loader) refuse(p ...config.Problem) { l.report.Problems = append(l.report.Problems, p...) }
