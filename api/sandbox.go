@@ -29,10 +29,17 @@ type Sandbox struct {
 	Instance    string            `json:"instance,omitempty" doc:"The instance's id at its driver"`
 	Incarnation int64             `json:"incarnation" doc:"Which rebirth of the instance this is"`
 	Error       *SandboxError     `json:"error,omitempty" doc:"Why it is not where it is asked to be"`
+	Traffic     *Traffic          `json:"traffic,omitempty" doc:"What it exchanged with the outside; only when it is read alone, and if its template lets it out"`
 	CreatedAt   time.Time         `json:"created_at"`
 	StartedAt   *time.Time        `json:"started_at,omitempty" doc:"When the present instance became ready"`
 	ActiveAt    time.Time         `json:"active_at" doc:"Last use"`
 	DeletedAt   *time.Time        `json:"deleted_at,omitempty"`
+}
+
+// Traffic is how many bytes a sandbox exchanged with the outside since it, or the server, was last started.
+type Traffic struct {
+	BytesIn  int64 `json:"bytes_in" doc:"Received by the sandbox"`
+	BytesOut int64 `json:"bytes_out" doc:"Sent by the sandbox"`
 }
 
 // Owner is what a sandbox belongs to.

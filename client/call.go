@@ -22,7 +22,7 @@ type call struct {
 	method string
 	path   path
 	query  url.Values
-	body   any
+	body   any                   // sent as JSON, or as it is if it is raw
 	accept func(status int) bool // statuses besides 2xx whose body is an answer, not a problem
 }
 
@@ -113,7 +113,7 @@ func (c *Client) request(ctx context.Context, call call, key string, body []byte
 		req.Header.Set("Authorization", "Bearer "+c.key)
 	}
 	if call.body != nil {
-		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", contentType(call.body))
 	}
 	if call.method == http.MethodPost {
 		req.Header.Set("Idempotency-Key", key)
@@ -121,11 +121,24 @@ func (c *Client) request(ctx context.Context, call call, key string, body []byte
 	return req, nil
 }
 
+// raw is a body that is sent as it is.
+type raw []byte
+
 func encode(body any) ([]byte, error) {
-	if body == nil {
+	switch body := body.(type) {
+	case nil:
 		return nil, nil
+	case raw:
+		return body, nil
 	}
 	return json.Marshal(body)
+}
+
+func contentType(body any) string {
+	if _, is := body.(raw); is {
+		return "application/octet-stream"
+	}
+	return "application/json"
 }
 
 // decode reads an answer whole before it looks at it, so that a cut one is never half taken.

@@ -29,6 +29,7 @@ type Client struct {
 	Keys      Keys
 	Accounts  Accounts
 	Agents    Agents
+	Templates Templates
 
 	base     *url.URL
 	key      string
@@ -82,7 +83,7 @@ func New(baseURL, key string, opts ...Option) (*Client, error) {
 	for _, opt := range opts {
 		opt(c)
 	}
-	c.Sandboxes, c.Keys, c.Accounts, c.Agents = Sandboxes{c}, Keys{c}, Accounts{c}, Agents{c}
+	c.Sandboxes, c.Keys, c.Accounts, c.Agents, c.Templates = Sandboxes{c}, Keys{c}, Accounts{c}, Agents{c}, Templates{c}
 	return c, nil
 }
 

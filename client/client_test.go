@@ -203,6 +203,8 @@ func TestEveryCallReachesItsRoute(t *testing.T) {
 		{"GET /api/v1/agents/a", func(c *client.Client) error { _, err := c.Agents.Get(ctx, "a"); return err }},
 		{"PUT /api/v1/agents/a", func(c *client.Client) error { _, err := c.Agents.Put(ctx, "a", api.PutAgent{}); return err }},
 		{"DELETE /api/v1/agents/a", func(c *client.Client) error { return c.Agents.Delete(ctx, "a") }},
+		{"GET /api/v1/templates/t", func(c *client.Client) error { _, err := c.Templates.Get(ctx, "t"); return err }},
+		{"GET /api/v1/templates?limit=200", func(c *client.Client) error { return drain(c.Templates.List(ctx)) }},
 		{"GET /api/v1/agents?limit=200", func(c *client.Client) error { return drain(c.Agents.List(ctx)) }},
 	}
 	for _, call := range calls {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -63,7 +64,7 @@ func caller(r *http.Request, keys Authenticator) (auth.Principal, error) {
 func sentKey(h http.Header) (string, error) {
 	given := h.Get("Authorization")
 	if given == "" {
-		if key := h.Get("X-API-Key"); key != "" {
+		if key := cmp.Or(h.Get("X-API-Key"), offeredKey(h)); key != "" {
 			return key, nil
 		}
 		return "", sandbox.Errorf("", api.CodeUnauthenticated, "no API key was sent")
@@ -73,6 +74,22 @@ func sentKey(h http.Header) (string, error) {
 		return "", sandbox.Errorf("", api.CodeUnauthenticated, "the Authorization header is not of the form 'Bearer KEY'")
 	}
 	return key, nil
+}
+
+// offeredKey finds the key among the protocols that a WebSocket is offered: all that a browser lets a
+// page set.
+func offeredKey(h http.Header) string {
+	if !strings.EqualFold(h.Get("Upgrade"), "websocket") {
+		return ""
+	}
+	for _, line := range h.Values("Sec-WebSocket-Protocol") {
+		for name := range strings.SplitSeq(line, ",") {
+			if key, is := strings.CutPrefix(strings.TrimSpace(name), api.TerminalKeyProtocol); is {
+				return key
+			}
+		}
+	}
+	return ""
 }
 
 // authorize refuses a key whose scope does not include what the route needs.

@@ -26,7 +26,7 @@ const (
 func limitBody(most int64, within time.Duration) middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Body == nil || r.Body == http.NoBody {
+			if r.Body == nil || r.Body == http.NoBody || exchangeOf(r.Context()).route.Raw {
 				next.ServeHTTP(w, r)
 				return
 			}
@@ -65,7 +65,7 @@ func refuseLargeBody(w http.ResponseWriter, r *http.Request, most int64) {
 func readBody(most int64) middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Body == nil || r.Body == http.NoBody || safeMethod(r.Method) {
+			if r.Body == nil || r.Body == http.NoBody || safeMethod(r.Method) || exchangeOf(r.Context()).route.Raw {
 				next.ServeHTTP(w, r)
 				return
 			}
@@ -91,7 +91,7 @@ func checkBody(r *http.Request, data []byte, err error) error {
 		return sandbox.Errorf("", api.CodeBodyTimeout, "the body did not arrive in time")
 	case err != nil:
 		return sandbox.Errorf("", api.CodeInvalidRequest, "the body broke off: %w", err)
-	case len(data) == 0 || isJSON(r.Header.Get("Content-Type")):
+	case len(data) == 0 || exchangeOf(r.Context()).route.Bytes || isJSON(r.Header.Get("Content-Type")):
 		return nil
 	}
 	e := sandbox.Errorf("", api.CodeUnsupportedMedia, "the content type %q is not JSON", clip(r.Header.Get("Content-Type")))

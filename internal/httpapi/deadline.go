@@ -12,7 +12,12 @@ func limitTime(most time.Duration) middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			limit := most
-			if own := exchangeOf(r.Context()).route.Timeout; own > 0 {
+			switch own := exchangeOf(r.Context()).route.Timeout; {
+			case own == unlimited:
+				_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // recorders have none
+				next.ServeHTTP(w, r)
+				return
+			case own > 0:
 				limit = own
 			}
 			ctx, cancel := context.WithTimeout(r.Context(), limit)

@@ -30,9 +30,10 @@ type exchange struct {
 	retryable bool  // the answer is a problem that may pass
 }
 
-// WriteHeader remembers the status. Informational ones come before the answer and are not it.
+// WriteHeader remembers the status. Informational ones come before the answer and are not it, but for
+// the one that ends HTTP on this connection.
 func (x *exchange) WriteHeader(status int) {
-	if x.status == 0 && status >= 200 {
+	if x.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		x.status = status
 	}
 	x.ResponseWriter.WriteHeader(status)

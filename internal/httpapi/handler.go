@@ -13,6 +13,7 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
+	"github.com/berthdev/berth/internal/template"
 	"github.com/danielgtaylor/huma/v2"
 )
 
@@ -20,6 +21,7 @@ import (
 type Engine interface {
 	Ensure(ctx context.Context, r engine.Request) (s sandbox.Sandbox, created bool, err error)
 	Delete(ctx context.Context, tenant, id, actor string) (sandbox.Sandbox, error)
+	Down(ctx context.Context, actor string) (stopped, failed int, err error)
 	Check(ctx context.Context) []api.Check
 	CheckTemplate(name string) error
 }
@@ -29,6 +31,12 @@ type Options struct {
 	Engine Engine
 	Store  *store.DB
 	Keys   Authenticator
+	// Templates are those of the server; nil: the built-in ones.
+	Templates *template.Registry
+	// Open gives a handle on a sandbox of the tenant. Without it, sandboxes cannot be used.
+	Open func(tenant, id, actor string) Handle
+	// Traffic is what a sandbox exchanged with the outside, nil where that is not counted.
+	Traffic func(id string) *api.Traffic
 
 	Listen       string   // the address served on: a name that the Host header may have
 	AllowedHosts []string // further ones
@@ -36,6 +44,7 @@ type Options struct {
 	MaxBodyBytes   int64         // zero: 1 MiB
 	RequestTimeout time.Duration // zero: one minute
 	DeleteWait     time.Duration // how long a delete waits to be done; zero: half of RequestTimeout
+	ExecTimeout    time.Duration // how long a command may run that a request waits for; zero: one hour
 
 	// Requests per second that one tenant may send, and at once. Zero: no limit.
 	Rate, Burst int
@@ -53,20 +62,27 @@ type Handler struct {
 	spec     huma.API
 	served   http.Handler
 	draining atomic.Bool
+	ending   context.Context // ends when the server is about to go
+	end      context.CancelFunc
+	expired  expired
 
-	bodyTime  time.Duration
-	claimTime time.Duration
+	bodyTime     time.Duration
+	claimTime    time.Duration
+	transferTime time.Duration
 }
 
 // New makes the handler for all routes.
 func New(o Options) *Handler {
-	a := &Handler{Options: o.withDefaults(), routes: newRoutes(), bodyTime: bodyTime, claimTime: claimTime}
+	a := &Handler{Options: o.withDefaults(), routes: newRoutes(), bodyTime: bodyTime, claimTime: claimTime, transferTime: transferTime}
+	a.ending, a.end = context.WithCancel(context.Background())
 	a.spec = newSpec(a.routes, a.Version)
 	a.addOps()
+	a.addDown()
 	a.addSandboxes()
 	a.addKeys()
 	a.addAccounts()
 	a.addAgents()
+	a.addTemplates()
 	a.addDocs()
 	a.served = a.wrap(a.routes.mux)
 	return a
@@ -76,12 +92,16 @@ func (o Options) withDefaults() Options {
 	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, 1<<20)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, time.Minute)
 	o.DeleteWait = cmp.Or(o.DeleteWait, o.RequestTimeout/2)
+	o.ExecTimeout = cmp.Or(o.ExecTimeout, time.Hour)
 	o.Version = cmp.Or(o.Version, "dev")
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Metrics == nil {
 		o.Metrics = telemetry.NewMetrics(o.Version)
+	}
+	if o.Templates == nil {
+		o.Templates = template.New(template.Options{})
 	}
 	if o.Redactor == nil {
 		o.Redactor = new(telemetry.Redactor)
@@ -121,8 +141,12 @@ func (a *Handler) wrap(routes http.Handler) http.Handler {
 // ServeHTTP answers one request.
 func (a *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.served.ServeHTTP(w, r) }
 
-// Drain makes /readyz say that the server is about to go. Requests are served as before.
-func (a *Handler) Drain() { a.draining.Store(true) }
+// Drain makes /readyz say that the server is about to go. Requests are served as before, but streams
+// and terminals end: those who watch attach again to whoever comes next.
+func (a *Handler) Drain() {
+	a.draining.Store(true)
+	a.end()
+}
 
 func (a *Handler) clean(text string) string { return a.Redactor.String(text) }
 

@@ -34,8 +34,9 @@ var errClaimLost = errors.New("the claim on the Idempotency-Key was lost")
 // gives the claim up, and the next one runs under the same effect id: it finds what the first made.
 func (a *Handler) idempotent(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sent := r.Header.Values(idempotencyHeader)
-		if r.Method != http.MethodPost || len(sent) == 0 || exchangeOf(r.Context()).principal.Tenant == "" {
+		sent, x := r.Header.Values(idempotencyHeader), exchangeOf(r.Context())
+		own := x.route.Raw || x.route.Streams && wantsEvents(r)
+		if r.Method != http.MethodPost || len(sent) == 0 || x.principal.Tenant == "" || own {
 			next.ServeHTTP(w, r)
 			return
 		}

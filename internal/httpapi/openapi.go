@@ -39,6 +39,7 @@ var tags = []*huma.Tag{
 	{Name: "Keys", Description: "API keys of the tenant. All of it needs a key of scope admin."},
 	{Name: "Accounts", Description: "The people and services of the tenant. Changing them needs scope admin."},
 	{Name: "Agents", Description: "Templates with changes of the tenant's own. Changing them needs scope admin."},
+	{Name: "Templates", Description: "What sandboxes are made of. They are part of the server's configuration."},
 	{Name: "Operations", Description: "How the server itself is doing."},
 }
 
@@ -55,7 +56,10 @@ func newSpec(rs *routes, version string) huma.API {
 		"bearer": {Type: "http", Scheme: "bearer", Description: "An API key; 'berth keys create' makes one."},
 		"header": {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "The same key, for clients that cannot set Authorization."},
 	}
-	return humago.New(rs.mux, c)
+	spec := humago.New(rs.mux, c)
+	// A problem within an answer is the same as one that is the answer.
+	spec.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[api.Problem](), reflect.TypeFor[problem]())
+	return spec
 }
 
 // serve adds an operation whose handler takes and returns Go values. Whatever error it returns is
@@ -79,11 +83,18 @@ func serve[I, O any](a *Handler, op operation, handle func(context.Context, *I) 
 }
 
 // serveRaw adds an operation that a plain handler serves, and puts it into the specification.
-func (a *Handler) serveRaw(op operation, contentType string, h http.HandlerFunc) {
+// What a typed handler's types would say of it, more has to say.
+func (a *Handler) serveRaw(op operation, contentType string, h http.HandlerFunc, more ...func(*huma.Operation)) {
 	a.routes.handle(op.route, h)
 	doc := a.document(op)
+	doc.Path = strings.ReplaceAll(doc.Path, "...}", "}") // the mux's word for the rest of a path
 	doc.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{contentType: {}}}
-	a.spec.OpenAPI().AddOperation(&doc)
+	for _, add := range more {
+		add(&doc)
+	}
+	if !op.Hidden {
+		a.spec.OpenAPI().AddOperation(&doc)
+	}
 }
 
 // document writes the operation down for the specification.
@@ -95,7 +106,7 @@ func (a *Handler) document(op operation) huma.Operation {
 		MaxBodyBytes: -1, BodyReadTimeout: -1,
 		Responses: a.problems(op), Security: security(op.route),
 	}
-	if op.Method == http.MethodPost && op.Scope != "" {
+	if op.keyed() {
 		o.Parameters = append(o.Parameters, idempotencyParam())
 	}
 	for status, meaning := range op.Also {
@@ -137,6 +148,11 @@ func (a *Handler) problems(op operation) map[string]*huma.Response {
 	return responses
 }
 
+// keyed reports whether an Idempotency-Key means something to the operation.
+func (op operation) keyed() bool {
+	return op.Method == http.MethodPost && op.Scope != "" && !op.Raw
+}
+
 func (op operation) problems() []api.Code {
 	all := slices.Concat(op.Problems, anyProblem)
 	if op.Scope != "" {
@@ -145,7 +161,7 @@ func (op operation) problems() []api.Code {
 	if !safeMethod(op.Method) {
 		all = append(all, anyUnsafe...)
 	}
-	if op.Method == http.MethodPost && op.Scope != "" {
+	if op.keyed() {
 		all = append(all, anyPost...)
 	}
 	slices.Sort(all)

@@ -20,10 +20,17 @@ func checkPath(r *http.Request) error {
 	if _, door := doors[path]; door {
 		return nil
 	}
+	path, name, isFile := cutFilePath(path)
+	if isFile {
+		if err := checkFilePath(name); err != nil {
+			return err
+		}
+	}
 	if len(path) > maxPathBytes {
 		return badPath("the path is longer than %d bytes", maxPathBytes)
 	}
-	rest, ok := strings.CutPrefix(path, "/")
+	own, inside := splitPort(path)
+	rest, ok := strings.CutPrefix(own, "/")
 	if !ok {
 		return badPath("the path does not begin with '/'")
 	}
@@ -32,14 +39,43 @@ func checkPath(r *http.Request) error {
 			return err
 		}
 	}
+	return checkInside(inside)
+}
+
+// checkInside is milder with what comes behind a sandbox's port: it is for whoever listens there, who may
+// tell a final slash or an encoded one from none. It refuses what the mux, or a proxy before us, would
+// clean away.
+func checkInside(path string) error {
+	rest := strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/")
+	if rest == "" {
+		return nil
+	}
+	for segment := range strings.SplitSeq(rest, "/") {
+		plain := strings.NewReplacer("%2f", "", "%2F", "", "%5c", "", "%5C", "").Replace(segment)
+		if plain == "" && segment != "" {
+			continue
+		}
+		if err := checkSegment(plain); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
+// decodePath takes the percent encoding off.
+func decodePath(escaped string) (string, error) {
+	name, err := url.PathUnescape(escaped)
+	if err != nil {
+		return "", badPath("the path holds a broken percent escape")
+	}
+	return name, nil
+}
+
 func checkSegment(escaped string) error {
-	segment, err := url.PathUnescape(escaped)
+	segment, err := decodePath(escaped)
 	switch {
 	case err != nil:
-		return badPath("the path holds a broken percent escape")
+		return err
 	case segment == "":
 		return badPath("the path has an empty segment: a doubled or final '/'")
 	case segment == "." || segment == "..":

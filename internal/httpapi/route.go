@@ -16,11 +16,18 @@ type route struct {
 
 	Scope    api.Scope     // what the key must include; empty: open to all
 	Loopback bool          // open to callers on this machine
-	Timeout  time.Duration // zero: the server's own
+	Timeout  time.Duration // zero: the server's own; unlimited: the handler keeps its own time
 	Secret   bool          // the answer holds a secret that must not be stored
 	Quiet    bool          // asked all the time by machines
 	Hidden   bool          // not in the specification
+
+	Bytes   bool // the body is bytes, not JSON
+	Raw     bool // the handler reads the body as it comes, of any size; an Idempotency-Key means nothing to it
+	Streams bool // where events are accepted, the answer is a stream, and the handler claims the Idempotency-Key itself
 }
+
+// unlimited is the Timeout of routes that last as long as their client stays.
+const unlimited = -1
 
 func (rt *route) pattern() string { return rt.Method + " " + rt.Path }
 

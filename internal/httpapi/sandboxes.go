@@ -25,8 +25,11 @@ func (a *Handler) addSandboxes() {
 	}
 }
 
+// opMaker begins an operation on sandboxes; its path is relative to theirs.
+type opMaker func(method, path, name string, scope api.Scope, summary string, problems ...api.Code) operation
+
 func (a *Handler) addSandboxesAt(base string, twin bool) {
-	op := func(method, path, name string, scope api.Scope, summary string, problems ...api.Code) operation {
+	var op opMaker = func(method, path, name string, scope api.Scope, summary string, problems ...api.Code) operation {
 		return operation{
 			route: route{Method: method, Path: base + path, Name: name, Scope: scope, Hidden: twin},
 			Tag:   "Sandboxes", Summary: summary, Problems: problems,
@@ -51,6 +54,12 @@ func (a *Handler) addSandboxesAt(base string, twin bool) {
 	remove.Description = "Answers 204 once nothing of it is left at its driver, or 202 if that takes longer; it then goes on by itself, and reading the sandbox shows how far it is."
 	remove.Status, remove.Also = http.StatusAccepted, map[int]string{http.StatusNoContent: "Gone"}
 	serve(a, remove, a.deleteSandbox)
+
+	a.addLifecycle(op)
+	a.addExec(op)
+	a.addTerminal(op)
+	a.addPorts(op)
+	a.addFiles(op)
 }
 
 // in returns the part of the store that the caller may see.
@@ -170,7 +179,11 @@ func (a *Handler) getSandbox(ctx context.Context, in *ByRef) (*reply[api.Sandbox
 	if err != nil {
 		return nil, err
 	}
-	return &reply[api.Sandbox]{Body: sandboxOut(s)}, nil
+	out := sandboxOut(s)
+	if a.Traffic != nil {
+		out.Traffic = a.Traffic(s.ID)
+	}
+	return &reply[api.Sandbox]{Body: out}, nil
 }
 
 // findSandbox finds a sandbox by id or name. One that is being deleted is still found by its id, so

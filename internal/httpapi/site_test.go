@@ -24,6 +24,7 @@ import (
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/store/storetest"
 	"github.com/berthdev/berth/internal/telemetry"
+	"github.com/berthdev/berth/internal/template"
 	"github.com/berthdev/berth/internal/testkit/pgtest"
 )
 
@@ -85,7 +86,7 @@ func newEngine(db *store.DB, f driver.Driver, log *slog.Logger) *engine.Engine {
 	return engine.New(engine.Options{
 		Store: engine.OnDB(db), Drivers: map[string]driver.Driver{"fake": f}, Logger: log,
 		Defaults:  sandbox.Spec{Template: "default", Driver: "fake", Profile: "standard"},
-		Templates: []string{"default", "none"},
+		Templates: template.New(template.Options{Driver: "fake"}),
 	})
 }
 

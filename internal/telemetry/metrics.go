@@ -24,6 +24,8 @@ type Metrics struct {
 	ReconcileErrors  prometheus.Counter
 	ReconcileClaims  prometheus.Counter // due sandboxes taken up by a pass
 	LeasesHeld       prometheus.Gauge
+	EgressIn         prometheus.Counter
+	EgressOut        prometheus.Counter
 	LeaseLosses      prometheus.Counter
 	StaleCommits     prometheus.Counter // writes refused by the fence
 	RequestsInFlight prometheus.Gauge
@@ -68,6 +70,8 @@ func (m *Metrics) makeEngine(made maker) {
 	m.ReconcileErrors = made.counter("reconcile_errors_total", "Scans that ended with an error.")
 	m.ReconcileClaims = made.counter("reconcile_claims_total", "Due sandboxes taken up by scans.")
 	m.LeasesHeld = made.gauge("leases_held", "Leases this process holds.")
+	m.EgressIn = made.counter("egress_received_bytes_total", "Bytes that sandboxes received from the outside.")
+	m.EgressOut = made.counter("egress_sent_bytes_total", "Bytes that sandboxes sent to the outside.")
 	m.LeaseLosses = made.counter("lease_losses_total", "Leases that ran out or were taken while work was under way.")
 	m.StaleCommits = made.counter("stale_commits_total", "Writes refused because a newer lease holder exists.")
 }

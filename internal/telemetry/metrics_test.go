@@ -40,6 +40,8 @@ func TestCountersAppear(t *testing.T) {
 	m.HealthRetries.Add(4)
 	m.PromptRetries.Add(5)
 	m.LeasesHeld.Set(7)
+	m.EgressIn.Add(8)
+	m.EgressOut.Add(9)
 	m.ObserveRequest("", "BREW", 418, time.Millisecond)
 	m.ObserveRequest("", http.MethodGet, 0, time.Millisecond)
 	m.ObserveDriver("fake", "create", "surprise", time.Second)
@@ -51,6 +53,8 @@ func TestCountersAppear(t *testing.T) {
 		"berth_health_retries_total 4",
 		"berth_prompt_retries_total 5",
 		"berth_leases_held 7",
+		"berth_egress_received_bytes_total 8",
+		"berth_egress_sent_bytes_total 9",
 		`berth_http_requests_total{method="GET",route="GET /api/v1/sandboxes/{id}",status="2xx"} 1`,
 		`berth_http_requests_total{method="other",route="unmatched",status="4xx"} 1`,
 		`berth_http_requests_total{method="GET",route="unmatched",status="other"} 1`,

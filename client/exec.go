@@ -1,0 +1,96 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/berthdev/berth/api"
+)
+
+// Exec runs a command to its end. Whatever its exit code, the error is nil: that is for what kept the
+// command from being run or watched. It is run once, also if an answer is lost and asked for again; for
+// that it outlives a context that ends early, up to its own timeout. To end one sooner, use ExecStream and
+// Signal.
+func (s Sandboxes) Exec(ctx context.Context, ref string, want api.Exec) (result api.ExecResult, err error) {
+	ctx, cancel := s.c.patient(ctx, want)
+	defer cancel()
+	_, err = s.c.do(ctx, call{op: "run command", method: http.MethodPost, path: path{sandboxesPath, ref, "exec"}, body: want}, &result)
+	return result, err
+}
+
+// longestExec is how long a server lets a command run that is waited for.
+const longestExec = time.Hour
+
+// patient gives a context without a deadline one that leaves the command its time.
+func (c *Client) patient(ctx context.Context, want api.Exec) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has || c.timeout <= 0 {
+		return ctx, func() {}
+	}
+	run := longestExec
+	if s := want.TimeoutSeconds; s > 0 && s < run.Seconds() {
+		run = time.Duration(s * float64(time.Second))
+	}
+	return context.WithTimeout(ctx, run+c.timeout)
+}
+
+// Execs lists the commands that were started in the sandbox with an id since it runs, newest first.
+func (s Sandboxes) Execs(ctx context.Context, ref string) ([]api.ExecStatus, error) {
+	var list api.List[api.ExecStatus]
+	_, err := s.c.do(ctx, call{op: "list commands", method: http.MethodGet, path: path{sandboxesPath, ref, "exec"}}, &list)
+	return list.Items, err
+}
+
+// ExecStatus reads how a command is doing.
+func (s Sandboxes) ExecStatus(ctx context.Context, ref, execID string) (status api.ExecStatus, err error) {
+	_, err = s.c.do(ctx, call{op: "read command", method: http.MethodGet, path: execPath(ref, execID)}, &status)
+	return status, err
+}
+
+// WriteStdin gives input to a command that was started with OpenStdin or a terminal. It returns once
+// the command has taken all of it.
+func (s Sandboxes) WriteStdin(ctx context.Context, ref, execID string, data []byte) error {
+	ctx, cancel := s.c.bounded(ctx)
+	defer cancel()
+	for len(data) > 0 {
+		piece := data[:min(len(data), stdinPiece)]
+		written, err := s.stdin(ctx, ref, execID, piece, nil)
+		if err != nil {
+			return err
+		}
+		data = data[min(max(written, 0), int64(len(piece))):]
+	}
+	return nil
+}
+
+// stdinPiece fits into a request of any server.
+const stdinPiece = 256 << 10
+
+// CloseStdin tells a command that its input is at its end.
+func (s Sandboxes) CloseStdin(ctx context.Context, ref, execID string) error {
+	_, err := s.stdin(ctx, ref, execID, nil, url.Values{"close": {"true"}})
+	return err
+}
+
+func (s Sandboxes) stdin(ctx context.Context, ref, execID string, data []byte, query url.Values) (int64, error) {
+	var out api.ExecWritten
+	_, err := s.c.do(ctx, call{op: "write input", method: http.MethodPost, path: execPath(ref, execID, "stdin"), query: query, body: raw(data)}, &out)
+	return out.Written, err
+}
+
+// Signal signals a command and what it started; the name is such as INT, TERM or KILL.
+func (s Sandboxes) Signal(ctx context.Context, ref, execID, signal string) error {
+	_, err := s.c.do(ctx, call{op: "signal command", method: http.MethodPost, path: execPath(ref, execID, "signal"), body: api.ExecSignal{Signal: signal}}, nil)
+	return err
+}
+
+// Resize tells a command's terminal its size.
+func (s Sandboxes) Resize(ctx context.Context, ref, execID string, size api.TermSize) error {
+	_, err := s.c.do(ctx, call{op: "resize terminal", method: http.MethodPost, path: execPath(ref, execID, "resize"), body: size}, nil)
+	return err
+}
+
+func execPath(ref, execID string, more ...string) path {
+	return append(path{sandboxesPath, ref, "exec", execID}, more...)
+}

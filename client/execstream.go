@@ -1,0 +1,244 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/berthdev/berth/api"
+)
+
+// ExecStream is a command that is being watched. It reads on after a lost connection by itself, from
+// where it was; the command does not notice. One goroutine may read it.
+type ExecStream struct {
+	// ExecID is the command's id, by which anyone can attach to it, signal it and write to it.
+	ExecID string
+
+	s      Sandboxes
+	ref    string
+	ctx    context.Context
+	cancel context.CancelFunc
+	after  int64
+	over   error // what Next says from now on
+	failed int   // attempts in a row that brought nothing
+
+	body   io.Closer
+	events *eventReader
+	alive  *time.Timer // ends a connection that is silent for too long
+}
+
+// ExecStream starts a command and watches what it writes. Closing the stream, or ending the context,
+// leaves the command running; a timeout of its own or a signal ends it.
+func (s Sandboxes) ExecStream(ctx context.Context, ref string, want api.Exec) (*ExecStream, error) {
+	const op = "run command"
+	body, err := encode(want)
+	if err != nil {
+		return nil, fmt.Errorf("%s: encode the request: %w", op, err)
+	}
+	e := s.newStream(ctx, ref, want.ExecID, 0)
+	if err := e.connect(call{op: op, method: http.MethodPost, path: path{sandboxesPath, ref, "exec"}, body: want}, body); err != nil {
+		e.cancel()
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	return e, nil
+}
+
+// Attach watches a command from an offset of its output on; 0 is the oldest that is kept. It works
+// after the command's end, and when the sandbox is stopped.
+func (s Sandboxes) Attach(ctx context.Context, ref, execID string, after int64) (*ExecStream, error) {
+	e := s.newStream(ctx, ref, execID, after)
+	if err := e.attach(); err != nil {
+		e.cancel()
+		return nil, fmt.Errorf("attach to command: %w", err)
+	}
+	return e, nil
+}
+
+func (s Sandboxes) newStream(ctx context.Context, ref, execID string, after int64) *ExecStream {
+	e := &ExecStream{s: s, ref: ref, ExecID: execID, after: after}
+	e.ctx, e.cancel = context.WithCancel(ctx)
+	return e
+}
+
+// After is the offset behind what was read; Attach reads on from it.
+func (e *ExecStream) After() int64 { return e.after }
+
+// Next returns the next event. After the one of the command's exit it returns io.EOF.
+func (e *ExecStream) Next() (api.ExecEvent, error) {
+	for e.over == nil {
+		event, err := e.read()
+		if err == nil {
+			return e.take(event)
+		}
+		e.disconnect()
+		if err := e.reattach(err); err != nil {
+			e.finish(fmt.Errorf("watch command: %w", err))
+		}
+	}
+	return api.ExecEvent{}, e.over
+}
+
+// Events yields the events to the end; an error is the last.
+func (e *ExecStream) Events() iter.Seq2[api.ExecEvent, error] {
+	return func(yield func(api.ExecEvent, error) bool) {
+		for {
+			event, err := e.Next()
+			if err == io.EOF || !yield(event, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Copy copies what the command writes until it ends, and returns how it ended. A nil writer discards.
+func (e *ExecStream) Copy(stdout, stderr io.Writer) (api.ExecExit, error) {
+	to := map[string]io.Writer{api.EventStdout: stdout, api.EventStderr: stderr}
+	for event, err := range e.Events() {
+		if err != nil {
+			return api.ExecExit{}, err
+		}
+		if event.Type == api.EventExit {
+			return *event.ExecExit, nil
+		}
+		if w := to[event.Type]; w != nil {
+			if _, err := w.Write(event.Data()); err != nil {
+				return api.ExecExit{}, fmt.Errorf("write output: %w", err)
+			}
+		}
+	}
+	return api.ExecExit{}, errors.New("watch command: the stream was read to its end before")
+}
+
+// Close stops watching. The command runs on.
+func (e *ExecStream) Close() error {
+	e.finish(errors.New("watch command: the stream was closed"))
+	return nil
+}
+
+func (e *ExecStream) finish(err error) {
+	if e.over == nil {
+		e.over = err
+	}
+	e.disconnect()
+	e.cancel()
+}
+
+// take notes how far the stream is.
+func (e *ExecStream) take(event api.ExecEvent) (api.ExecEvent, error) {
+	e.failed = 0
+	e.after = max(e.after, event.Next)
+	switch event.Type {
+	case api.EventStarted:
+		e.ExecID = event.ExecID
+	case api.EventExit:
+		if event.ExecExit == nil {
+			event.ExecExit = new(api.ExecExit)
+		}
+		e.finish(io.EOF)
+	case api.EventError:
+		err := error(event.Error)
+		if event.Error == nil {
+			err = errors.New("the server ended the stream without a reason")
+		}
+		e.finish(fmt.Errorf("watch command: %w", err))
+		return api.ExecEvent{}, e.over
+	}
+	return event, nil
+}
+
+// reattach connects again after the connection broke. A server that is just restarting takes seconds.
+func (e *ExecStream) reattach(why error) error {
+	for {
+		e.failed++
+		switch {
+		case e.ctx.Err() != nil:
+			return context.Cause(e.ctx)
+		case e.failed >= e.s.c.attempts || !pause(e.ctx, reply{}.wait(e.failed)):
+			return e.s.c.unreachable(fmt.Errorf("the stream broke off: %w", why))
+		}
+		if err := e.attach(); err == nil || !retryable(err) {
+			return err
+		}
+	}
+}
+
+func (e *ExecStream) attach() error {
+	query := url.Values{"after": {strconv.FormatInt(e.after, 10)}}
+	return e.connect(call{method: http.MethodGet, path: execPath(e.ref, e.ExecID, "stream"), query: query}, nil)
+}
+
+// connect sends the call until a stream begins.
+func (e *ExecStream) connect(call call, body []byte) error {
+	key := rand.Text()
+	for attempt := 1; ; attempt++ {
+		got, err := e.open(call, key, body)
+		if err == nil {
+			return nil
+		}
+		if attempt >= e.s.c.attempts || !retryable(err) || !pause(e.ctx, got.wait(attempt)) {
+			return ended(e.ctx, err)
+		}
+	}
+}
+
+// silence is how long a stream may say nothing: a server lets it hear something every 15 seconds.
+const silence = time.Minute
+
+// open sends the call once.
+func (e *ExecStream) open(call call, key string, body []byte) (reply, error) {
+	c := e.s.c
+	ctx, cancel := context.WithCancelCause(e.ctx)
+	alive := time.AfterFunc(max(c.timeout, silence), func() { cancel(errSilent) })
+	stop := func() { alive.Stop(); cancel(nil) }
+	req, err := c.request(ctx, call, key, body)
+	if err != nil {
+		stop()
+		return reply{}, err
+	}
+	req.Header.Set("Accept", "text/event-stream, application/problem+json")
+	res, err := c.http.Do(req)
+	if err != nil {
+		stop()
+		return reply{}, c.unreachable(err)
+	}
+	got := reply{status: res.StatusCode, retryAfter: retryAfter(res.Header)}
+	if res.StatusCode != http.StatusOK || mediaType(res) != "text/event-stream" {
+		defer stop()
+		defer res.Body.Close()
+		if res.StatusCode/100 == 2 {
+			return got, c.strange(res, "its answer is no stream")
+		}
+		return got, c.problem(res)
+	}
+	if id := res.Header.Get(api.HeaderExecID); id != "" {
+		e.ExecID = id
+	}
+	alive.Reset(silence)
+	e.alive, e.events, e.body = alive, newEventReader(res.Body, c.most), closer(func() error { stop(); return res.Body.Close() })
+	return got, nil
+}
+
+var errSilent = errors.New("the server said nothing for too long")
+
+type closer func() error
+
+func (c closer) Close() error { return c() }
+
+func (e *ExecStream) disconnect() {
+	if e.body != nil {
+		_ = e.body.Close() // nothing is lost: what was not read is read again
+		e.body = nil
+	}
+}
+
+// read reads one event from the present connection.
+func (e *ExecStream) read() (api.ExecEvent, error) {
+	return e.events.next(func() { e.alive.Reset(silence) })
+}

@@ -1,0 +1,238 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+
+	"github.com/berthdev/berth/api"
+	"github.com/coder/websocket"
+)
+
+// TerminalOptions say what a terminal shows.
+type TerminalOptions struct {
+	Size api.TermSize // 80 by 24 if left out
+
+	// Exec is what to run in it; without a command it is a login shell. Of its fields only Command,
+	// Cwd, Env, User, TimeoutSeconds, ExecID and Keep matter.
+	Exec api.Exec
+
+	// Attach is the id of a running terminal to attach to instead. After is the offset of its output
+	// to begin at; nil begins with the last of it.
+	Attach string
+	After  *int64
+}
+
+// Terminal is a terminal in a sandbox. Reading gives what is shown, writing is typing; io.EOF comes
+// after the command's end. One goroutine may read, another write.
+type Terminal struct {
+	ExecID string // attach to it again by this
+
+	ws     *websocket.Conn
+	ctx    context.Context
+	cancel context.CancelFunc
+	left   []byte // read, and not taken yet
+
+	mu   sync.Mutex
+	exit *api.ExecExit
+}
+
+// Terminal opens a terminal, or attaches to one. Closing it leaves what runs in it running.
+func (s Sandboxes) Terminal(ctx context.Context, ref string, opts TerminalOptions) (*Terminal, error) {
+	const op = "open terminal"
+	if opts.Size == (api.TermSize{}) {
+		opts.Size = api.TermSize{Cols: 80, Rows: 24}
+	}
+	if x := opts.Exec; opts.Attach == "" && (len(x.Command) > 0 || x.Cwd != "" || len(x.Env) > 0 || x.TimeoutSeconds > 0 || x.ExecID != "" || x.Keep > 0) {
+		id, err := s.startTerminal(ctx, ref, opts)
+		if err != nil {
+			return nil, err
+		}
+		opts.Attach, opts.After = id, new(int64)
+	}
+	ws, err := s.dialTerminal(ctx, ref, opts.query())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	t := &Terminal{ws: ws}
+	t.ctx, t.cancel = context.WithCancel(ctx)
+	if err := t.begin(); err != nil {
+		_ = t.Close()
+		return nil, fmt.Errorf("%s: %w", op, s.c.unreachable(err))
+	}
+	return t, nil
+}
+
+// startTerminal starts what a query cannot say: an address is no place for an environment.
+func (s Sandboxes) startTerminal(ctx context.Context, ref string, opts TerminalOptions) (string, error) {
+	want := opts.Exec
+	want.Terminal = &opts.Size
+	if len(want.Command) == 0 {
+		want.Command = api.LoginShell()
+	}
+	stream, err := s.ExecStream(ctx, ref, want)
+	if err != nil {
+		return "", err
+	}
+	return stream.ExecID, stream.Close()
+}
+
+func (o TerminalOptions) query() url.Values {
+	q := url.Values{"cols": {strconv.Itoa(o.Size.Cols)}, "rows": {strconv.Itoa(o.Size.Rows)}}
+	if o.Attach == "" {
+		if o.Exec.User != "" {
+			q.Set("user", o.Exec.User)
+		}
+		return q
+	}
+	q.Set("exec_id", o.Attach)
+	if o.After != nil {
+		q.Set("after", strconv.FormatInt(*o.After, 10))
+	}
+	return q
+}
+
+func (s Sandboxes) dialTerminal(ctx context.Context, ref string, query url.Values) (*websocket.Conn, error) {
+	target, err := path{sandboxesPath, ref, "terminal"}.on(s.c.base)
+	if err != nil {
+		return nil, err
+	}
+	target.RawQuery = query.Encode()
+	header := http.Header{"User-Agent": {s.c.agent}}
+	if s.c.key != "" {
+		header.Set("Authorization", "Bearer "+s.c.key)
+	}
+	dial, cancel := s.c.bounded(ctx)
+	defer cancel()
+	ws, res, err := websocket.Dial(dial, target.String(), &websocket.DialOptions{
+		HTTPClient: s.c.http, HTTPHeader: header, Subprotocols: []string{api.TerminalProtocol},
+	})
+	switch {
+	case err == nil:
+		ws.SetReadLimit(s.c.most)
+		return ws, nil
+	case res != nil && res.StatusCode != http.StatusSwitchingProtocols:
+		return nil, s.c.problem(res)
+	}
+	return nil, s.c.unreachable(err)
+}
+
+// begin waits for the server's first word.
+func (t *Terminal) begin() error {
+	for t.ExecID == "" {
+		data, err := t.receive()
+		if err != nil {
+			return err
+		}
+		t.left = append(t.left, data...)
+	}
+	return nil
+}
+
+// Read reads what is shown.
+func (t *Terminal) Read(p []byte) (int, error) {
+	for len(t.left) == 0 {
+		data, err := t.receive()
+		if err != nil {
+			return 0, err
+		}
+		t.left = data
+	}
+	n := copy(p, t.left)
+	t.left = t.left[n:]
+	return n, nil
+}
+
+// receive reads one message; of those about the terminal there is nothing to show.
+func (t *Terminal) receive() ([]byte, error) {
+	kind, data, err := t.ws.Read(t.ctx)
+	switch {
+	case err != nil && t.ended() != nil:
+		return nil, io.EOF
+	case err != nil:
+		return nil, fmt.Errorf("read terminal: %w", err)
+	case kind == websocket.MessageBinary:
+		return data, nil
+	}
+	var word api.TerminalWord
+	if err := json.Unmarshal(data, &word); err != nil {
+		return nil, fmt.Errorf("read terminal: %w", err)
+	}
+	switch word.Type {
+	case api.TermAttached:
+		t.ExecID = word.ExecID
+	case api.TermExit:
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.exit = word.ExecExit; t.exit == nil {
+			t.exit = new(api.ExecExit)
+		}
+	}
+	return nil, nil
+}
+
+func (t *Terminal) ended() *api.ExecExit {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.exit
+}
+
+// Write types.
+func (t *Terminal) Write(p []byte) (int, error) {
+	for n := 0; n < len(p); n += termPiece {
+		if err := t.ws.Write(t.ctx, websocket.MessageBinary, p[n:min(len(p), n+termPiece)]); err != nil {
+			return n, fmt.Errorf("write terminal: %w", err)
+		}
+	}
+	return len(p), nil
+}
+
+// termPiece fits into a message of any server.
+const termPiece = 16 << 10
+
+// Resize tells the terminal its size.
+func (t *Terminal) Resize(size api.TermSize) error {
+	return t.say(api.TerminalWord{Type: api.TermResize, Cols: size.Cols, Rows: size.Rows})
+}
+
+// End hangs up: what runs in the terminal gets SIGHUP. Read goes on until it has ended.
+func (t *Terminal) End() error { return t.say(api.TerminalWord{Type: api.TermEnd}) }
+
+func (t *Terminal) say(word api.TerminalWord) error {
+	data, err := json.Marshal(word)
+	if err == nil {
+		err = t.ws.Write(t.ctx, websocket.MessageText, data)
+	}
+	if err != nil {
+		return fmt.Errorf("control terminal: %w", err)
+	}
+	return nil
+}
+
+// Wait reads what is left, discarding it, and returns how the command ended. After Read has returned
+// io.EOF it answers at once.
+func (t *Terminal) Wait() (api.ExecExit, error) {
+	if _, err := io.Copy(io.Discard, t); err != nil {
+		return api.ExecExit{}, err
+	}
+	if exit := t.ended(); exit != nil {
+		return *exit, nil
+	}
+	return api.ExecExit{}, errors.New("read terminal: it was closed before the command's end")
+}
+
+// Close detaches. What runs in the terminal runs on.
+func (t *Terminal) Close() error {
+	err := t.ws.Close(websocket.StatusNormalClosure, "")
+	t.cancel()
+	if t.ended() != nil || errors.As(err, new(websocket.CloseError)) {
+		return nil
+	}
+	return err
+}

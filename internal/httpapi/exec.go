@@ -1,0 +1,160 @@
+package httpapi
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+const (
+	defaultOutput  = 1 << 20             // of each output in a JSON answer
+	maxOutput      = 8 << 20             // what may be asked for
+	maxKeep        = 1 << 30             // of a spool
+	longestTimeout = 30 * 24 * time.Hour // of a streamed command
+)
+
+// addExec adds the routes of commands. One that is waited for runs as long as its request; one that is
+// streamed, or has an id, is a process of its own, which readers come to and go from.
+func (a *Handler) addExec(op opMaker) {
+	run := op(http.MethodPost, "/{id}/exec", "exec", api.ScopeWrite, "Run a command",
+		slices.Concat(reaching, []api.Code{api.CodeExecExists})...)
+	run.Description = "Waits for its end and answers with what it wrote; the status is 200 whatever the exit code. " +
+		"With 'Accept: text/event-stream' the answer is a stream of events that anyone can attach to again, and the command outlives it. " +
+		"With an Idempotency-Key or an exec_id a command runs once, however often it is asked for; without, it ends with its request."
+	run.Timeout, run.Streams = unlimited, true
+	want := newBody[api.Exec](a, describeExec)
+	a.serveRaw(run, "application/json", a.exec(want), inPath("id"), want.document, answers[api.ExecResult](a), streams[api.ExecEvent](a))
+
+	const one = "/{id}/exec/{exec_id}"
+	serve(a, op(http.MethodGet, "/{id}/exec", "list-execs", api.ScopeRead, "List the commands with an id that were started since the sandbox runs, newest first", reaching...), a.listExecs)
+	serve(a, op(http.MethodGet, one, "get-exec", api.ScopeRead, "How a command is doing", execProblems()...), a.getExec)
+	serve(a, op(http.MethodPost, one+"/signal", "signal-exec", api.ScopeWrite, "Signal a command and what it started", execProblems()...), a.signalExec)
+	serve(a, op(http.MethodPost, one+"/resize", "resize-exec", api.ScopeWrite, "Tell a command's terminal its size", execProblems()...), a.resizeExec)
+
+	stdin := op(http.MethodPost, one+"/stdin", "write-exec-stdin", api.ScopeWrite, "Write to a command's input", execProblems(api.CodeConflict)...)
+	stdin.Description = "The body is the input, as it is. The answer says how much of it the command took in time; send the rest again."
+	stdin.Bytes = true
+	a.serveRaw(stdin, "application/json", a.writeExec, inPath("id", "exec_id"), answers[api.ExecWritten](a),
+		inQuery("close", "boolean", "Close the input behind it"), anyBody)
+
+	attach := op(http.MethodGet, one+"/stream", "stream-exec", api.ScopeRead, "Attach to a command's output", execProblems(api.CodeOutputTrimmed)...)
+	attach.Description = "Works while the command runs and after it, and when the sandbox is stopped. The id of an event, given as Last-Event-ID or after, reads on behind it; behind the last one the answer is 204."
+	attach.Timeout, attach.Also = unlimited, map[int]string{http.StatusNoContent: "There is nothing behind the last event"}
+	a.serveRaw(attach, "text/event-stream", a.attachExec, inPath("id", "exec_id"), streams[api.ExecEvent](a),
+		inQuery("after", "integer", "Offset to read on from; 0 is the oldest that is kept"))
+}
+
+func execProblems(more ...api.Code) []api.Code {
+	return slices.Concat(reaching, []api.Code{api.CodeNoSuchExec}, more)
+}
+
+// exec answers POST …/exec.
+func (a *Handler) exec(body *jsonBody[api.Exec]) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		data, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = readQuery(r)
+		}
+		var want api.Exec
+		if err == nil {
+			want, err = body.read(data)
+		}
+		streamed := wantsEvents(r)
+		if err == nil {
+			err = a.checkExec(want, streamed)
+		}
+		if err != nil {
+			fail(w, r, err)
+			return
+		}
+		hideEnv(r.Context(), want.Env)
+		h, s, err := a.open(r.Context(), r.PathValue("id"))
+		switch {
+		case err != nil:
+			fail(w, r, err)
+		case streamed:
+			a.execStream(w, r, data, &execution{h: h, sandbox: s, want: want})
+		default:
+			a.execJSON(w, r, &execution{h: h, sandbox: s, want: want})
+		}
+	}
+}
+
+// wantsEvents reports whether the caller asks for a stream.
+func wantsEvents(r *http.Request) bool {
+	for _, header := range r.Header.Values("Accept") {
+		for one := range strings.SplitSeq(header, ",") {
+			if mt, params, err := mime.ParseMediaType(one); err == nil && mt == "text/event-stream" && params["q"] != "0" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkExec refuses what the schema cannot.
+func (a *Handler) checkExec(want api.Exec, streamed bool) error {
+	if err := sandbox.CheckEnv(want.Env); err != nil {
+		return invalidField("body.env", err.Error())
+	}
+	most := a.ExecTimeout
+	if streamed {
+		most = longestTimeout
+	}
+	switch {
+	case len(want.Command) == 0 || want.Command[0] == "":
+		return invalidField("body.command", "expected a command")
+	case want.TimeoutSeconds > most.Seconds():
+		return invalidField("body.timeout_seconds", fmt.Sprintf("expected at most %v seconds", most.Seconds()))
+	case want.Stdin != "" && want.StdinBase64 != nil:
+		return invalidField("body.stdin_base64", "expected either this or stdin")
+	case want.OpenStdin && !streamed:
+		return invalidField("body.open_stdin", "expected only with 'Accept: text/event-stream'")
+	case want.Terminal != nil && !streamed:
+		return invalidField("body.terminal", "expected only with 'Accept: text/event-stream'")
+	case want.MaxOutputBytes > maxOutput:
+		return invalidField("body.max_output_bytes", fmt.Sprintf("expected at most %d; stream more than that", maxOutput))
+	case want.Keep > maxKeep:
+		return invalidField("body.keep", fmt.Sprintf("expected at most %d", maxKeep))
+	}
+	return nil
+}
+
+// commandOf is the command as the guest takes it.
+func commandOf(want api.Exec) guest.Cmd {
+	cmd := guest.Cmd{Argv: want.Command, Dir: want.Cwd, User: want.User, Keep: want.Keep}
+	for _, name := range slices.Sorted(maps.Keys(want.Env)) {
+		cmd.Env = append(cmd.Env, name+"="+want.Env[name])
+	}
+	if t := want.Terminal; t != nil {
+		cmd.Terminal = &guest.Size{Cols: uint16(t.Cols), Rows: uint16(t.Rows)}
+		cmd.Env = append([]string{"TERM=xterm-256color"}, cmd.Env...)
+	}
+	cmd.Input = want.OpenStdin || want.Terminal != nil || len(inputOf(want)) > 0
+	return cmd
+}
+
+func inputOf(want api.Exec) []byte {
+	if want.StdinBase64 != nil {
+		return want.StdinBase64
+	}
+	return []byte(want.Stdin)
+}
+
+// seconds is a time that came as a number.
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// limitOf is how long a command that is waited for may run.
+func (a *Handler) limitOf(want api.Exec) time.Duration {
+	return cmp.Or(seconds(want.TimeoutSeconds), a.ExecTimeout)
+}

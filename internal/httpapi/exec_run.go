@@ -1,0 +1,180 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// execJSON runs a command and answers once it has ended.
+func (a *Handler) execJSON(w http.ResponseWriter, r *http.Request, e *execution) {
+	ctx := r.Context()
+	defer holdLate(ctx, e.h, "exec")()
+	effect := exchangeOf(ctx).effect
+	var result api.ExecResult
+	var err error
+	if e.id = e.want.ExecID; e.id != "" || effect != "" {
+		result, err = a.runOnce(ctx, e, effect)
+	} else {
+		result, err = a.run(ctx, e)
+	}
+	if err != nil {
+		fail(w, r, guestError("run command", err))
+		return
+	}
+	if e.id != "" {
+		w.Header().Set(api.HeaderExecID, e.id)
+	}
+	writeJSON(w, r, result)
+}
+
+var errExecTime = errors.New("the command's time is over")
+
+// run runs a command that ends with its request.
+func (a *Handler) run(ctx context.Context, e *execution) (result api.ExecResult, err error) {
+	conn, err := e.h.Guest(ctx)
+	if err != nil {
+		return result, err
+	}
+	defer conn.Close()
+	cmd := e.h.Command(e.sandbox, commandOf(e.want))
+	cmd.Input, cmd.Keep = false, 0 // those of processes with an id
+	limit := a.limitOf(e.want)
+	within, cancel := context.WithTimeoutCause(ctx, limit, errExecTime)
+	defer cancel()
+	stdout, stderr := newHead(e.want), newHead(e.want)
+	start := time.Now()
+	exit, err := conn.Run(within, cmd, guest.Stdio{Stdin: readerOf(inputOf(e.want)), Stdout: stdout, Stderr: stderr})
+	switch {
+	case err != nil && context.Cause(within) == errExecTime:
+		result.ExecExit = api.ExecExit{ExitCode: guest.ExitTimeout, Reason: killedAfter(limit)}
+	case err != nil:
+		return result, err
+	default:
+		result.ExecExit = exitOut(exit)
+	}
+	result.DurationMS = time.Since(start).Milliseconds()
+	fill(&result, stdout, stderr)
+	return result, nil
+}
+
+// runOnce runs a command under an id, so that whoever asks again gets the same run's result.
+func (a *Handler) runOnce(ctx context.Context, e *execution, effect string) (result api.ExecResult, err error) {
+	if e.again = effect != ""; e.id == "" {
+		e.id, e.own = effect, true
+	}
+	if err := a.start(ctx, e, a.limitOf(e.want)); err != nil {
+		return result, err
+	}
+	stdout, stderr := newHead(e.want), newHead(e.want)
+	exit, err := collect(ctx, e, stdout, stderr)
+	if err != nil {
+		return result, err
+	}
+	e.ended()
+	result.ExecID, result.ExecExit = e.id, a.exitOf(e, exit)
+	fill(&result, stdout, stderr)
+	return result, nil
+}
+
+// collect reads what the process writes until it ends. Where it writes faster than its spool keeps,
+// some is missed; the outputs are then cut.
+func collect(ctx context.Context, e *execution, stdout, stderr *head) (guest.Exit, error) {
+	for after := int64(0); ; {
+		for chunk, err := range e.h.Output(ctx, e.id, after) {
+			switch {
+			case errors.Is(err, guest.ErrTrimmed):
+			case err != nil:
+				return guest.Exit{}, err
+			case chunk.Exit != nil:
+				return *chunk.Exit, nil
+			case chunk.Stream == guest.Stderr:
+				_, _ = stderr.Write(chunk.Data)
+			default:
+				_, _ = stdout.Write(chunk.Data)
+			}
+			after = max(after, chunk.Next)
+		}
+		if err := ctx.Err(); err != nil {
+			return guest.Exit{}, err
+		}
+		first, err := oldest(ctx, e.h, e.sandbox, e.id)
+		switch {
+		case err != nil:
+			return guest.Exit{}, err
+		case first <= after:
+			return guest.Exit{}, sandbox.Errorf("read output", api.CodeNotRunning, "the output of %s ended before the command", e.id)
+		}
+		after = first
+		stdout.cut, stderr.cut = true, true
+	}
+}
+
+func fill(result *api.ExecResult, stdout, stderr *head) {
+	result.SetOutput(stdout.bytes(), stderr.bytes())
+	result.StdoutTruncated, result.StderrTruncated = stdout.cut, stderr.cut
+}
+
+// head keeps the first bytes that are written to it and forgets the rest. A command may still write
+// when it is given up, so it is safe for that.
+type head struct {
+	mu   sync.Mutex
+	most int
+	data []byte
+	cut  bool
+}
+
+func newHead(want api.Exec) *head {
+	most := defaultOutput
+	if want.MaxOutputBytes > 0 {
+		most = int(want.MaxOutputBytes)
+	}
+	return &head{most: most}
+}
+
+// Write never fails: a command is not to be ended by how much it writes.
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	room := h.most - len(h.data)
+	h.cut = h.cut || len(p) > room
+	h.data = append(h.data, p[:min(len(p), room)]...)
+	return len(p), nil
+}
+
+func (h *head) bytes() []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.data
+}
+
+// holdAfter is how long a command runs before its sandbox is held for it: most are done sooner, and
+// using a sandbox keeps its timers away for longer than this.
+const holdAfter = 5 * time.Second
+
+// holdLate holds the sandbox once the work takes long, until the func it returns is called.
+func holdLate(ctx context.Context, h Handle, kind string) (done func()) {
+	var mu sync.Mutex
+	release := func() {}
+	over := false
+	timer := time.AfterFunc(holdAfter, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			release = h.Hold(ctx, kind)
+		}
+	})
+	return func() {
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		release()
+	}
+}

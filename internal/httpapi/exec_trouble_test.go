@@ -1,0 +1,230 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/testkit"
+)
+
+func TestHelperThatCannotBeReached(t *testing.T) {
+	w := newWorkshop(t)
+	w.stream(shell("true", `"exec_id":"over"`)).rest()
+	for down, code := range map[error]api.Code{
+		guest.ErrGone:          api.CodeNotRunning,
+		errors.New("a riddle"): api.CodeDriverUnreachable,
+		sandbox.Errorf("reach", api.CodeWrongHost, "it is elsewhere"): api.CodeWrongHost,
+	} {
+		w.down = down
+		w.post(w.box+"/exec", shell("true")).fails(code)
+		w.watch(http.MethodPost, w.box+"/exec", shell("true")).answer().fails(code)
+		w.get(w.box + "/exec").fails(code)
+		w.get(w.box + "/exec/over").fails(code)
+		w.post(w.box+"/exec/over/signal", `{"signal":"INT"}`).fails(code)
+		w.do(call{path: w.box + "/ports/8080/", key: w.write}).fails(code)
+	}
+	// The spool is there all the same.
+	if _, _, exit := w.attach("over", 0).rest(); exit.ExitCode != 0 {
+		t.Errorf("%+v", exit)
+	}
+}
+
+// A command that writes faster than it is read is answered with what was read, and says so.
+func TestOutputThatIsTrimmedWhileItIsCollected(t *testing.T) {
+	w := newWorkshop(t)
+	w.output = func(ctx context.Context, process string, after int64) iter.Seq2[guest.Chunk, error] {
+		for after == 0 {
+			conn := w.helper.Connect(t)
+			status, err := conn.Process(process).Status(ctx)
+			if err != nil || status.First > 0 {
+				break
+			}
+		}
+		return guest.Output(ctx, w.spools(), process, after)
+	}
+	got := w.exec(shell("head -c 2000000 /dev/zero | tr '\\0' x; echo >&2 last; exit 3", `"exec_id":"flood"`, `"keep":1`))
+	if !got.StdoutTruncated || !got.StderrTruncated || got.ExitCode != 3 || got.Stderr != "last\n" {
+		t.Errorf("%d bytes, %+v", len(got.Stdout), got.ExecExit)
+	}
+	w.output = func(context.Context, string, int64) iter.Seq2[guest.Chunk, error] {
+		return func(func(guest.Chunk, error) bool) {}
+	}
+	w.post(w.box+"/exec", shell("true", `"exec_id":"silent"`)).fails(api.CodeNotRunning)
+	w.output = func(context.Context, string, int64) iter.Seq2[guest.Chunk, error] {
+		return func(yield func(guest.Chunk, error) bool) { yield(guest.Chunk{}, errors.New("the disk is gone")) }
+	}
+	w.post(w.box+"/exec", shell("true", `"exec_id":"broken"`)).fails(api.CodeDriverUnreachable)
+	if event, _ := w.stream(shell("true")).next(); event.Type != api.EventError || event.Error.Code != api.CodeDriverUnreachable {
+		t.Errorf("%+v", event)
+	}
+}
+
+// An id of the caller's own does not make another's command its own, not even with a key.
+func TestKeyDoesNotJoinAnotherCommand(t *testing.T) {
+	w := newWorkshop(t)
+	w.stream(shell("echo first", `"exec_id":"mine"`)).rest()
+	w.watch(http.MethodPost, w.box+"/exec", shell("echo second", `"exec_id":"mine"`), idempotencyHeader, "k").answer().fails(api.CodeExecExists)
+	if stdout, _, _ := w.stream(shell("echo first", `"exec_id":"mine"`), idempotencyHeader, "l").rest(); stdout != "first\n" {
+		t.Errorf("the same command: %q", stdout)
+	}
+}
+
+func TestStreamOfARefusedRequestIsRefusedAgain(t *testing.T) {
+	w := newWorkshop(t)
+	body := shell("true", `"user":"root"`) // this helper has none
+	w.do(call{method: http.MethodPost, path: w.box + "/exec", key: w.write, body: body, header: map[string]string{idempotencyHeader: "k"}}).fails(api.CodeInvalidRequest)
+	w.watch(http.MethodPost, w.box+"/exec", body, idempotencyHeader, "k").answer().is(http.StatusBadRequest)
+}
+
+// patient is a handle of which only holding is asked.
+type patient struct {
+	Handle
+	held, let int
+}
+
+func (p *patient) Hold(context.Context, string) func() {
+	p.held++
+	return func() { p.let++ }
+}
+
+func TestOnlyLongWorkHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := new(patient)
+		done := holdLate(t.Context(), p, "exec")
+		time.Sleep(holdAfter - 1)
+		done()
+		time.Sleep(time.Minute)
+		if p.held != 0 {
+			t.Error("short work held the sandbox")
+		}
+		done = holdLate(t.Context(), p, "exec")
+		time.Sleep(holdAfter + 1)
+		synctest.Wait()
+		if p.held != 1 || p.let != 0 {
+			t.Errorf("held %d times, let go %d times", p.held, p.let)
+		}
+		done()
+		if p.let != 1 {
+			t.Error("the hold was not let go")
+		}
+	})
+}
+
+// target is a process that answers signals as it is told.
+type target struct {
+	guest.Process
+	answers []error
+	got     int
+}
+
+func (p *target) Signal(ctx context.Context, sig syscall.Signal) error {
+	if sig != syscall.SIGKILL {
+		return fmt.Errorf("signal %v", sig)
+	}
+	p.got++
+	return p.answers[p.got-1]
+}
+
+func TestCommandIsKilledUntilItIsDead(t *testing.T) {
+	for _, c := range []struct {
+		answers []error
+		expired bool
+	}{
+		{[]error{nil}, true},
+		{[]error{guest.ErrNoProcess}, false},
+		{[]error{context.DeadlineExceeded, errors.New("frozen"), nil}, true},
+		{[]error{errors.New("frozen"), guest.ErrGone}, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a, e, p := new(Handler), &execution{id: "x"}, &target{answers: c.answers}
+			start := time.Now()
+			a.expire(t.Context(), p, e, time.Minute)
+			if p.got != len(c.answers) || a.expired.has(e.key()) != c.expired || time.Since(start) < time.Minute {
+				t.Errorf("%v: %d signals, expired %v", c.answers, p.got, a.expired.has(e.key()))
+			}
+		})
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := new(target)
+	new(Handler).expire(ended, p, &execution{}, time.Hour)
+	if p.got != 0 {
+		t.Error("a command that ended was killed")
+	}
+}
+
+func TestExpiredAreRememberedWithinBounds(t *testing.T) {
+	var x expired
+	for i := range maxExpired + 10 {
+		x.add(fmt.Sprint(i))
+		x.add(fmt.Sprint(i))
+	}
+	if len(x.keys) != maxExpired || x.has("9") || !x.has("10") {
+		t.Errorf("%d are remembered", len(x.keys))
+	}
+}
+
+// A stream says something even if its command does not.
+func TestSilentStreamShowsThatItLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New(Options{Engine: checkedEngine{}})
+		ctx, cancel := context.WithCancel(t.Context())
+		silent := func(ctx context.Context, _ string, _ int64) iter.Seq2[guest.Chunk, error] {
+			return func(func(guest.Chunk, error) bool) { <-ctx.Done() }
+		}
+		var text strings.Builder
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r, _ := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+			a.stream(&plainWriter{&text, http.Header{}}, r, &execution{h: new(patient), id: "x"}, silent, 0)
+		}()
+		time.Sleep(time.Minute + time.Second)
+		synctest.Wait()
+		cancel()
+		<-done
+		if n := strings.Count(text.String(), ": berth\n\n"); n != 5 {
+			t.Errorf("%d signs of life in a minute: %q", n, text.String())
+		}
+	})
+}
+
+// plainWriter is an answer that can be flushed, and no more.
+type plainWriter struct {
+	*strings.Builder
+	header http.Header
+}
+
+func (w *plainWriter) Header() http.Header { return w.header }
+func (w *plainWriter) WriteHeader(int)     {}
+func (w *plainWriter) Flush()              {}
+
+var _ http.Flusher = (*plainWriter)(nil)
+
+// A client that is gone is noticed at the next event, and costs the command nothing.
+func TestStreamStopsWithItsClient(t *testing.T) {
+	w := newWorkshop(t)
+	s := w.stream(shell("while :; do echo x; sleep 0.05; done", `"exec_id":"loud"`))
+	s.next()
+	s.close()
+	testkit.Eventually(t, long, func() error {
+		if n := w.holds.Load(); n != 0 {
+			return fmt.Errorf("%d holds are left", n)
+		}
+		return nil
+	})
+	if status := into[api.ExecStatus](w.get(w.box + "/exec/loud").is(http.StatusOK)); !status.Running {
+		t.Errorf("%+v", status)
+	}
+}

@@ -1,0 +1,42 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// reaching are the problems of whatever needs the sandbox to run.
+var reaching = []api.Code{
+	api.CodeInvalidID, api.CodeNotFound, api.CodeDeleted, api.CodeNotRunning, api.CodeWrongHost, api.CodeUnsupported,
+	api.CodeCreateFailed, api.CodeDriverRefused, api.CodeDriverUnreachable, api.CodeBusy,
+}
+
+// addLifecycle adds the verbs that change whether a sandbox runs.
+func (a *Handler) addLifecycle(op opMaker) {
+	for _, v := range []struct {
+		verb, summary string
+		do            func(Handle, context.Context) (sandbox.Sandbox, error)
+	}{
+		{"start", "Make a sandbox run", Handle.Start},
+		{"stop", "Stop a sandbox and keep its files", Handle.Stop},
+		{"restart", "Stop a sandbox and start it again", Handle.Restart},
+		{"freeze", "Hold everything in a sandbox where it is, until its next use", Handle.Freeze},
+		{"thaw", "Let a frozen sandbox run on", Handle.Thaw},
+	} {
+		serve(a, op(http.MethodPost, "/{id}/"+v.verb, v.verb+"-sandbox", api.ScopeWrite, v.summary, reaching...),
+			func(ctx context.Context, in *ByRef) (*reply[api.Sandbox], error) {
+				h, _, err := a.open(ctx, in.ID)
+				if err != nil {
+					return nil, err
+				}
+				s, err := v.do(h, ctx)
+				if err != nil {
+					return nil, guestError(v.verb+" sandbox", err)
+				}
+				return &reply[api.Sandbox]{Body: sandboxOut(s)}, nil
+			})
+	}
+}
