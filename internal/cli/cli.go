@@ -10,10 +10,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/config"
 )
 
@@ -31,52 +29,38 @@ type Deps struct {
 	Serve func(ctx context.Context, cfg *config.Loaded, out io.Writer) error
 	// Migrate brings the database to this binary's schema and says what it did.
 	Migrate func(ctx context.Context, cfg *config.Loaded) (string, error)
+	// Down stops every sandbox of this machine while no server uses the data directory.
+	Down func(ctx context.Context, cfg *config.Loaded) (api.Down, error)
+	// Probe tries what this machine's own engine needs, changing nothing that stays; nil: there is none.
+	Probe func(ctx context.Context, cfg *config.Loaded) []api.Check
 }
 
 // The exit codes that are Berth's own. An inner command's code passes through as it is.
 const (
 	ExitOK          = 0
+	ExitTimeout     = 124 // what was asked for took longer than --timeout allows
 	ExitBerth       = 125 // Berth could not do it; the words are on stderr
 	ExitInterrupted = 130
 )
 
 // Main runs the command that args, without the program's name, ask for.
 func Main(args []string, deps Deps) int {
-	ctx, stop := interruptible()
-	defer stop()
 	f := newFrame(deps)
+	ctx, stop := f.interrupts.watch()
+	defer stop()
 	root := f.root()
 	root.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process
 	err := root.ExecuteContext(ctx)
+	var ended exited
 	switch {
 	case err == nil:
 		return ExitOK
+	case errors.As(err, &ended):
+		return int(ended)
 	case errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return ExitInterrupted
 	case !errors.Is(err, errReported):
 		f.fail(err)
 	}
 	return ExitBerth
-}
-
-var errInterrupted = errors.New("interrupted")
-
-// interruptible returns a context that the first SIGINT or SIGTERM ends. The second one ends the
-// process, as it would without us.
-func interruptible() (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	go func() {
-		select {
-		case <-signals:
-			signal.Stop(signals)
-			cancel(errInterrupted)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		cancel(nil)
-	}
 }

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"berth": func() {
 		os.Exit(Main(os.Args[1:], Deps{
 			Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.LookupEnv, Version: "1.2.3", Commit: "abc",
-			Drivers: []string{"fake"}, Serve: waitForSignal, Migrate: reportNothing,
+			Drivers: []string{"fake", "local"}, Serve: waitForSignal, Migrate: reportNothing,
 		}))
 	}})
 }
@@ -57,7 +57,7 @@ type shell struct {
 func newShell(t testing.TB, f *fakeServer) *shell {
 	home := t.TempDir()
 	s := &shell{t: t, env: map[string]string{"HOME": home, "XDG_DATA_HOME": home}}
-	s.deps = Deps{Version: "1.2.3", Commit: "abc", Drivers: []string{"fake"}, Serve: waitForSignal, Migrate: reportNothing, Stdin: strings.NewReader("")}
+	s.deps = Deps{Version: "1.2.3", Commit: "abc", Drivers: []string{"fake", "local"}, Serve: waitForSignal, Migrate: reportNothing, Stdin: strings.NewReader("")}
 	if f != nil {
 		s.env["BERTH_SERVER"], s.env["BERTH_API_KEY"] = f.URL, testKey
 	}
@@ -200,7 +200,7 @@ func TestServeAfterAnInterrupt(t *testing.T) {
 
 func TestBareBerthShowsFirstSteps(t *testing.T) {
 	out := newShell(t, nil).ok()
-	contains(t, "help", out, "berth serve", "berth create scratch", "berth ls", "Sandboxes:", "Server:")
+	contains(t, "help", out, "berth serve", "berth create scratch", "berth shell scratch", "Sandboxes:", "Inside a sandbox:", "Server:")
 }
 
 // TestFieldErrorsAreToldOnce: a server that names the field in its detail need not be repeated.

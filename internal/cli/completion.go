@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -114,4 +115,44 @@ func complete[T any](ctx context.Context, f *frame, args []string,
 		}
 	}
 	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeExecs offers a sandbox, and then the commands that were started in it.
+func (f *frame) completeExecs(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return f.completeSandboxes(1)(cmd, args, typed)
+	case 1:
+		return f.offerExecs(cmd, args, func(api.ExecStatus) bool { return true })
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeTerminals offers the terminals that run in the sandbox that is named already.
+func (f *frame) completeTerminals(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return f.offerExecs(cmd, args, func(e api.ExecStatus) bool { return e.Terminal && e.Running })
+}
+
+func (f *frame) offerExecs(cmd *cobra.Command, args []string, fits func(api.ExecStatus) bool) ([]cobra.Completion, cobra.ShellCompDirective) {
+	list := func(ctx context.Context, c *connection) iter.Seq2[api.ExecStatus, error] {
+		return execs(ctx, c, args[0])
+	}
+	return complete(cmd.Context(), f, args, list, func(e api.ExecStatus) candidate {
+		if !fits(e) {
+			return candidate{}
+		}
+		return candidate{e.ExecID, execState(e).text + " " + commandOf(e)}
+	})
+}
+
+// colon puts one behind the word, before what is said about it.
+func colon(fit cobra.Completion) cobra.Completion {
+	word, about, ok := strings.Cut(fit, "\t")
+	if !ok {
+		return word + ":"
+	}
+	return word + ":\t" + about
 }

@@ -62,8 +62,8 @@ func TestCompletionOffersWhatTheServerHas(t *testing.T) {
 		{[]string{"create", "--profile", ""}, "[lite standard full]"},
 		{[]string{"keys", "create", "--scope", ""}, "[read write admin]"},
 		{[]string{"create", ""}, "[]"},
-		{[]string{"create", "--driver", ""}, "[fake]"},
-		{[]string{"ls", "--driver", ""}, "[fake]"},
+		{[]string{"create", "--driver", ""}, "[fake local]"},
+		{[]string{"ls", "--driver", ""}, "[fake local]"},
 		{[]string{"ls", "--state", ""}, "[pending creating running unhealthy stopping stopped starting archived terminating terminated error]"},
 		{[]string{"completion", ""}, "[bash zsh fish]"},
 	} {

@@ -13,8 +13,9 @@ import (
 // creation is what the flags of create ask for.
 type creation struct {
 	api.CreateSandbox
-	env, metadata []string
-	envFile       string
+	env      environ
+	metadata []string
+	timeout  time.Duration
 }
 
 func (f *frame) create() *cobra.Command {
@@ -25,7 +26,7 @@ func (f *frame) create() *cobra.Command {
 		Long: `Make a sandbox and wait until it runs.
 
 Asking again for a name that is there returns the sandbox that has it; asking for it with another
-template or driver is refused.`,
+template or driver is refused. Ends with 124 if it does not run within --timeout.`,
 		Example: `  berth create scratch
   berth create scratch --driver fake --metadata team=blue
   TOKEN=… berth create scratch --env TOKEN --env MODE=test
@@ -42,9 +43,9 @@ template or driver is refused.`,
 	flags.StringVar(&want.Template, "template", "", "`TEMPLATE` (default: the server's)")
 	flags.StringVar(&want.Driver, "driver", "", "`DRIVER` (default: the template's)")
 	flags.StringVar(&want.Profile, "profile", "", "`SIZE`: lite, standard or full")
-	flags.StringArrayVarP(&want.env, "env", "e", nil, "`KEY=VALUE` for its processes; KEY alone takes the value from here, unseen by others; repeatable")
-	flags.StringVar(&want.envFile, "env-file", "", "`FILE` of KEY=VALUE lines")
+	f.environFlags(cmd, &want.env)
 	flags.StringArrayVarP(&want.metadata, "metadata", "m", nil, "`KEY=VALUE` of your own, shown with it; repeatable")
+	flags.DurationVar(&want.timeout, "timeout", 0, "`TIME` to wait for it, such as 30s; the server goes on after that (default: 5m)")
 	f.quietly(cmd, "the id")
 	offer(cmd, "profile", []string{"lite", "standard", "full"})
 	offer(cmd, "driver", f.Drivers)
@@ -53,7 +54,7 @@ template or driver is refused.`,
 }
 
 func (f *frame) runCreate(ctx context.Context, want creation) (err error) {
-	if want.Env, err = f.environment(want.env, want.envFile); err != nil {
+	if want.Env, err = f.environment(want.env.given, want.env.file); err != nil {
 		return err
 	}
 	if want.Metadata, err = pairs("--metadata", want.metadata); err != nil {
@@ -66,17 +67,30 @@ func (f *frame) runCreate(ctx context.Context, want creation) (err error) {
 	start := f.now()
 	spin := f.spin("creating " + orNew(want.CreateSandbox))
 	stop := follow(ctx, c, spin, first(want.ID, want.Name))
-	sandbox, made, err := c.Sandboxes.Create(ctx, want.CreateSandbox)
+	patient, cancel := within(ctx, want.timeout)
+	defer cancel()
+	sandbox, made, err := c.Sandboxes.Create(patient, want.CreateSandbox)
 	stop()
 	spin.stop()
 	switch {
 	case err != nil && ctx.Err() != nil:
 		f.goesOn(lookFor(want.CreateSandbox))
 		return err
+	case err != nil && patient.Err() != nil:
+		f.complain("it does not run after %s (--timeout); the server goes on: '%s' shows how far it is", brief(want.timeout), clean(lookFor(want.CreateSandbox)))
+		return exited(ExitTimeout)
 	case err != nil:
 		return c.explain(err)
 	}
 	return f.showCreated(sandbox, made, f.now().Sub(start))
+}
+
+// within bounds a context where a bound is given.
+func within(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	if most <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, most)
 }
 
 // follow shows the state on its way, where there is a name to ask for.
@@ -120,7 +134,7 @@ func (f *frame) showCreated(s api.Sandbox, made bool, took time.Duration) error 
 		return err
 	}
 	if f.out.tty {
-		fmt.Fprintf(f.out, "\nNext:\n  berth get %[1]s\n  berth history %[1]s\n  berth rm %[1]s\n", ref)
+		fmt.Fprintf(f.out, "\nNext:\n  berth exec %[1]s -- uname -a\n  berth shell %[1]s\n  berth rm %[1]s\n", ref)
 	}
 	return nil
 }

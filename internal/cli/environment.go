@@ -6,7 +6,29 @@ import (
 	"os"
 	"regexp"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
+
+// environ is where the flags say an environment comes from.
+type environ struct {
+	given []string // KEY=VALUE, or KEY
+	file  string
+}
+
+// environFlags adds --env and --env-file.
+func (f *frame) environFlags(cmd *cobra.Command, env *environ) {
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&env.given, "env", "e", nil, "`KEY=VALUE` for its processes; KEY alone takes the value from here, unseen by others; repeatable")
+	flags.StringVar(&env.file, "env-file", "", "`FILE` of KEY=VALUE lines")
+	_ = cmd.RegisterFlagCompletionFunc("env", cobra.NoFileCompletions)
+}
+
+// userFlag adds --user.
+func (f *frame) userFlag(cmd *cobra.Command, user *string) {
+	cmd.Flags().StringVarP(user, "user", "u", "", "`USER` to be: agent, or root inside the sandbox (default: the template's)")
+	offer(cmd, "user", []string{"agent", "root"})
+}
 
 // environment gathers --env-file and --env, the latter stronger.
 func (f *frame) environment(given []string, file string) (map[string]string, error) {

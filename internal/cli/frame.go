@@ -16,6 +16,8 @@ type frame struct {
 	now      func() time.Time
 	patience time.Duration // with one delete
 
+	interrupts interrupts
+
 	json  bool
 	quiet bool
 	yes   bool
@@ -83,7 +85,7 @@ func group(cmd *cobra.Command, members ...*cobra.Command) *cobra.Command {
 			return nil
 		}
 		err := usagef(cmd, "%q is not a command of %s", args[0], cmd.CommandPath())
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		if near := nearestOf(args[0], cmd.SuggestionsFor(args[0])); len(near) > 0 {
 			err.hint = "Did you mean '" + cmd.CommandPath() + " " + strings.Join(near, "' or '"+cmd.CommandPath()+" ") + "'?"
 		}
 		return err

@@ -33,7 +33,7 @@ func (f *frame) runGet(ctx context.Context, ref string) error {
 	s, err := c.Sandboxes.Get(ctx, ref)
 	switch {
 	case err != nil:
-		return c.explain(err)
+		return c.known(ctx, ref, err)
 	case f.json:
 		return writeJSON(f.out, s)
 	}

@@ -28,7 +28,7 @@ func (f *frame) runHistory(ctx context.Context, ref string, most limit) error {
 	if err != nil {
 		return err
 	}
-	return c.explain(show(f, c.Sandboxes.History(ctx, ref), listing[api.Transition]{
+	return c.known(ctx, ref, show(f, c.Sandboxes.History(ctx, ref), listing[api.Transition]{
 		columns: []string{"WHEN", "EVENT", "STATE", "WANT", "BY", "REASON"},
 		row: func(t api.Transition) []cell {
 			return []cell{plain(f.when(t.At)), plain(t.Event), {change(t), stateColour(t.To)},

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +21,7 @@ func (f *frame) ls() *cobra.Command {
 		Short:   "List sandboxes",
 		Long:    "List the sandboxes that your key may see, newest first.",
 		Example: "  berth ls\n  berth ls --state running --json\n  berth ls -q",
-		Args:    takes(0, 0, ""),
+		Args:    f.noName,
 		RunE:    run(func(ctx context.Context, _ []string) error { return f.runLs(ctx, filter, most) }),
 	}
 	limited(f.online(cmd), &most)
@@ -32,6 +34,16 @@ func (f *frame) ls() *cobra.Command {
 	offer(cmd, "driver", f.Drivers)
 	offer(cmd, "template", []string{})
 	return cmd
+}
+
+// noName sends those on who look for what is in a sandbox.
+func (f *frame) noName(cmd *cobra.Command, args []string) error {
+	err := takes(0, 0, "")(cmd, args)
+	var usage *usageError
+	if errors.As(err, &usage) {
+		usage.hint = fmt.Sprintf("'berth files %[1]s' lists the files in it, 'berth get %[1]s' shows the sandbox.", args[0])
+	}
+	return err
 }
 
 func (f *frame) runLs(ctx context.Context, filter client.SandboxFilter, most limit) error {

@@ -26,18 +26,7 @@ type terminal struct {
 
 func newTerminal(t testing.TB) *terminal {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	master, tty, err := openPTY()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,4 +78,20 @@ func (s *shell) at(m *terminal) *shell {
 	c := s.with("TERM", "xterm")
 	c.deps.Stdin, c.deps.Stdout, c.deps.Stderr = m.tty, m.tty, m.tty
 	return c
+}
+
+// openPTY makes a pseudo-terminal.
+func openPTY() (master, tty *os.File, err error) {
+	if master, err = os.OpenFile("/dev/ptmx", os.O_RDWR, 0); err != nil {
+		return nil, nil, err
+	}
+	if err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		return nil, nil, err
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		return nil, nil, err
+	}
+	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	return master, tty, err
 }

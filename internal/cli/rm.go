@@ -26,6 +26,7 @@ with what its driver says; the server goes on with it by itself.`,
 		ValidArgsFunction: f.completeSandboxes(-1),
 	}
 	f.confirmed(cmd)
+	cmd.Flags().BoolVarP(&f.yes, "force", "f", false, "the same as --yes")
 	return f.online(cmd)
 }
 
@@ -37,7 +38,7 @@ func (f *frame) runRm(ctx context.Context, refs []string) error {
 	return f.each(ctx, removal{
 		question: "Delete sandbox %s and everything in it for good?",
 		word:     "deleted",
-		do:       func(ctx context.Context, ref string) error { return c.explain(f.delete(ctx, c, ref)) },
+		do:       func(ctx context.Context, ref string) error { return c.known(ctx, ref, f.delete(ctx, c, ref)) },
 	}, refs)
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,11 +12,13 @@ const welcome = `Berth runs sandboxes for AI agents: each with its own files, pr
 First steps:
   berth serve             start a server on this machine
   berth create scratch    in a second terminal: make a sandbox
-  berth ls                see what is there`
+  berth shell scratch     look around in it
+  berth exec scratch -- uname -a`
 
 // The groups of the help page.
 const (
 	groupSandboxes = "sandboxes"
+	groupInside    = "inside"
 	groupServer    = "server"
 	groupMore      = "more"
 )
@@ -42,6 +45,7 @@ func (f *frame) root() *cobra.Command {
 
 	root.AddGroup(
 		&cobra.Group{ID: groupSandboxes, Title: "Sandboxes:"},
+		&cobra.Group{ID: groupInside, Title: "Inside a sandbox:"},
 		&cobra.Group{ID: groupServer, Title: "Server:"},
 		&cobra.Group{ID: groupMore, Title: "More:"},
 	)
@@ -51,15 +55,26 @@ func (f *frame) root() *cobra.Command {
 			root.AddCommand(cmd)
 		}
 	}
-	in(groupSandboxes, f.create(), f.ls(), f.get(), f.history(), f.rm(), f.sandbox())
-	in(groupServer, f.serve(), f.keys(), f.config(), f.migrate(), f.doctor())
+	in(groupSandboxes, append(f.lives(), f.sandbox())...)
+	in(groupInside, f.insides()...)
+	in(groupServer, f.serve(), f.down(), f.keys(), f.template(), f.config(), f.migrate(), f.doctor())
 	in(groupMore, f.completion(root), f.versionCommand())
 	return root
 }
 
+// lives are the verbs of a sandbox's life, and insides those of what goes on in it, in the order they are
+// met.
+func (f *frame) lives() []*cobra.Command {
+	return slices.Concat([]*cobra.Command{f.create(), f.ls(), f.get()}, f.turns(), []*cobra.Command{f.history(), f.rm()})
+}
+
+func (f *frame) insides() []*cobra.Command {
+	return []*cobra.Command{f.exec(), f.shell(), f.cp(), f.files(), f.tree(), f.cat(), f.ps(), f.logs()}
+}
+
 // sandbox offers the same verbs under their noun, for those who look for them there.
 func (f *frame) sandbox() *cobra.Command {
-	verbs := []*cobra.Command{f.create(), f.ls(), f.get(), f.history(), f.rm()}
+	verbs := append(f.lives(), f.insides()...)
 	for _, verb := range verbs {
 		verb.Example = strings.ReplaceAll(verb.Example, "berth ", "berth sandbox ")
 	}

@@ -15,7 +15,11 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
-			f := &fakeServer{}
+			f := &fakeServer{machine: &machine{dir: filepath.Join(env.WorkDir, "box")}}
+			if err := os.Mkdir(f.machine.dir, 0o755); err != nil {
+				return err
+			}
+			env.Defer(f.machine.end)
 			arrived := filepath.Join(env.WorkDir, "arrived")
 			if _, err := os.Stat(filepath.Join(env.WorkDir, "create.sh")); err == nil {
 				f.hold = func(r *http.Request) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,12 +27,14 @@ type fakeServer struct {
 	mu        sync.Mutex
 	sandboxes []api.Sandbox
 	keys      []api.Key
+	templates []api.Template
 	history   []api.Transition
 	created   []api.CreateSandbox
 	requests  []string
 	hold      func(*http.Request) // runs before a create is answered
 	stuck     *api.SandboxError   // why deletes are accepted and do not end; nil: they end
 	tombs     []string            // the ids of what was deleted
+	machine   *machine            // what runs commands; nil: nothing does
 }
 
 var birth = time.Date(2026, 11, 15, 3, 0, 0, 0, time.UTC)
@@ -70,16 +73,64 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(w, 200, api.List[api.Transition]{Items: f.history})
 	}))
 	mux.HandleFunc("DELETE /api/v1/sandboxes/{id}", f.one(f.delete))
+	mux.HandleFunc("POST /api/v1/down", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, api.Down{Stopped: 3}) })
 	mux.HandleFunc("POST /api/v1/keys", f.createKey)
 	mux.HandleFunc("GET /api/v1/keys", func(w http.ResponseWriter, r *http.Request) { page(w, r, f.keys) })
 	mux.HandleFunc("DELETE /api/v1/keys/{id}", f.revokeKey)
+	mux.HandleFunc("GET /api/v1/templates", func(w http.ResponseWriter, r *http.Request) { page(w, r, f.templates) })
+	mux.HandleFunc("GET /api/v1/templates/{name}", f.template)
 	if r.Header.Get("Authorization") != "Bearer "+testKey {
 		refuse(w, api.CodeUnauthenticated, "no valid key was sent")
+		return
+	}
+	if f.inside(w, r) {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	mux.ServeHTTP(w, r)
+}
+
+// inside answers what concerns the inside of a sandbox that is there, for as long as it takes.
+func (f *fakeServer) inside(w http.ResponseWriter, r *http.Request) bool {
+	rest, ok := strings.CutPrefix(r.URL.Path, "/api/v1/sandboxes/")
+	ref, rest, _ := strings.Cut(rest, "/")
+	f.mu.Lock()
+	known := slices.ContainsFunc(f.sandboxes, func(s api.Sandbox) bool { return s.ID == ref || s.Name == ref })
+	f.mu.Unlock()
+	switch {
+	case !ok || rest == "" || rest == "history":
+		return false
+	case !known:
+		refuse(w, api.CodeNotFound, fmt.Sprintf("there is no sandbox %q", ref))
+		return true
+	case f.machine == nil:
+		refuse(w, api.CodeUnsupported, "the driver fake cannot run commands in a sandbox")
+		return true
+	}
+	mux := http.NewServeMux()
+	f.machine.routes(mux)
+	f.turnRoutes(mux)
+	mux.ServeHTTP(w, r)
+	return true
+}
+
+// turnRoutes change the state as they are asked to.
+func (f *fakeServer) turnRoutes(mux *http.ServeMux) {
+	for verb, state := range map[string]string{"start": "running", "stop": "stopped", "restart": "running", "freeze": "running", "thaw": "running"} {
+		mux.HandleFunc("POST /api/v1/sandboxes/{id}/"+verb, func(w http.ResponseWriter, r *http.Request) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.one(func(w http.ResponseWriter, i int) {
+				if verb == "freeze" && f.sandboxes[i].State != "running" {
+					refuse(w, api.CodeNotRunning, "it is "+f.sandboxes[i].State+"; only a running one can be frozen")
+					return
+				}
+				f.sandboxes[i].State = state
+				reply(w, 200, f.sandboxes[i])
+			})(w, r)
+		})
+	}
 }
 
 func (f *fakeServer) create(w http.ResponseWriter, r *http.Request) {
@@ -158,6 +209,16 @@ func (f *fakeServer) revokeKey(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	refuse(w, api.CodeNotFound, "there is no such key")
+}
+
+func (f *fakeServer) template(w http.ResponseWriter, r *http.Request) {
+	for _, t := range f.templates {
+		if t.Name == r.PathValue("name") {
+			reply(w, 200, t)
+			return
+		}
+	}
+	refuse(w, api.CodeNotFound, "there is no such template")
 }
 
 // page shows two items at a time, so that every list in the tests has several pages.

@@ -11,6 +11,7 @@ import (
 type spinner struct {
 	out  stream
 	what string
+	more func(took time.Duration) string // how far it is; nil: nobody knows
 	quit chan struct{}
 	done sync.WaitGroup
 
@@ -21,11 +22,14 @@ type spinner struct {
 var spins = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
 // spin begins one, unless nobody would see it.
-func (f *frame) spin(what string) *spinner {
+func (f *frame) spin(what string) *spinner { return f.spinWith(what, nil) }
+
+// spinWith begins one that shows how far it is, too.
+func (f *frame) spinWith(what string, more func(time.Duration) string) *spinner {
 	if !f.err.tty || f.json || f.quiet || f.env("TERM") == "dumb" {
 		return nil
 	}
-	s := &spinner{out: f.err, what: what, quit: make(chan struct{})}
+	s := &spinner{out: f.err, what: what, more: more, quit: make(chan struct{})}
 	s.done.Go(s.run)
 	return s
 }
@@ -64,5 +68,9 @@ func (s *spinner) run() {
 func (s *spinner) draw(mark rune, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fmt.Fprintf(s.out, "\r\x1b[K%c %s%s %s", mark, s.what, s.state, s.out.paint(dim, fmt.Sprintf("%.0fs", took.Seconds())))
+	state := s.state
+	if s.more != nil {
+		state = s.more(took)
+	}
+	fmt.Fprintf(s.out, "\r\x1b[K%c %s%s %s", mark, s.what, state, s.out.paint(dim, fmt.Sprintf("%.0fs", took.Seconds())))
 }

@@ -46,7 +46,7 @@ func TestCreateShowsProgressAndNextCommands(t *testing.T) {
 		t.Fatalf("exit %d", r.code)
 	}
 	m.wait("berth rm slow")
-	contains(t, "screen", m.text(), "⠋ creating slow", "creating slow: starting", "\r\x1b[K", "Next:", "berth get slow", "berth history slow")
+	contains(t, "screen", m.text(), "⠋ creating slow", "creating slow: starting", "\r\x1b[K", "Next:", "berth exec slow -- uname -a", "berth shell slow")
 }
 
 func TestProgressIsForPeopleOnly(t *testing.T) {

@@ -102,3 +102,26 @@ func orDash(s string) string {
 	}
 	return s
 }
+
+// plural is a number with its noun.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// size is a number of bytes as a person reads it.
+func size(n int64) string {
+	const step = 1024
+	if n < step {
+		return plural(int(n), "byte", "bytes")
+	}
+	value, unit := float64(n)/step, 0
+	for value >= step-0.05 && unit < len(units)-1 {
+		value, unit = value/step, unit+1
+	}
+	return fmt.Sprintf("%.1f %s", value, units[unit])
+}
+
+var units = []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}

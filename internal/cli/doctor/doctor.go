@@ -30,6 +30,8 @@ type Subject struct {
 	Build string
 	// Drivers are the kinds of driver in this binary.
 	Drivers []string
+	// Probe tries what this machine's own engine needs; nil: there is none.
+	Probe func(ctx context.Context, cfg *config.Loaded) []api.Check
 }
 
 // patience bounds each check: a machine that is ill must not make its doctor hang.
@@ -49,6 +51,9 @@ func Run(ctx context.Context, s Subject) []api.Check {
 	var found []api.Check
 	for _, c := range checks {
 		found = append(found, c.run(ctx, s))
+	}
+	if s.Config != nil {
+		found = append(found, engines(ctx, s)...)
 	}
 	return found
 }

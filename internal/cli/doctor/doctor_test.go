@@ -34,7 +34,7 @@ func subject(t *testing.T, flags ...string) Subject {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Subject{Config: cfg, Build: "berth test", Drivers: []string{"fake"}}
+	return Subject{Config: cfg, Build: "berth test", Drivers: []string{"fake", "local"}}
 }
 
 func freePort(t *testing.T) string {
@@ -281,11 +281,42 @@ func TestObjectStore(t *testing.T) {
 
 func TestDrivers(t *testing.T) {
 	s := subject(t)
-	expect(t, s, "drivers", OK, "fake; fake is the default")
+	expect(t, s, "drivers", OK, "fake, local; local is the default")
 	s.Config.FakeDriverDir = "/proc/nosuch"
 	expect(t, s, "drivers", Failed, "fake: ")
-	s.Config.DefaultDriver = "local"
-	expect(t, s, "drivers", Failed, `default_driver is "local"; this Berth has fake`)
+	s.Config.DefaultDriver = "modal"
+	expect(t, s, "drivers", Failed, `default_driver is "modal"; this Berth has fake, local`)
+}
+
+// TestEngineIsTriedWhileNoServerRuns: otherwise the server that uses the data directory knows better.
+func TestEngineIsTriedWhileNoServerRuns(t *testing.T) {
+	s := subject(t)
+	for _, c := range Run(t.Context(), s) {
+		if strings.HasPrefix(c.Name, "driver ") {
+			t.Errorf("nothing to try: %+v", c)
+		}
+	}
+	s.Probe = func(_ context.Context, cfg *config.Loaded) []api.Check {
+		if cfg != s.Config {
+			t.Error("asked about another configuration")
+		}
+		return []api.Check{{Name: "driver local", Status: Failed, Detail: "no user namespaces", Fix: "turn them on"}}
+	}
+	expect(t, s, "driver local", Failed, "no user namespaces")
+
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"status":"ready","version":"9","checks":[{"name":"database","status":"ok"},{"name":"driver local","status":"ok","detail":"as root"}]}`))
+	}))
+	defer srv.Close()
+	s.Config.Listen = srv.Listener.Addr().String()
+	expect(t, s, "driver local", Failed, "no user namespaces") // it serves from elsewhere
+	db, err := store.Open(t.Context(), store.Options{DataDir: s.Config.DataDir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	expect(t, s, "driver local", OK, "as root")
 }
 
 func TestClock(t *testing.T) {

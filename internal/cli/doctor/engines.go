@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/berthdev/berth/api"
 )
 
 // objectStore looks at a directory; what is elsewhere is asked by the server at its start.
@@ -48,4 +50,24 @@ func drivers(_ context.Context, s Subject) finding {
 		}
 	}
 	return fine("%s; %s is the default", known, chosen)
+}
+
+// engines is how each driver does: what the server of this data directory has to say of them, and, where
+// that is nothing, how a trial of this machine's own engine ends.
+func engines(ctx context.Context, s Subject) []api.Check {
+	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	defer cancel()
+	var told []api.Check
+	if ready, err := ask(ctx, s.Config.Listen); err == nil && ready.Status != "" && servesFrom(s) {
+		told = slices.DeleteFunc(ready.Checks, wordless)
+	}
+	if s.Probe == nil || slices.ContainsFunc(told, func(c api.Check) bool { return c.Name == "driver local" }) {
+		return told
+	}
+	return append(told, s.Probe(ctx, s.Config)...)
+}
+
+// wordless is a check of something else, or one that says no more than that all is well.
+func wordless(c api.Check) bool {
+	return !strings.HasPrefix(c.Name, "driver ") || c.Status == OK && c.Detail == ""
 }

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/config"
+)
+
+func TestDownStopsWhatTheDataDirectoryHolds(t *testing.T) {
+	for _, c := range []struct {
+		done api.Down
+		code int
+		out  string
+		err  string
+	}{
+		{api.Down{}, 0, "0 sandboxes stopped\n", ""},
+		{api.Down{Stopped: 1}, 0, "1 sandbox stopped\n", ""},
+		{api.Down{Stopped: 2, Failed: 1}, 125, "2 sandboxes stopped\n", "1 sandbox could not be stopped"},
+	} {
+		s := newShell(t, nil)
+		s.deps.Down = func(context.Context, *config.Loaded) (api.Down, error) { return c.done, nil }
+		if r := s.berth("down"); r.code != c.code || r.out != c.out || !strings.Contains(r.err, c.err) {
+			t.Errorf("%+v: %+v", c.done, r)
+		}
+		if got := decode[api.Down](t, s.berth("down", "--json").out); got != c.done {
+			t.Errorf("--json printed %+v", got)
+		}
+	}
+}
+
+func TestDownAsksTheServerThatHoldsTheDataDirectory(t *testing.T) {
+	f := newFakeServer(t)
+	s := newShell(t, f)
+	s.deps.Down = func(context.Context, *config.Loaded) (api.Down, error) {
+		return api.Down{}, dataDirLocked("process 12 has it", "")
+	}
+	if out := s.ok("down"); out != "3 sandboxes stopped\n" {
+		t.Errorf("printed %q", out)
+	}
+	if r := s.berth("down", "--server", "http://127.0.0.1:1"); r.code != 125 || !strings.Contains(r.err, "no answer from http://127.0.0.1:1") {
+		t.Errorf("%+v", r)
+	}
+	if r := s.berth("down", "--server", "nonsense"); r.code != 125 {
+		t.Errorf("%+v", r)
+	}
+	if r := s.berth("down", "--listen", "nowhere"); r.code != 125 {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/client"
+)
+
+// turn is a verb that brings sandboxes somewhere else.
+type turn struct {
+	verb, doing, done string
+	short, long       string
+	do                func(client.Sandboxes, context.Context, string) (api.Sandbox, error)
+}
+
+var turns = []turn{
+	{"start", "starting", "started", "Start sandboxes",
+		"Start sandboxes that are stopped. Using one starts it as well, so that this is only for those who\nwant it to run before that.", client.Sandboxes.Start},
+	{"stop", "stopping", "stopped", "Stop sandboxes and keep their files",
+		"Stop sandboxes: everything that runs in them ends, and their files stay. The next use of one starts\nit again.", client.Sandboxes.Stop},
+	{"restart", "restarting", "restarted", "Stop sandboxes and start them again",
+		"Stop sandboxes and start them again. Everything that runs in them ends, and their files stay.", client.Sandboxes.Restart},
+	{"freeze", "freezing", "froze", "Hold everything that runs in sandboxes",
+		"Hold everything that runs in sandboxes where it is, in memory, without a bit of processor time. The\nnext use of one, or 'berth thaw', lets it run on.", client.Sandboxes.Freeze},
+	{"thaw", "thawing", "thawed", "Let frozen sandboxes run on",
+		"Let frozen sandboxes run on from where they were held. Using one does the same.", client.Sandboxes.Thaw},
+}
+
+// turns makes a command of each.
+func (f *frame) turns() (cmds []*cobra.Command) {
+	for _, t := range turns {
+		cmds = append(cmds, f.online(&cobra.Command{
+			Use:               t.verb + " ID|NAME...",
+			Short:             t.short,
+			Long:              t.long,
+			Example:           "  berth " + t.verb + " scratch\n  berth ls -q | xargs berth " + t.verb,
+			Args:              takes(1, -1, "the ID or NAME of at least one sandbox"),
+			RunE:              run(func(ctx context.Context, refs []string) error { return f.runTurn(ctx, t, refs) }),
+			ValidArgsFunction: f.completeSandboxes(-1),
+		}))
+	}
+	return cmds
+}
+
+// runTurn tries each, whatever became of the others.
+func (f *frame) runTurn(ctx context.Context, t turn, refs []string) error {
+	c, err := f.connect()
+	if err != nil {
+		return err
+	}
+	list, failed := &jsonList{w: f.out}, false
+	for _, ref := range refs {
+		s, err := f.turnOne(ctx, c, t, ref)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			f.goesOn("berth get " + ref)
+			return err
+		case err != nil:
+			f.fail(c.about(ctx, ref, err))
+			failed = true
+		case f.json:
+			err = list.add(s)
+		}
+		if err != nil && !failed {
+			return err
+		}
+	}
+	if f.json {
+		if err := list.end(); err != nil {
+			return err
+		}
+	}
+	if failed {
+		return errReported
+	}
+	return nil
+}
+
+func (f *frame) turnOne(ctx context.Context, c *connection, t turn, ref string) (api.Sandbox, error) {
+	start := f.now()
+	spin := f.spin(t.doing + " " + clean(ref))
+	s, err := t.do(c.Sandboxes, ctx, ref)
+	spin.stop()
+	if err == nil {
+		f.say("%s %s (%s)", t.done, clean(ref), brief(f.now().Sub(start)))
+	}
+	return s, err
+}
