@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -18,12 +17,12 @@ import (
 	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/config"
 	"github.com/berthdev/berth/internal/driver"
-	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/httpapi"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
+	"github.com/berthdev/berth/internal/template"
 )
 
 // Options is what a System is made of.
@@ -32,6 +31,11 @@ type Options struct {
 	Version string    // what the server says it is
 	Out     io.Writer // what people at the terminal should read
 	Log     io.Writer // nil: standard error
+
+	// Exe is the program that becomes the helper in local sandboxes; empty: this one.
+	Exe string
+	// At is called at named points of the work on sandboxes, for tests that stop a server there.
+	At func(point, id string)
 }
 
 // System is a server that is ready to serve.
@@ -41,9 +45,13 @@ type System struct {
 	Server *httpapi.Server
 
 	Options
-	cfg   *config.Loaded
-	log   *slog.Logger
-	first auth.First
+	cfg       *config.Loaded
+	templates *template.Registry
+	log       *slog.Logger
+	first     auth.First
+	drivers   map[string]driver.Driver
+	closers   []io.Closer // of drivers
+	traffic   traffic
 }
 
 // New opens everything that the configuration names and takes the address to listen on.
@@ -56,11 +64,12 @@ func New(ctx context.Context, o Options) (*System, error) {
 	for _, secret := range o.Config.Secrets() {
 		red.Add(secret)
 	}
-	if err := check(o.Config); err != nil {
+	registry, unused, err := templates(o.Config, red)
+	if err != nil {
 		return nil, err
 	}
-	s := &System{Options: o, cfg: o.Config, log: telemetry.NewLogger(o.Log, o.Config.LogFormat, o.Config.LogLevel, red)}
-	for _, w := range slices.Concat(o.Config.Warnings, warnings(o.Config)) {
+	s := &System{Options: o, cfg: o.Config, templates: registry, log: telemetry.NewLogger(o.Log, o.Config.LogFormat, o.Config.LogLevel, red)}
+	for _, w := range slices.Concat(o.Config.Warnings, warnings(o.Config), unused) {
 		s.log.Warn(w)
 	}
 	if err := s.open(ctx, red); err != nil {
@@ -70,28 +79,14 @@ func New(ctx context.Context, o Options) (*System, error) {
 }
 
 func (s *System) open(ctx context.Context, red *telemetry.Redactor) (err error) {
-	if s.Store, err = store.Open(ctx, storeOptions(s.cfg, s.log)); err != nil {
+	metrics := telemetry.NewMetrics(s.Version)
+	if err := s.openEngine(ctx, metrics); err != nil {
 		return err
 	}
 	if s.first, err = auth.Bootstrap(ctx, s.Store, s.cfg.DataDir, s.cfg.APIKey.Reveal()); err != nil {
 		return err
 	}
 	red.Add(s.first.Kept)
-	metrics := telemetry.NewMetrics(s.Version)
-	drivers, err := drivers(s.cfg, metrics)
-	if err != nil {
-		return err
-	}
-	s.Engine = engine.New(engine.Options{
-		Store:     engine.OnDB(s.Store),
-		Drivers:   drivers,
-		Defaults:  sandbox.Spec{Template: s.cfg.DefaultTemplate, Driver: s.cfg.DefaultDriver, Profile: s.cfg.SandboxProfileType},
-		Templates: templates,
-		Policy:    policy,
-		LeaseTTL:  s.Store.LeaseTTL(),
-		Logger:    s.log,
-		Metrics:   metrics,
-	})
 	s.Server = &httpapi.Server{Handler: s.handler(metrics, red), DrainTimeout: s.cfg.DrainTimeout}
 	if !s.cfg.Loopback() {
 		s.Server.DrainDelay = drainDelay
@@ -99,10 +94,49 @@ func (s *System) open(ctx context.Context, red *telemetry.Redactor) (err error) 
 	return s.Server.Listen(ctx, s.cfg.Listen)
 }
 
+// openEngine opens what works on sandboxes, with or without a server around it.
+func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (err error) {
+	if s.Store, err = store.Open(ctx, storeOptions(s.cfg, s.log)); err != nil {
+		return err
+	}
+	s.traffic.metrics = metrics
+	host, err := auth.LoadHost(s.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	if err := s.openDrivers(ctx, metrics); err != nil {
+		return err
+	}
+	s.Engine = engine.New(engine.Options{
+		Store:     engine.OnDB(s.Store),
+		Drivers:   s.drivers,
+		Defaults:  sandbox.Spec{Template: s.cfg.DefaultTemplate, Driver: s.cfg.DefaultDriver, Profile: s.cfg.SandboxProfileType},
+		Templates: s.templates,
+		Policy:    policy,
+		LeaseTTL:  s.Store.LeaseTTL(),
+		Logger:    s.log,
+		Metrics:   metrics,
+		Host:      host,
+		At:        func(point string, sb sandbox.Sandbox) { s.at(point, sb.ID) },
+	})
+	return nil
+}
+
+func (s *System) at(point, id string) {
+	if s.At != nil {
+		s.At(point, id)
+	}
+}
+
+// handle gives the routes what they need of one sandbox.
+func (s *System) handle(tenant, id, actor string) httpapi.Handle {
+	return s.Engine.Handle(tenant, id, actor)
+}
+
 func (s *System) handler(metrics *telemetry.Metrics, red *telemetry.Redactor) *httpapi.Handler {
 	caps := s.cfg.Caps()
 	return httpapi.New(httpapi.Options{
-		Engine: s.Engine, Store: s.Store, Keys: auth.NewAuthenticator(s.Store),
+		Engine: s.Engine, Store: s.Store, Keys: auth.NewAuthenticator(s.Store), Templates: s.templates, Open: s.handle, Traffic: s.traffic.read,
 		Listen: s.cfg.Listen, AllowedHosts: s.cfg.AllowedHosts,
 		MaxBodyBytes: s.cfg.MaxBodyBytes, RequestTimeout: s.cfg.RequestTimeout,
 		Rate: caps.RequestsPerSecond, Burst: caps.Burst,
@@ -114,31 +148,7 @@ func storeOptions(cfg *config.Loaded, log *slog.Logger) store.Options {
 	return store.Options{DataDir: cfg.DataDir, DatabaseURL: cfg.DatabaseURL.Reveal(), LeaseTTL: cfg.LeaseTTL, Logger: log}
 }
 
-// makers make the drivers that this binary holds.
-var makers = map[string]func(*config.Loaded) (driver.Driver, error){
-	"fake": func(cfg *config.Loaded) (driver.Driver, error) { return fake.New(cfg.FakeDriverDir) },
-}
-
-// Drivers lists the kinds of driver that this binary holds.
-func Drivers() []string { return slices.Sorted(maps.Keys(makers)) }
-
-// drivers makes every driver, each with the policies that no driver has itself.
-func drivers(cfg *config.Loaded, m *telemetry.Metrics) (map[string]driver.Driver, error) {
-	all := map[string]driver.Driver{}
-	for kind, open := range makers {
-		d, err := open(cfg)
-		if err != nil {
-			return nil, err
-		}
-		all[kind] = driver.WithRetry(driver.WithLimit(driver.WithMetrics(d, m.ObserveDriver), inFlight), driver.Backoff{})
-	}
-	return all, nil
-}
-
-const (
-	inFlight   = 64              // calls that one driver gets at once
-	drainDelay = 2 * time.Second // for load balancers to see that the server is about to go
-)
+const drainDelay = 2 * time.Second // for load balancers to see that the server is about to go
 
 // policy retries what failed. Nothing stops, archives or probes a sandbox by itself yet.
 func policy(s sandbox.Sandbox) sandbox.Policy {
@@ -183,12 +193,15 @@ func (s *System) forget(ctx context.Context) {
 	}
 }
 
-// Close lets go of the database and the data directory.
-func (s *System) Close() error {
-	if s.Store == nil {
-		return nil
+// Close lets go of the drivers, whose sandboxes live on, of the database and of the data directory.
+func (s *System) Close() (err error) {
+	for _, c := range s.closers {
+		err = errors.Join(err, c.Close())
 	}
-	return s.Store.Close()
+	if s.Store != nil {
+		err = errors.Join(err, s.Store.Close())
+	}
+	return err
 }
 
 // Migrate brings the database to this binary's schema.

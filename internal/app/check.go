@@ -2,41 +2,10 @@ package app
 
 import (
 	"fmt"
-	"maps"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/berthdev/berth/internal/config"
 )
-
-// templates are those that this binary holds.
-var templates = []string{"default", "none"}
-
-// check refuses a configuration that names what this binary does not hold.
-func check(cfg *config.Loaded) error {
-	var bad []config.Problem
-	for _, named := range []struct {
-		key, value, what string
-		known            []string
-	}{
-		{"default_driver", cfg.DefaultDriver, "driver", Drivers()},
-		{"default_template", cfg.DefaultTemplate, "template", templates},
-	} {
-		if !slices.Contains(named.known, named.value) {
-			bad = append(bad, config.Problem{Key: named.key, Origin: cfg.Origin(named.key), Value: named.value,
-				Why: "is no " + named.what + " of this Berth", Fix: "write one of: " + strings.Join(named.known, ", ")})
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(cfg.Templates)) {
-		bad = append(bad, config.Problem{Key: "templates." + name, Origin: cfg.Templates[name].Origin,
-			Why: "cannot be defined in this version", Fix: "remove the section; the templates are: " + strings.Join(templates, ", ")})
-	}
-	if len(bad) > 0 {
-		return &config.Error{Problems: bad}
-	}
-	return nil
-}
 
 // warnings says what works but may not be meant.
 func warnings(cfg *config.Loaded) (all []string) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -19,12 +20,16 @@ import (
 	"github.com/berthdev/berth/internal/app"
 	"github.com/berthdev/berth/internal/cli"
 	"github.com/berthdev/berth/internal/config"
+	"github.com/berthdev/berth/internal/driver"
+	driverlocal "github.com/berthdev/berth/internal/driver/local"
 	"github.com/berthdev/berth/internal/store/storetest"
+	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/pgtest"
 )
 
 const (
 	roleEnv = "BERTH_APP_ROLE"
+	exeEnv  = "BERTH_APP_EXE" // the program that becomes the helper in sandboxes
 	testKey = "test-key-of-thirty-two-characters"
 )
 
@@ -40,7 +45,7 @@ func TestMain(m *testing.M) {
 }
 
 func serve(ctx context.Context, cfg *config.Loaded, out io.Writer) error {
-	s, err := app.New(ctx, app.Options{Config: cfg, Out: out})
+	s, err := app.New(ctx, app.Options{Config: cfg, Out: out, Exe: os.Getenv(exeEnv), At: killAt(os.Getenv(killEnv))})
 	if err != nil {
 		return err
 	}
@@ -53,9 +58,42 @@ func onBoth(t *testing.T, test func(t *testing.T, env []string)) {
 	t.Run("postgres", func(t *testing.T) { test(t, append(fresh(t), "DATABASE_URL="+storetest.Postgres(t))) })
 }
 
-// fresh is the environment of a server that has nothing yet.
+// fresh is the environment of a server that has nothing yet, with the fake driver.
 func fresh(t *testing.T) []string {
-	return []string{"BERTH_DATA_DIR=" + t.TempDir(), "BERTH_LISTEN=127.0.0.1:0", "BERTH_API_KEY=" + testKey, "BERTH_LOG_LEVEL=debug"}
+	return append(local(t), "BERTH_DEFAULT_DRIVER=fake")
+}
+
+// local is the environment of a server with real sandboxes, which end with the test.
+func local(t *testing.T) []string {
+	dir := t.TempDir()
+	t.Cleanup(func() { endAll(t, filepath.Join(dir, "local")) })
+	return []string{
+		"BERTH_DATA_DIR=" + dir, "BERTH_LISTEN=127.0.0.1:0", "BERTH_API_KEY=" + testKey, "BERTH_LOG_LEVEL=debug",
+		exeEnv + "=" + testkit.Binary(t),
+	}
+}
+
+// endAll ends every instance that is left in the directory.
+func endAll(t *testing.T, dir string) {
+	if _, err := os.Stat(dir); err != nil {
+		return
+	}
+	d, err := driverlocal.New(context.Background(), driverlocal.Options{Dir: dir, Tier: driverlocal.TierRoot})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for st, err := range d.List(context.Background(), driver.Selector{}) {
+		if err == nil {
+			err = d.Destroy(context.Background(), st.ID)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // process is a server process.
@@ -112,16 +150,25 @@ var readyLine = regexp.MustCompile(`is ready: (http://\S+)/docs`)
 // start starts a server process and waits until it says where it listens.
 func start(t *testing.T, env []string) *process {
 	t.Helper()
+	p, up := tryStart(t, env)
+	if !up {
+		t.Fatalf("the server did not start:\n%s", p.logs)
+	}
+	return p
+}
+
+// tryStart is start for a server that may end before it says anything.
+func tryStart(t *testing.T, env []string) (p *process, up bool) {
+	t.Helper()
 	p, out := launch(t, env)
 	for in := bufio.NewScanner(out); in.Scan(); {
 		if m := readyLine.FindStringSubmatch(in.Text()); m != nil {
 			p.url = m[1]
 			go func() { _, _ = io.Copy(io.Discard, out) }()
-			return p
+			return p, true
 		}
 	}
-	t.Fatalf("the server did not start:\n%s", p.logs)
-	return nil
+	return p, false
 }
 
 // refused starts a server process that must not come up, and returns what it said.

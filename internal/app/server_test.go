@@ -186,7 +186,7 @@ func TestServerRefusesToStartWithWords(t *testing.T) {
 	first := fresh(t)
 	running := start(t, first)
 	file := filepath.Join(t.TempDir(), "berth.toml")
-	if err := os.WriteFile(file, []byte("\n[templates.small]\ndriver = \"fake\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("\n[templates.small]\ndriver = \"nope\"\nbase = \"nope\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cases := map[string]struct {
@@ -201,7 +201,7 @@ func TestServerRefusesToStartWithWords(t *testing.T) {
 		"data dir is a file":   {append(fresh(t), "BERTH_DATA_DIR=/dev/null/x"), []string{"/dev/null/x"}},
 		"no such driver":       {append(fresh(t), "BERTH_DEFAULT_DRIVER=nope"), []string{`default_driver = "nope" (env BERTH_DEFAULT_DRIVER)`, "write one of: fake"}},
 		"no such template":     {append(fresh(t), "BERTH_DEFAULT_TEMPLATE=nope"), []string{`default_template = "nope" (env BERTH_DEFAULT_TEMPLATE)`, "default, none"}},
-		"template section":     {append(fresh(t), "BERTH_CONFIG="+file), []string{"templates.small (file " + file + ":2)", "remove the section", "default, none"}},
+		"template section":     {append(fresh(t), "BERTH_CONFIG="+file), []string{`templates.small.driver = "nope" (file ` + file + ":3) is no driver", "write one of: fake, local", file + ":4) is no base on this machine", "berth template build-base nope"}},
 	}
 	for name, c := range cases {
 		said := refused(t, c.env)

@@ -38,7 +38,7 @@ echo "apt-get $*" >>"$LOGS/apt"
 `
 	fakeID   = "#!/bin/sh\necho \"${FAKE_UID:-0}\"\n"
 	nothing  = "#!/bin/sh\n"
-	realOnes = "sh dirname mktemp rm cat tr sleep mkdir touch"
+	realOnes = "sh dirname mktemp rm cat tr sleep mkdir touch ln chmod"
 )
 
 // newMachine has everything that Berth's tests need.
@@ -53,7 +53,7 @@ func newMachine(t *testing.T) *machine {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range map[string]string{"go": fakeGo, "apt-get": fakeApt, "id": fakeID, "gcc": nothing, "make": nothing} {
+	for name, text := range map[string]string{"go": fakeGo, "apt-get": fakeApt, "id": fakeID, "gcc": nothing, "make": nothing, "dockerd": nothing, "debootstrap": nothing} {
 		m.write(filepath.Join(m.bin, name), text)
 	}
 	for _, path := range []string{"usr/lib/postgresql/15/bin/initdb", "usr/include/features.h", "etc/ssl/certs/ca-certificates.crt"} {
@@ -117,6 +117,10 @@ func TestSetup(t *testing.T) {
 		"no PostgreSQL":     {change: func(m *machine) { m.remove(m.root, "usr/lib") }, purpose: "test", says: []string{"installing postgresql"}, apt: "postgresql"},
 		"PostgreSQL beside": {change: func(m *machine) { m.remove(m.root, "usr/lib"); m.write(m.bin+"/initdb", nothing) }, purpose: "test"},
 		"no compiler":       {change: func(m *machine) { m.remove(m.root, "usr/include"); m.remove(m.bin, "gcc") }, purpose: "test", apt: "gcc libc6-dev"},
+		"no Docker":         {change: func(m *machine) { m.remove(m.bin, "dockerd") }, purpose: "bench", says: []string{"installing docker.io"}, apt: "docker.io"},
+		"tests need Docker": {change: func(m *machine) { m.remove(m.bin, "dockerd") }, purpose: "test", apt: "docker.io"},
+		"no debootstrap":    {change: func(m *machine) { m.remove(m.bin, "debootstrap") }, purpose: "test", apt: "debootstrap"},
+		"Docker off PATH":   {change: func(m *machine) { m.remove(m.bin, "dockerd"); m.write(m.root+"/usr/sbin/dockerd", "") }, purpose: "bench"},
 		"no certificates":   {change: func(m *machine) { m.remove(m.root, "etc"); m.remove(m.logs, "modules") }, purpose: "run", apt: "ca-certificates"},
 		"no make":           {change: func(m *machine) { m.remove(m.bin, "make") }, purpose: "make", apt: "make"},
 		"make is there":     {change: func(m *machine) { m.remove(m.bin, "go") }, purpose: "make"},
@@ -187,6 +191,45 @@ func TestSetupKeepsDebianFromStartingAServer(t *testing.T) {
 			}
 			if got, err := os.ReadFile(filepath.Join(m.root, conf)); string(got) != want {
 				t.Errorf("%q, %v; want %q", got, err, want)
+			}
+		})
+	}
+}
+
+func TestSetupKeepsDebianFromStartingDocker(t *testing.T) {
+	const policy, mask = "usr/sbin/policy-rc.d", "etc/systemd/system/docker.service"
+	for name, c := range map[string]struct {
+		before     string // the machine's own policy about services
+		systemd    bool
+		policy     string // while packages are installed
+		masked     bool
+		says, stay string
+	}{
+		"plain":        {policy: "#!/bin/sh\nexit 101\n", says: "services are not started"},
+		"its own rule": {before: "#!/bin/sh\nexit 0\n", policy: "#!/bin/sh\nexit 0\n", stay: "#!/bin/sh\nexit 0\n"},
+		"systemd":      {systemd: true, policy: "#!/bin/sh\nexit 101\n", masked: true, says: "systemctl unmask"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.remove(m.bin, "dockerd")
+			m.write(filepath.Join(m.bin, "apt-get"), fakeApt+"cat \"$BERTH_SETUP_ROOT/"+policy+"\" >\"$LOGS/policy\"\n")
+			if c.before != "" {
+				m.write(filepath.Join(m.root, policy), c.before)
+			}
+			if c.systemd {
+				m.write(filepath.Join(m.root, "run/systemd/system/there"), "")
+			}
+			if code, said, _ := m.setup("bench"); code != 0 || !strings.Contains(said, c.says) {
+				t.Fatalf("exit code %d, said %q", code, said)
+			}
+			if got, err := os.ReadFile(filepath.Join(m.logs, "policy")); string(got) != c.policy {
+				t.Errorf("while installing: %q, %v", got, err)
+			}
+			if got, err := os.ReadFile(filepath.Join(m.root, policy)); string(got) != c.stay || err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("afterwards: %q, %v", got, err)
+			}
+			if to, _ := os.Readlink(filepath.Join(m.root, mask)); (to == "/dev/null") != c.masked {
+				t.Errorf("docker.service leads to %q", to)
 			}
 		})
 	}

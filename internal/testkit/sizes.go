@@ -22,7 +22,7 @@ var sizes = []size{
 	{"list.rows", 100_000, 1_000_000},   // behind every list endpoint
 	{"resolve.rows", 10_000, 1_000_000}, // sandboxes in the table while one is resolved
 	{"property.checks", 200, 20_000},    // examples per property
-	{"base.builds", 0, 1},               // real systems, fetched from the network
+	{"local.depth", 5_000, 100_000},     // levels of a tree that is removed
 	{"pgtest.databases", 3, 100},        // cloned at once from one template
 	{"files.levels", 4_000, 20_000},     // folders within folders
 	{"files.entries", 100_000, 500_000}, // in one folder

@@ -60,8 +60,11 @@ func corePackagesAreSelfContained(m *Module) (found []string) {
 		}
 		for _, f := range p.sources() {
 			for _, path := range f.imports() {
-				to, ours := own(path)
-				if !isStandard(path) && (!ours || !slices.Contains(allowed, to)) {
+				name := path
+				if to, ours := own(path); ours {
+					name = to
+				}
+				if !isStandard(path) && !slices.Contains(allowed, name) {
 					found = append(found, fmt.Sprintf("%s imports %s; %s imports the standard library and %v only", f.Path, path, p.Path, allowed))
 				}
 			}

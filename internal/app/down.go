@@ -1,0 +1,26 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/config"
+	"github.com/berthdev/berth/internal/telemetry"
+)
+
+// Down stops every sandbox of this machine without a server, holding the data directory meanwhile.
+func Down(ctx context.Context, cfg *config.Loaded) (done api.Down, err error) {
+	registry, _, err := templates(cfg, new(telemetry.Redactor))
+	if err != nil {
+		return done, err
+	}
+	s := &System{cfg: cfg, templates: registry, log: slog.New(slog.DiscardHandler)}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := s.openEngine(ctx, telemetry.NewMetrics("")); err != nil {
+		return done, err
+	}
+	done.Stopped, done.Failed, err = s.Engine.Down(ctx, "berth down")
+	return done, err
+}
