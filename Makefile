@@ -71,8 +71,11 @@ lint: tools ## gofmt, vet, staticcheck, the architecture tests
 	bin/tools/seeded -check
 
 .PHONY: bench
-bench: ready ## measure, one line per figure: name, ours, peer, ratio, n, load
-	@go run ./bench
+bench: ## measure, one line per figure: name, ours, peer, ratio, n, load (ARGS="-only sandboxes")
+	@scripts/setup bench
+	$(MAKE) --no-print-directory build
+	CGO_ENABLED=0 go build -buildvcs=false -o bin/tools/bench ./bench
+	exec bin/tools/bench -berth bin/berth $(ARGS)
 
 .PHONY: torture
 torture: ready tools ## the tests that take their size from the table, in its long column

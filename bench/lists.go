@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
@@ -54,11 +53,10 @@ func lists(ctx context.Context, p places) (figures []figure, err error) {
 			return nil, err
 		}
 		for _, l := range allLists {
-			f, err := l.compare(ctx, db.In(tenant))
+			f, err := l.compare(ctx, fmt.Sprintf("list %s, %s: last page to first", engine, l.name), db.In(tenant))
 			if err != nil {
 				return nil, fmt.Errorf("%s %s: %w", engine, l.name, err)
 			}
-			f.name = fmt.Sprintf("list %s, %s: last page to first", engine, l.name)
 			figures = append(figures, f)
 		}
 		f, err := history(ctx, p, engine, db)
@@ -74,7 +72,7 @@ func lists(ctx context.Context, p places) (figures []figure, err error) {
 }
 
 // compare walks to the last full page once, then times it and the first in turn.
-func (l list) compare(ctx context.Context, s store.Scope) (figure, error) {
+func (l list) compare(ctx context.Context, name string, s store.Scope) (figure, error) {
 	var last, at store.Position
 	for first := true; first || !at.IsZero(); first = false {
 		next, err := l.page(ctx, s, store.Page{Limit: 500, After: at})
@@ -86,29 +84,17 @@ func (l list) compare(ctx context.Context, s store.Scope) (figure, error) {
 		}
 		at = next
 	}
-	return alternate(func(deep bool) error {
-		p := store.Page{Limit: 50}
-		if deep {
-			p.After = last
-		}
-		_, err := l.page(ctx, s, p)
-		return err
-	})
+	from := func(after store.Position) contender {
+		return timed(func(ctx context.Context) error {
+			_, err := l.page(ctx, s, store.Page{Limit: 50, After: after})
+			return err
+		})
+	}
+	return compare(ctx, name, pages, from(last), from(store.Position{}))
 }
 
-// alternate times the deep and the first page in turn.
-func alternate(page func(deep bool) error) (figure, error) {
-	const n = 200
-	var times [2][]float64
-	for i := range 2 * n {
-		began := time.Now()
-		if err := page(i%2 == 1); err != nil {
-			return figure{}, err
-		}
-		times[i%2] = append(times[i%2], time.Since(began).Seconds())
-	}
-	return figure{ours: quantile(times[1], .5), peer: quantile(times[0], .5), unit: "s", n: n}, nil
-}
+// pages is how often a page is read.
+const pages = 200
 
 // history is one sandbox's, with as many entries as the other lists have rows.
 func history(ctx context.Context, p places, engine string, db *store.DB) (figure, error) {
@@ -119,16 +105,13 @@ func history(ctx context.Context, p places, engine string, db *store.DB) (figure
 	if err != nil {
 		return figure{}, err
 	}
-	f, err := alternate(func(deep bool) error {
-		before := int64(0)
-		if deep {
-			before = 60
-		}
-		_, _, err := db.In(tenant).History(ctx, "id-1", 50, before)
-		return err
-	})
-	f.name = fmt.Sprintf("list %s, history: last page to first", engine)
-	return f, err
+	page := func(before int64) contender {
+		return timed(func(ctx context.Context) error {
+			_, _, err := db.In(tenant).History(ctx, "id-1", 50, before)
+			return err
+		})
+	}
+	return compare(ctx, fmt.Sprintf("list %s, history: last page to first", engine), pages, page(60), page(0))
 }
 
 func fillPeople(ctx context.Context, p places, engine string) error {

@@ -1,43 +1,47 @@
 // Bench measures Berth against a peer in the same run, and prints one line per figure: its name, ours,
 // the peer's, their ratio, the number of samples and the machine's load. The two are interleaved and
-// compared by their medians, because machines are noisy. A figure whose peer is missing is a failure.
+// compared by their medians, because machines are noisy. A figure whose peer is missing is a failure; a
+// goal that is missed is only said.
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
-// figure is one line of the output.
-type figure struct {
-	name       string
-	ours, peer float64
-	unit       string
-	n          int
-	note       string
-}
-
-// places is where the benchmarks keep their databases.
-type places struct {
-	dir    string                   // of SQLite's
-	url    func(name string) string // of PostgreSQL's
-	exec   func(ctx context.Context, statement string) error
-	rows   int // of the large table
-	listed int // rows behind each list
-
-	samples int           // of each kind
+// sizes is how much is measured.
+type sizes struct {
+	rows    int           // of the large table
+	listed  int           // rows behind each list
+	samples int           // lookups of each kind
 	flatOut time.Duration // how long callers ask as fast as they can
+
+	rounds int // of what takes Docker long
+	quick  int // rounds of what takes nobody long
+	idle   int // sandboxes that do nothing, all at once
+
+	berth string // the program that sandboxes get their helper from; empty: this one
 }
+
+// group is figures that need the same things around them.
+type group struct {
+	name    string
+	measure func(ctx context.Context, size sizes, print func(figure) error) error
+}
+
+var groups = []group{{"store", storeFigures}, {"sandboxes", sandboxFigures}}
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -46,52 +50,43 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	want := places{samples: 4_000, flatOut: 3 * time.Second}
-	flag.IntVar(&want.rows, "rows", 1_000_000, "sandboxes in the large table")
-	flag.IntVar(&want.listed, "listed", 100_000, "rows behind each list")
+	size := sizes{samples: 4_000, flatOut: 3 * time.Second}
+	flag.IntVar(&size.rows, "rows", 1_000_000, "sandboxes in the large table")
+	flag.IntVar(&size.listed, "listed", 100_000, "rows behind each list")
+	flag.IntVar(&size.rounds, "rounds", 50, "rounds against Docker")
+	flag.IntVar(&size.quick, "quick", 400, "rounds against the host")
+	flag.IntVar(&size.idle, "idle", 200, "idle sandboxes at once")
+	flag.StringVar(&size.berth, "berth", "", "the `program` that sandboxes get their helper from (default: this one)")
+	only := flag.String("only", "", "one `group` of figures: store or sandboxes")
 	flag.Parse()
-	return measure(ctx, want, os.Stdout)
-}
-
-// measure prepares databases of the sizes wanted and prints every figure.
-func measure(ctx context.Context, want places, out io.Writer) (err error) {
-	p, done, err := prepare(ctx, want)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	fmt.Fprintf(out, "%-60s %12s %12s %7s %7s  %s\n", "name", "ours", "peer", "ratio", "n", "load")
-	for _, bench := range []func(context.Context, places) ([]figure, error){resolve, lists} {
-		figures, err := bench(ctx, p)
+	if size.berth != "" {
+		whole, err := filepath.Abs(size.berth)
 		if err != nil {
 			return err
 		}
-		for _, f := range figures {
+		size.berth = whole
+	}
+	chosen := slices.DeleteFunc(slices.Clone(groups), func(g group) bool { return *only != "" && g.name != *only })
+	if len(chosen) == 0 {
+		return fmt.Errorf("there is no group %q", *only)
+	}
+	return measure(ctx, size, chosen, os.Stdout)
+}
+
+// measure prints every figure of the groups.
+func measure(ctx context.Context, size sizes, groups []group, out io.Writer) error {
+	fmt.Fprintf(out, "%-60s %12s %12s %8s %6s %6s\n", "name", "ours", "peer", "ratio", "n", "load")
+	for _, g := range groups {
+		err := g.measure(ctx, size, func(f figure) error {
 			if f.peer <= 0 || f.ours <= 0 {
 				return fmt.Errorf("%s: nothing to compare with", f.name)
 			}
-			fmt.Fprintln(out, f)
+			_, err := fmt.Fprintln(out, strings.TrimRight(f.String(), " "))
+			return err
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-func (f figure) String() string {
-	return fmt.Sprintf("%-60s %12s %12s %7.2f %7d  %s  %s", f.name, amount(f.ours, f.unit), amount(f.peer, f.unit), f.ours/f.peer, f.n, load(), f.note)
-}
-
-func amount(v float64, unit string) string {
-	if unit == "s" {
-		return time.Duration(v * float64(time.Second)).Round(100 * time.Nanosecond).String()
-	}
-	return fmt.Sprintf("%.0f%s", v, unit)
-}
-
-// load is the machine's load over the last minute.
-func load() string {
-	raw, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "?"
-	}
-	return strings.Fields(string(raw))[0]
 }

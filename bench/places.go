@@ -17,9 +17,38 @@ import (
 
 const tenant store.TenantID = "bench"
 
+// places is where the store's benchmarks keep their databases.
+type places struct {
+	sizes
+	dir  string                   // of SQLite's
+	url  func(name string) string // of PostgreSQL's
+	exec func(ctx context.Context, statement string) error
+}
+
+// storeFigures prints what is asked of the database all the time.
+func storeFigures(ctx context.Context, size sizes, print func(figure) error) (err error) {
+	p, done, err := prepare(ctx, size)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	for _, bench := range []func(context.Context, places) ([]figure, error){resolve, lists} {
+		figures, err := bench(ctx, p)
+		if err != nil {
+			return err
+		}
+		for _, f := range figures {
+			if err := print(f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // prepare makes a folder and a PostgreSQL server that waits for the disk as one in production does.
-func prepare(ctx context.Context, want places) (p places, done func() error, err error) {
-	p = want
+func prepare(ctx context.Context, size sizes) (p places, done func() error, err error) {
+	p.sizes = size
 	p.dir, err = os.MkdirTemp("", "berth-bench-")
 	if err != nil {
 		return p, nil, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +27,7 @@ func resolve(ctx context.Context, p places) (figures []figure, err error) {
 			return nil, err
 		}
 		both := []lookup{{small, smallRows}, {large, p.rows}}
-		times, err := interleave(ctx, both, p.samples)
+		times, err := interleave(ctx, p.samples, timed(both[1].one), timed(both[0].one))
 		if err != nil {
 			return nil, err
 		}
@@ -38,9 +37,9 @@ func resolve(ctx context.Context, p places) (figures []figure, err error) {
 		}
 		name := fmt.Sprintf("resolve %s, %d rows to %d:", engine, p.rows, smallRows)
 		figures = append(figures,
-			figure{name + " p50", quantile(times[1], .5), quantile(times[0], .5), "s", p.samples, "at most 1.5 is the goal"},
-			figure{name + " p99", quantile(times[1], .99), quantile(times[0], .99), "s", p.samples, ""},
-			figure{name + " 8 at once", rate[1], rate[0], "/s", 8, "more is better"})
+			figure{name: name + " p50", ours: quantile(times[0], .5), peer: quantile(times[1], .5), unit: "s", n: p.samples, goals: []goal{{ratio: 1.5}}},
+			figure{name: name + " p99", ours: quantile(times[0], .99), peer: quantile(times[1], .99), unit: "s", n: p.samples},
+			figure{name: name + " 8 at once", ours: rate[1], peer: rate[0], unit: "/s", n: 8, note: "more is better"})
 		if err := small.Close(); err != nil {
 			return nil, err
 		}
@@ -60,23 +59,6 @@ type lookup struct {
 func (l lookup) one(ctx context.Context) error {
 	_, err := l.db.In(tenant).ByOwner(ctx, sandbox.OwnerProject, fmt.Sprint("owner-", 1+rand.IntN(l.rows)))
 	return err
-}
-
-// interleave times each in turn, after a warm-up that reads the indexes' upper levels in.
-func interleave(ctx context.Context, both []lookup, samples int) ([2][]float64, error) {
-	var times [2][]float64
-	for n := -samples / 4; n < samples; n++ {
-		for i, l := range both {
-			began := time.Now()
-			if err := l.one(ctx); err != nil {
-				return times, err
-			}
-			if n >= 0 {
-				times[i] = append(times[i], time.Since(began).Seconds())
-			}
-		}
-	}
-	return times, nil
 }
 
 // flatRates is how many a second eight callers get, in alternating slices of time.
@@ -115,10 +97,4 @@ func flat(ctx context.Context, l lookup, d time.Duration) (int64, error) {
 		return 0, *err
 	}
 	return n.Load(), nil
-}
-
-// quantile sorts the samples in place.
-func quantile(samples []float64, q float64) float64 {
-	slices.Sort(samples)
-	return samples[int(q*float64(len(samples)-1))]
 }
