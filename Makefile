@@ -78,8 +78,10 @@ bench: ## measure, one line per figure: name, ours, peer, ratio, n, load (ARGS="
 	exec bin/tools/bench -berth bin/berth $(ARGS)
 
 .PHONY: torture
-torture: ready tools ## the tests that take their size from the table, in its long column
-	@packages=$$(grep -rl --include=*_test.go 'testkit\.Size(' . | xargs -n1 dirname | sort -u)
+torture: ready tools ## the tests that take their size from the table, in its long column; those of the bench
+	@scripts/setup bench
+	go test -count=1 -tags docker ./bench/...
+	packages=$$(grep -rl --include=*_test.go 'testkit\.Size(' . | xargs -n1 dirname | sort -u)
 	BERTH_TORTURE=1 go test -json -count=1 -timeout 4h $$packages | bin/tools/testreport -skips internal/testkit/allowed_skips.txt
 
 .PHONY: seeded

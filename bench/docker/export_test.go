@@ -1,3 +1,5 @@
+//go:build docker
+
 package docker
 
 // Kill kills the daemon and nothing of what it started.

@@ -129,8 +129,8 @@ func (s *System) at(point, id string) {
 }
 
 // handle gives the routes what they need of one sandbox.
-func (s *System) handle(tenant, id, actor string) httpapi.Handle {
-	return s.Engine.Handle(tenant, id, actor)
+func (s *System) handle(sb sandbox.Sandbox, actor string) httpapi.Handle {
+	return s.Engine.HandleOn(sb, actor)
 }
 
 func (s *System) handler(metrics *telemetry.Metrics, red *telemetry.Redactor) *httpapi.Handler {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/berthdev/berth/api"
@@ -14,20 +15,40 @@ import (
 	"github.com/berthdev/berth/internal/store"
 )
 
-// Handle is one sandbox for whoever works with it. It is cheap, caches nothing of the row, and any
-// number of them in any number of processes may exist.
+// Handle is one sandbox for whoever works with it. It is cheap, keeps nothing of the row, and any number
+// of them in any number of processes may exist.
 type Handle struct {
 	e                 *Engine
 	tenant, id, actor string
+	just              atomic.Pointer[sandbox.Sandbox] // read a moment ago, for the first who asks
 }
 
 // Handle returns a handle on a sandbox of the tenant; whether there is one shows when it is used.
-func (e *Engine) Handle(tenant, id, actor string) *Handle { return &Handle{e, tenant, id, actor} }
+func (e *Engine) Handle(tenant, id, actor string) *Handle {
+	return &Handle{e: e, tenant: tenant, id: id, actor: actor}
+}
+
+// HandleOn is Handle for whoever has just read the record: its first use does not read it again.
+func (e *Engine) HandleOn(s sandbox.Sandbox, actor string) *Handle {
+	h := e.Handle(s.Owner.Tenant, s.ID, actor)
+	if !s.Deleted() {
+		h.just.Store(&s)
+	}
+	return h
+}
+
+// record is the sandbox's row.
+func (h *Handle) record(ctx context.Context) (sandbox.Sandbox, error) {
+	if s := h.just.Swap(nil); s != nil {
+		return *s, nil
+	}
+	return h.e.Store.ByID(ctx, h.tenant, h.id)
+}
 
 // Sandbox makes the sandbox run: a stopped one is started, a lost one made anew. It never makes a
 // sandbox that has no row.
 func (h *Handle) Sandbox(ctx context.Context) (sandbox.Sandbox, error) {
-	s, err := h.e.Store.ByID(ctx, h.tenant, h.id)
+	s, err := h.record(ctx)
 	if err != nil {
 		return s, err
 	}
@@ -137,7 +158,7 @@ func (h *Handle) Output(ctx context.Context, process string, after int64) iter.S
 
 // instance finds the sandbox's instance and the ability of its driver.
 func instance[T any](ctx context.Context, h *Handle, doing string) (s sandbox.Sandbox, ability T, err error) {
-	if s, err = h.e.Store.ByID(ctx, h.tenant, h.id); err != nil {
+	if s, err = h.record(ctx); err != nil {
 		return s, ability, err
 	}
 	if err := h.e.here(s); err != nil {

@@ -82,7 +82,7 @@ func handled(t *testing.T, at place) (*server, *manned, sandbox.Sandbox, *engine
 	if err != nil {
 		t.Fatal(err)
 	}
-	return srv, m, s, srv.Handle("default", s.ID, "test")
+	return srv, m, s, srv.HandleOn(s, "test")
 }
 
 func wantCode(t *testing.T, err error, code api.Code) {

@@ -60,7 +60,7 @@ func newFileSite(t *testing.T) *fileSite {
 		}
 	}
 	f.site = newSite(t, func(o *Options) {
-		o.Open = func(string, string, string) Handle {
+		o.Open = func(sandbox.Sandbox, string) Handle {
 			return dirHandle{at: map[string]string{files.WorkingDir: f.work, files.HomeDir: f.home}}
 		}
 	})
@@ -522,10 +522,10 @@ func TestFilesOfWhatIsNotThere(t *testing.T) {
 		f.do(call{path: f.box + path, key: other}).fails(api.CodeNotFound)
 		f.do(call{path: "/api/v1/sandbox/box" + path, key: f.site.read})
 	}
-	f.Open = func(string, string, string) Handle { return dirHandle{} }
+	f.Open = func(sandbox.Sandbox, string) Handle { return dirHandle{} }
 	f.fetch("/files").fails(api.CodeNotRunning)
 	f.put("/files/x", "x").fails(api.CodeNotRunning)
-	f.Open = func(string, string, string) Handle {
+	f.Open = func(sandbox.Sandbox, string) Handle {
 		return dirHandle{at: map[string]string{files.WorkingDir: "/nowhere"}}
 	}
 	f.fetch("/files").fails(api.CodeDriverUnreachable)

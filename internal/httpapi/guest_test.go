@@ -48,7 +48,7 @@ func newWorkshop(t *testing.T, change ...func(*Options)) *workshop {
 	w := &workshop{helper: guesttest.NewHelper(t), trouble: func(c guest.Conn) guest.Conn { return c }}
 	open := func(o *Options) {
 		e := o.Engine.(*engine.Engine)
-		o.Open = func(tenant, id, actor string) Handle { return &shopHandle{e.Handle(tenant, id, actor), w} }
+		o.Open = func(s sandbox.Sandbox, actor string) Handle { return &shopHandle{e.HandleOn(s, actor), w} }
 	}
 	w.site = newSite(t, append([]func(*Options){open}, change...)...)
 	made := into[api.Sandbox](w.post(sandboxesPath, `{"name":"box","env":{"OWN":"of the sandbox"}}`).is(http.StatusCreated))

@@ -39,7 +39,7 @@ func (a *Handler) open(ctx context.Context, ref string) (Handle, sandbox.Sandbox
 		return nil, s, sandbox.Errorf("open sandbox", api.CodeUnsupported, "this server only keeps records of sandboxes")
 	}
 	who, _ := auth.PrincipalFrom(ctx)
-	return a.Open(who.Tenant, s.ID, who.Actor()), s, nil
+	return a.Open(s, who.Actor()), s, nil
 }
 
 // guestError puts a helper's words into the table's.

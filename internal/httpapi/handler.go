@@ -33,8 +33,8 @@ type Options struct {
 	Keys   Authenticator
 	// Templates are those of the server; nil: the built-in ones.
 	Templates *template.Registry
-	// Open gives a handle on a sandbox of the tenant. Without it, sandboxes cannot be used.
-	Open func(tenant, id, actor string) Handle
+	// Open gives a handle on a sandbox that was just read. Without it, sandboxes cannot be used.
+	Open func(s sandbox.Sandbox, actor string) Handle
 	// Traffic is what a sandbox exchanged with the outside, nil where that is not counted.
 	Traffic func(id string) *api.Traffic
 

@@ -118,7 +118,6 @@ func TestSetup(t *testing.T) {
 		"PostgreSQL beside": {change: func(m *machine) { m.remove(m.root, "usr/lib"); m.write(m.bin+"/initdb", nothing) }, purpose: "test"},
 		"no compiler":       {change: func(m *machine) { m.remove(m.root, "usr/include"); m.remove(m.bin, "gcc") }, purpose: "test", apt: "gcc libc6-dev"},
 		"no Docker":         {change: func(m *machine) { m.remove(m.bin, "dockerd") }, purpose: "bench", says: []string{"installing docker.io"}, apt: "docker.io"},
-		"tests need Docker": {change: func(m *machine) { m.remove(m.bin, "dockerd") }, purpose: "test", apt: "docker.io"},
 		"no debootstrap":    {change: func(m *machine) { m.remove(m.bin, "debootstrap") }, purpose: "test", apt: "debootstrap"},
 		"Docker off PATH":   {change: func(m *machine) { m.remove(m.bin, "dockerd"); m.write(m.root+"/usr/sbin/dockerd", "") }, purpose: "bench"},
 		"no certificates":   {change: func(m *machine) { m.remove(m.root, "etc"); m.remove(m.logs, "modules") }, purpose: "run", apt: "ca-certificates"},

@@ -28,6 +28,7 @@ var sideways = map[string][]string{
 	"internal/auth":         {"internal/store"},
 	"internal/workspace":    {"internal/blob"},
 	"internal/driver":       {"internal/files", "internal/guest", "internal/egress"},
+	"internal/guest":        {"internal/guest"},
 	"internal/agent":        {"internal/guest"},
 	"internal/hook":         {"internal/workspace", "internal/transcript", "internal/guest"},
 	"internal/template":     {"internal/hook", "internal/egress", "internal/driver", "internal/guest", "internal/config"},
