@@ -39,6 +39,11 @@ func TestACommandNeverRunsWhereTheHelpersDescriptorsLead(t *testing.T) {
 			}
 		}
 	}
+	// Where commands run that do not say where, root may put a link.
+	a.sh("box", "root", "mv /workspace /elsewhere && ln -s /proc/self/fd/5 /workspace")
+	if res := a.run("box", api.Exec{Command: []string{"ls", "-a"}, User: "root"}); res.ExitCode != 126 {
+		t.Errorf("in what should be the workspace: %+v", res)
+	}
 }
 
 // The program of the helper lies on the host. Commands that run it again must not tell where.

@@ -75,7 +75,7 @@ func TestOutputCannotBeRewritten(t *testing.T) {
 
 // A flood is cut off from behind, at a size that the host can bear, and says so; its end is kept.
 func TestFloodOfOutputIsCapped(t *testing.T) {
-	testkit.Proves(t, "E3")
+	testkit.Proves(t, "E6")
 	a := newArena(t, "")
 	box := a.box("box", "")
 	const flood, keep = 100 << 20, 1 << 20

@@ -158,13 +158,10 @@ func (s *spot) both(a attack) {
 	if !a.root {
 		who = nobody()
 	}
-	v := s.victim(who, s.secret)
-	if code, out := s.onMachine(a, who, v); code != 0 || !strings.Contains(out, a.loot) {
+	if code, out := s.onMachine(a, who, s.victim(who, s.secret)); code != 0 || !strings.Contains(out, a.loot) {
 		s.Errorf("a plain process does not succeed, so it proves nothing: exit code %d, %q", code, out)
 	}
-	if !v.alive() {
-		v = s.victim(who, s.secret)
-	}
+	v := s.victim(who, s.secret) // another one: the first may be dying
 	for _, user := range []string{"agent", "root"} {
 		if user == "agent" || !a.agent {
 			s.inside(a, user, v)

@@ -62,7 +62,13 @@ func TestLocalSandboxLives(t *testing.T) {
 		}
 		for _, do := range []func(string) error{
 			func(n string) error { _, err := b.c.Sandboxes.Stop(t.Context(), n); return err },
-			func(n string) error { _, err := b.c.Sandboxes.Freeze(t.Context(), n); return err },
+			func(n string) error {
+				s, err := b.c.Sandboxes.Freeze(t.Context(), n)
+				if got, _ := b.c.Sandboxes.Get(t.Context(), n); !s.Frozen || !got.Frozen {
+					t.Error("a frozen sandbox does not look like one")
+				}
+				return err
+			},
 			func(n string) error { _, err := b.c.Sandboxes.Restart(t.Context(), n); return err },
 			func(string) error { return p.end(t) },
 		} {
@@ -74,6 +80,9 @@ func TestLocalSandboxLives(t *testing.T) {
 				b.c = p.client(t)
 			}
 			b.says("cat f ~/h", "kept\nkept\n")
+			if got, err := b.c.Sandboxes.Get(t.Context(), "box"); err != nil || got.Frozen {
+				t.Errorf("after use: %+v, %v", got, err)
+			}
 		}
 		if err := b.c.Sandboxes.Delete(t.Context(), "box"); err != nil {
 			t.Error(err)

@@ -30,6 +30,7 @@ type frame struct {
 func newFrame(deps Deps) *frame {
 	f := &frame{Deps: deps, now: time.Now, patience: deletePatience}
 	f.out, f.err = f.stream(deps.Stdout), f.stream(deps.Stderr)
+	f.err.Writer = &serial{to: deps.Stderr}
 	return f
 }
 

@@ -50,6 +50,12 @@ func (f *frame) describe(s api.Sandbox) []detail {
 		{"created", f.when(s.CreatedAt)}, {"started", f.whenever(s.StartedAt)}, {"active", f.when(s.ActiveAt)},
 		{"env", strings.Join(s.Env, ", ")}, {"metadata", joined(s.Metadata)},
 	}
+	if s.Frozen {
+		lines[3].value += ", frozen"
+	}
+	if t := s.Traffic; t != nil {
+		lines = append(lines, detail{"traffic", fmt.Sprintf("%d bytes in, %d bytes out", t.BytesIn, t.BytesOut)})
+	}
 	if s.DeletedAt != nil {
 		lines = append(lines, detail{"deleted", f.when(*s.DeletedAt)})
 	}

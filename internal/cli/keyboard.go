@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,5 +42,9 @@ func (k *keyboard) Read(p []byte) (int, error) {
 	}
 }
 
-// stop lets go of whoever reads.
-func (k *keyboard) stop() { _ = k.over.Close() }
+// stop lets go of whoever reads, and waits for them.
+func (k *keyboard) stop(readers *sync.WaitGroup) {
+	_ = k.over.Close()
+	readers.Wait()
+	_ = k.wake.Close()
+}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -50,8 +51,8 @@ func (f *frame) session(ctx context.Context, c *connection, s *session) (api.Exe
 	stop := s.follow(ctx)
 	err = s.show(ctx)
 	cancel()
+	_ = s.now.Load().Close() // lets go of whoever writes to it, too
 	stop()
-	_ = s.now.Load().Close()
 	restore(err != nil)
 	return s.end(err)
 }
@@ -97,8 +98,9 @@ func (s *session) follow(ctx context.Context) (stop func()) {
 	sized := make(chan os.Signal, 1)
 	signal.Notify(sized, syscall.SIGWINCH)
 	signals, giveBack := s.f.interrupts.take()
+	var typing sync.WaitGroup
 	if s.keyboard != nil {
-		go s.typeOn()
+		typing.Go(s.typeOn)
 	}
 	go func() {
 		for {
@@ -116,7 +118,7 @@ func (s *session) follow(ctx context.Context) (stop func()) {
 		giveBack()
 		signal.Stop(sized)
 		if s.keyboard != nil {
-			s.keyboard.stop()
+			s.keyboard.stop(&typing)
 		}
 	}
 }

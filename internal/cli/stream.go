@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,6 +18,19 @@ type stream struct {
 func (f *frame) stream(w io.Writer) stream {
 	tty := isTerminal(w)
 	return stream{Writer: w, tty: tty, colour: tty && f.env("NO_COLOR") == "" && f.env("TERM") != "dumb"}
+}
+
+// serial lets one write after the other: a command's words and ours may come at once.
+type serial struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// Write waits for its turn.
+func (s *serial) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.to.Write(p)
 }
 
 // isTerminal asks for the window's size, which only terminals have.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ func (f *frame) watched(ctx context.Context, c *connection, want execution, show
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	want.OpenStdin = want.interactive
+	want.Keep = watchedKeep
 	stream, err := c.Sandboxes.ExecStream(ctx, want.ref, want.Exec)
 	if err != nil {
 		return api.ExecExit{}, err
@@ -41,13 +43,17 @@ func (f *frame) watched(ctx context.Context, c *connection, want execution, show
 		f.notef("berth: left it running: 'berth logs -f %s %s' shows what it writes", clean(w.ref), clean(w.id))
 		return end, exited(ExitInterrupted)
 	case errors.Is(err, syscall.EPIPE):
-		w.signal(syscall.SIGTERM) // nobody reads what it writes any more
+		_ = w.signal(syscall.SIGTERM) // nobody reads what it writes any more
 		return end, exited(128 + int(syscall.SIGPIPE))
 	case context.Cause(ctx) != nil:
 		return end, context.Cause(ctx)
 	}
 	return end, err
 }
+
+// watchedKeep is how much of its output may wait for us: what a command writes faster than it can be read
+// here must not be lost.
+const watchedKeep = 256 << 20
 
 // watch is a command in a sandbox that somebody waits for.
 type watch struct {
@@ -66,6 +72,9 @@ const returnAttempts = 12
 func (w *watch) Copy(stdout, stderr io.Writer) (api.ExecExit, error) {
 	for {
 		end, err := w.stream.Copy(stdout, stderr)
+		if isCode(err, api.CodeOutputTrimmed) {
+			return end, &hinted{err, fmt.Sprintf("It writes more than is kept (%s), and faster than it is read here. 'berth cp' copies files of any size.", size(watchedKeep))}
+		}
 		if !passing(err) || w.ctx.Err() != nil {
 			return end, err
 		}
@@ -97,7 +106,8 @@ func (w *watch) passSignals() (stop func()) {
 	others := make(chan os.Signal, 1)
 	signal.Notify(others, syscall.SIGHUP, syscall.SIGPIPE)
 	done := make(chan struct{})
-	go func() {
+	var busy sync.WaitGroup
+	busy.Go(func() {
 		passed := false
 		for {
 			var sig os.Signal
@@ -115,14 +125,16 @@ func (w *watch) passSignals() (stop func()) {
 				return
 			default:
 				passed = true
-				go w.signal(sig)
+				busy.Go(func() { w.interrupt(sig) })
 			}
 		}
-	}()
+	})
 	return func() {
 		close(done)
 		giveBack()
 		signal.Stop(others)
+		w.leave(nil)
+		busy.Wait()
 	}
 }
 
@@ -130,10 +142,9 @@ func (w *watch) passSignals() (stop func()) {
 // something to say.
 const signalPatience = 2 * time.Second
 
-func (w *watch) signal(sig os.Signal) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), 5*signalPatience)
-	defer cancel()
-	if err := w.c.Sandboxes.Signal(ctx, w.ref, w.id, signalNames[sig]); err != nil {
+// interrupt passes a signal on and says so if that does not end the command.
+func (w *watch) interrupt(sig os.Signal) {
+	if w.signal(sig) != nil {
 		return // it has ended, or the second signal lets go of it
 	}
 	select {
@@ -141,6 +152,12 @@ func (w *watch) signal(sig os.Signal) {
 	case <-time.After(signalPatience):
 		w.f.notef("berth: the command got SIG%s and goes on; the same again leaves it running", signalNames[sig])
 	}
+}
+
+func (w *watch) signal(sig os.Signal) error {
+	ctx, cancel := context.WithTimeout(w.ctx, 5*signalPatience)
+	defer cancel()
+	return w.c.Sandboxes.Signal(ctx, w.ref, w.id, signalNames[sig])
 }
 
 // sendInput hands on what comes in, until its end or the command's.
@@ -170,10 +187,10 @@ func (w *watch) send(data []byte) error {
 
 // cut ends the wait where input was lost on the way. That a command takes no more is its own affair.
 func (w *watch) cut(err error) {
-	var p *api.Problem
-	if err != nil && (!errors.As(err, &p) || p.Retryable) {
-		w.leave(&hinted{fmt.Errorf("the input did not all arrive: %w", err), fmt.Sprintf("The command may still run: 'berth ps %s' shows it.", w.ref)})
+	if err == nil || isCode(err, api.CodeConflict) || isCode(err, api.CodeNoSuchExec) {
+		return
 	}
+	w.leave(&hinted{fmt.Errorf("the input did not all arrive: %w", err), fmt.Sprintf("The command may still run: 'berth ps %s' shows it.", w.ref)})
 }
 
 // unread says whether something waits in a pipe that we were given and nobody has read.

@@ -264,6 +264,17 @@ func (h *Handle) Thaw(ctx context.Context) (sandbox.Sandbox, error) {
 	return h.still(ctx, "thaw", driver.Freezer.Thaw)
 }
 
+// Frozen says whether the sandbox is held in memory. Where that cannot be said it is not: freezing is a
+// wish of the moment, and the next use ends it.
+func (h *Handle) Frozen(ctx context.Context) bool {
+	s, _, err := instance[driver.Freezer](ctx, h, "look at")
+	if err != nil || s.State != sandbox.Running {
+		return false
+	}
+	st, err := h.e.Drivers[s.Spec.Driver].Inspect(ctx, driver.ID(s.Instance))
+	return err == nil && st.Phase == driver.PhaseFrozen
+}
+
 func (h *Handle) still(ctx context.Context, verb string, do func(driver.Freezer, context.Context, driver.ID) error) (sandbox.Sandbox, error) {
 	s, d, err := instance[driver.Freezer](ctx, h, verb)
 	if err != nil {

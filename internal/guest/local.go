@@ -128,7 +128,7 @@ func (l *Local) connectOnce(fd int) error {
 func gone(err error) error {
 	for _, errno := range []error{unix.ECONNREFUSED, unix.ENOENT, unix.ECONNRESET, unix.EPIPE, io.EOF} {
 		if errors.Is(err, errno) {
-			return ErrGone
+			return fmt.Errorf("%w: %w", ErrGone, err)
 		}
 	}
 	return err

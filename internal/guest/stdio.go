@@ -190,14 +190,18 @@ func (d *drain) rest(buf []byte) {
 	}
 	_ = raw.Control(func(fd uintptr) {
 		left, err := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0)
-		for err == nil && left > 0 {
-			var n int
-			n, err = unix.Read(int(fd), buf[:min(len(buf), left)])
-			if n <= 0 {
+		if err != nil {
+			return
+		}
+		for left > 0 {
+			n, err := unix.Read(int(fd), buf[:min(len(buf), left)])
+			if n <= 0 || err != nil {
+				return
+			}
+			if _, err := d.to.Write(buf[:n]); err != nil {
 				return
 			}
 			left -= n
-			_, err = d.to.Write(buf[:n])
 		}
 	})
 }

@@ -39,6 +39,8 @@ type dirHandle struct {
 	at map[string]string
 }
 
+func (dirHandle) Frozen(context.Context) bool { return false }
+
 func (h dirHandle) Files(_ context.Context, root string) (files.FS, error) {
 	if h.at[root] == "" {
 		return nil, sandbox.Errorf("open files", api.CodeNotRunning, "it has no instance")

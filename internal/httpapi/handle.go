@@ -21,6 +21,7 @@ type Handle interface {
 	Files(ctx context.Context, root string) (files.FS, error)
 	Output(ctx context.Context, process string, after int64) iter.Seq2[guest.Chunk, error]
 	Hold(ctx context.Context, kind string) (release func())
+	Frozen(ctx context.Context) bool
 
 	Start(ctx context.Context) (sandbox.Sandbox, error)
 	Stop(ctx context.Context) (sandbox.Sandbox, error)

@@ -36,7 +36,9 @@ func (a *Handler) addLifecycle(op opMaker) {
 				if err != nil {
 					return nil, guestError(v.verb+" sandbox", err)
 				}
-				return &reply[api.Sandbox]{Body: sandboxOut(s)}, nil
+				out := sandboxOut(s)
+				out.Frozen = v.verb == "freeze"
+				return &reply[api.Sandbox]{Body: out}, nil
 			})
 	}
 }

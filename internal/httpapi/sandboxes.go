@@ -180,6 +180,9 @@ func (a *Handler) getSandbox(ctx context.Context, in *ByRef) (*reply[api.Sandbox
 		return nil, err
 	}
 	out := sandboxOut(s)
+	if a.Open != nil {
+		out.Frozen = a.Open(s, "").Frozen(ctx)
+	}
 	if a.Traffic != nil {
 		out.Traffic = a.Traffic(s.ID)
 	}

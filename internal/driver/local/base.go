@@ -61,11 +61,16 @@ func imageBase(dir string) (base, error) {
 	return base{dir: dir}, nil
 }
 
-// hostBase makes the skeleton once.
+// hostBase makes the skeleton once. A failure is not kept: the disk may have been full.
 func (d *Driver) hostBase() (base, error) {
-	d.skeletonOnce.Do(func() { d.skeleton, d.skeletonErr = buildSkeleton(filepath.Join(d.dir, baseDir)) })
-	if d.skeletonErr != nil {
-		return base{}, d.skeletonErr
+	d.skeletonMu.Lock()
+	defer d.skeletonMu.Unlock()
+	if d.skeleton == nil {
+		made, err := buildSkeleton(filepath.Join(d.dir, baseDir))
+		if err != nil {
+			return base{}, full(err)
+		}
+		d.skeleton = &made
 	}
 	return base{dir: d.skeleton.root, mask: d.skeleton.mask, usr: "/usr"}, nil
 }

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,7 +50,7 @@ func onThread(do func() (back bool, err error)) error {
 	return <-done
 }
 
-// visit does something in the cgroups and returns to this thread's own.
+// visit does something in the cgroups and returns to this thread's own, if it can.
 func (c cgroups) visit(g group, do func() error) (back bool, err error) {
 	own, err := ownCgroups("/proc/thread-self/cgroup")
 	if err != nil {
@@ -68,8 +67,8 @@ func (c cgroups) visit(g group, do func() error) (back bool, err error) {
 	}
 	for controller := range g {
 		dir := filepath.Join(c[controller].mount, c[controller].relative(own[controller]))
-		if left := writeFile(dir, "tasks", "0"); left != nil {
-			return false, errors.Join(err, fmt.Errorf("leave cgroup: %w", left))
+		if writeFile(dir, "tasks", "0") != nil {
+			return false, err
 		}
 	}
 	return true, err

@@ -293,3 +293,71 @@ func TestStartInCgroupsThatAreMissing(t *testing.T) {
 		t.Error("started in a cgroup that is not there")
 	}
 }
+
+// handEnv tells another process of this test binary which cgroup it was started in.
+const handEnv = "BERTH_LOCAL_TEST_CGROUP"
+
+// A process that is alone in its cgroup steps down, so that its children can be limited.
+func TestStepDown(t *testing.T) {
+	if dir := os.Getenv(handEnv); dir != "" {
+		wanted = []string{"hugetlb"} // all that this machine's hierarchy has, so it stands for the others
+		if err := delegate(dir, filepath.Join(dir, "berth")); err != nil {
+			t.Fatal(err)
+		}
+		own, err := ownCgroups("/proc/self/cgroup")
+		if err != nil || !strings.HasSuffix(own[unified], "/berth-server") {
+			t.Errorf("this process is in %v, %v", own, err)
+		}
+		if err := hasAll(filepath.Join(dir, "berth"), "cgroup.subtree_control"); err != nil {
+			t.Error(err)
+		}
+		if err := delegate(dir, filepath.Join(dir, "berth")); err != nil {
+			t.Errorf("a second time: %v", err)
+		}
+		return
+	}
+	mounts, err := thisHost.mounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	control := filepath.Join(mounts[unified].mount, "cgroup.subtree_control")
+	before, err := os.ReadFile(control)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(before), "hugetlb") {
+		t.Cleanup(func() { _ = os.WriteFile(control, []byte("-hugetlb"), 0) })
+	}
+	top := filepath.Dir(unifiedGroup(t)[unified])
+	if err := os.WriteFile(control, []byte("+hugetlb"), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, name := range []string{"berth", "berth-server"} {
+			testkit.Eventually(t, 30*time.Second, func() error { return ignoreMissing(os.Remove(filepath.Join(top, name))) })
+		}
+	})
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestStepDown$", "-test.v")
+	cmd.Env = append(os.Environ(), handEnv+"="+top, "BERTH_LOCAL_TEST_HELPER=none")
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	f, err := os.Open(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(f.Fd())
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// Nobody else's processes are moved.
+func TestStepDownAlone(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("1\n2\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := stepDown(dir); err == nil {
+		t.Error("others were moved")
+	}
+}

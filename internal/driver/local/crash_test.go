@@ -57,12 +57,7 @@ func TestKilledAnywhere(t *testing.T) {
 			dir := t.TempDir()
 			s := driver.Spec{Key: driver.Key{Sandbox: uuid.NewString(), Incarnation: 1}}
 			id := driver.ID(s.Key.Sandbox + "-1")
-			cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestKilledAnywhere$")
-			cmd.Env = append(os.Environ(), crashEnv+"="+point+" "+s.Key.Sandbox+" "+dir, helperEnv+"="+helper)
-			out, err := cmd.CombinedOutput()
-			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-				t.Fatalf("the process was not killed at %s: %v\n%s", point, err, out)
-			}
+			killedAt(t, point, s.Key.Sandbox, dir)
 			d := open(t, dir)
 			outcome := settled(t, d, id)
 			if !strings.Contains(want, outcome) {
@@ -80,6 +75,72 @@ func TestKilledAnywhere(t *testing.T) {
 			}
 			noneLeft(t, d, dir, id)
 		})
+	}
+}
+
+// killedAt runs a process on dir that is killed at a point while it makes, or destroys, the first instance
+// of a sandbox.
+func killedAt(t *testing.T, point, sandbox, dir string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestKilledAnywhere$")
+	cmd.Env = append(os.Environ(), crashEnv+"="+point+" "+sandbox+" "+dir, helperEnv+"="+helper)
+	out, err := cmd.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the process was not killed at %s: %v\n%s", point, err, out)
+	}
+}
+
+// A driver that is open already takes over what another one left unfinished.
+func TestUnfinishedCreateIsTakenOver(t *testing.T) {
+	for point, phase := range map[string]driver.Phase{"after-clone": driver.PhaseFailed, "after-ready": driver.PhaseRunning} {
+		t.Run(point, func(t *testing.T) {
+			dir := t.TempDir()
+			d := open(t, dir)
+			s := spec()
+			id := driver.ID(s.Key.Sandbox + "-1")
+			killedAt(t, point, s.Key.Sandbox, dir)
+			testkit.Eventually(t, 30*time.Second, func() error {
+				if st, err := d.Inspect(t.Context(), id); err != nil || st.Phase != phase {
+					return fmt.Errorf("%+v, %v", st, err)
+				}
+				return nil
+			})
+			_, err := d.Create(t.Context(), s)
+			if phase == driver.PhaseFailed && err != nil || phase == driver.PhaseRunning && driver.Classify(err) != "exists" {
+				t.Errorf("Create: %v", err)
+			}
+			for range 2 {
+				output(t, d, id, sh("echo alive"))
+				if err := d.Stop(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := d.Start(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := d.Destroy(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			noneLeft(t, d, dir, id)
+		})
+	}
+}
+
+// What a probe leaves that is killed is removed by the next driver.
+func TestKilledProbe(t *testing.T) {
+	dir := t.TempDir()
+	probe := dir + "/.probe-1"
+	if err := os.Mkdir(probe, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	sandbox := uuid.NewString()
+	killedAt(t, "after-ready", sandbox, probe+"/local")
+	if len(left(probe, driver.ID(sandbox+"-1"))) < 5 {
+		t.Fatal("the probe left nothing to be removed")
+	}
+	noneLeft(t, open(t, dir), dir, driver.ID(sandbox+"-1"))
+	if _, err := os.Stat(probe); !os.IsNotExist(err) {
+		t.Errorf("the probe's directory is still there: %v", err)
 	}
 }
 

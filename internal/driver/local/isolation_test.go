@@ -1,7 +1,9 @@
 package local_test
 
 import (
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/local"
 	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/testkit"
 )
 
 // output runs a command that must work.
@@ -30,6 +33,7 @@ var users = map[string]func(guest.Cmd) guest.Cmd{
 
 // Nothing that an instance can read names a place on the host.
 func TestNothingOfTheHostIsShown(t *testing.T) {
+	testkit.Proves(t, "E3")
 	dir := t.TempDir()
 	d := open(t, dir)
 	s := spec()
@@ -79,6 +83,7 @@ func linesWith(text, part string) string {
 
 // The helper's own descriptors lead to the host: nobody inside gets at them.
 func TestHelperIsOutOfReach(t *testing.T) {
+	testkit.Proves(t, "E3")
 	d := open(t, t.TempDir())
 	id := create(t, d, spec()).ID
 	for user, as := range users {
@@ -96,6 +101,7 @@ func TestHelperIsOutOfReach(t *testing.T) {
 }
 
 func TestPrivilegesAreBounded(t *testing.T) {
+	testkit.Proves(t, "E3")
 	d := open(t, t.TempDir())
 	id := create(t, d, spec()).ID
 	// chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service, sys_chroot, setfcap
@@ -110,6 +116,7 @@ func TestPrivilegesAreBounded(t *testing.T) {
 }
 
 func TestForbiddenCallsAreRefused(t *testing.T) {
+	testkit.Proves(t, "E3")
 	d := open(t, t.TempDir())
 	s := spec()
 	s.Mounts = []driver.Mount{{Source: programs(), Target: "/opt/programs"}}
@@ -153,8 +160,35 @@ func TestRootInsideOwnsItsFiles(t *testing.T) {
 	}
 }
 
+// What listens on the host is reached from there, and not from inside.
+func TestHostsServicesAreOutOfReach(t *testing.T) {
+	testkit.Proves(t, "E3")
+	d := open(t, t.TempDir())
+	s := spec()
+	s.Mounts = []driver.Mount{{Source: programs(), Target: "/opt/programs"}}
+	id := create(t, d, s).ID
+	for network, address := range map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": "@berth-test-" + string(id)} {
+		listener, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		argv := []string{"attack", "dial", network, listener.Addr().String()}
+		if out, err := exec.Command(filepath.Join(programs(), argv[0]), argv[1:]...).CombinedOutput(); err != nil {
+			t.Errorf("the host does not reach its own %s: %v %s", network, err, out)
+		}
+		argv[0] = "/opt/programs/attack"
+		for user, as := range users {
+			if r := run(t, d, id, as(guest.Cmd{Argv: argv})); r.Code == 0 || !strings.Contains(r.Out, "refused") {
+				t.Errorf("as %s: %s is answered: %+v", user, network, r)
+			}
+		}
+	}
+}
+
 // Two instances have nothing in common.
 func TestInstancesAreApart(t *testing.T) {
+	testkit.Proves(t, "E3")
 	d := open(t, t.TempDir())
 	a, b := create(t, d, spec()).ID, create(t, d, spec()).ID
 	conn, err := d.Guest(t.Context(), a)

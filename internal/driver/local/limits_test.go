@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/local"
 	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -22,6 +24,7 @@ func limited(l driver.Limits) driver.Spec {
 
 // A fork bomb uses up its own processes and nobody else's: the helper still runs commands afterwards.
 func TestForkBombIsBounded(t *testing.T) {
+	testkit.Proves(t, "E3")
 	d := open(t, t.TempDir())
 	id := create(t, d, limited(driver.Limits{Processes: 64})).ID
 	r := run(t, d, id, sh("i=0; while [ $i -lt 300 ]; do sleep 600 & i=$((i+1)); done; echo all"))
@@ -46,6 +49,7 @@ func TestForkBombIsBounded(t *testing.T) {
 
 // Who takes too much memory is ended; the instance is not.
 func TestMemoryIsBounded(t *testing.T) {
+	testkit.Proves(t, "E3")
 	d := open(t, t.TempDir())
 	id := create(t, d, limited(driver.Limits{MemoryBytes: 64 << 20})).ID
 	r := run(t, d, id, sh("head -c 400m /dev/zero | tail >/dev/null; echo ended with $?"))
@@ -57,7 +61,40 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// Who takes more than its part of a processor is held back.
+func TestProcessorsAreBounded(t *testing.T) {
+	testkit.Proves(t, "E3")
+	d := open(t, t.TempDir())
+	id := create(t, d, limited(driver.Limits{CPU: 0.25})).ID
+	r := run(t, d, id, sh("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"))
+	if r.Code != 0 || r.CPU < 50*time.Millisecond {
+		t.Fatalf("too little work to be held back: %+v", r)
+	}
+	if throttled := cgroupFile(t, id, "cpu.stat"); !strings.Contains(throttled, "nr_throttled") || strings.Contains(throttled, "nr_throttled 0\n") {
+		t.Errorf("it was never held back:\n%s", throttled)
+	}
+}
+
+// cgroupFile reads a file of the instance's cgroup for processors.
+func cgroupFile(t *testing.T, id driver.ID, name string) string {
+	t.Helper()
+	for _, pattern := range []string{"/sys/fs/cgroup/cpu/berth/", "/sys/fs/cgroup/cpu/*/berth/", "/sys/fs/cgroup/berth/", "/sys/fs/cgroup/*/berth/", "/sys/fs/cgroup/*/*/berth/"} {
+		found, err := filepath.Glob(pattern + string(id) + ".*/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range found {
+			if data, err := os.ReadFile(path); err == nil {
+				return string(data)
+			}
+		}
+	}
+	t.Fatalf("there is no cgroup of %s with %s", id, name)
+	return ""
+}
+
 func TestTemporaryFilesAreBounded(t *testing.T) {
+	testkit.Proves(t, "E3")
 	d := open(t, t.TempDir())
 	id := create(t, d, limited(driver.Limits{MemoryBytes: 64 << 20})).ID
 	for _, dir := range []string{"/tmp", "/dev/shm"} {
@@ -83,6 +120,7 @@ func TestFilesAreBoundedInSize(t *testing.T) {
 
 // Who writes more than the disk's limit is ended, with a reason that stays until there is room again.
 func TestDiskIsWatched(t *testing.T) {
+	testkit.Proves(t, "E3")
 	d := open(t, t.TempDir(), func(o *local.Options) { o.DiskEvery = 20 * time.Millisecond })
 	id := create(t, d, limited(driver.Limits{DiskBytes: 8 << 20})).ID
 	r := run(t, d, id, sh("for i in 1 2 3 4; do head -c 4m /dev/zero >file$i; done; sleep 600"))
@@ -105,7 +143,7 @@ func TestDiskIsWatched(t *testing.T) {
 	}
 	defer fs.Close()
 	for i := 1; i <= 4; i++ {
-		if err := fs.Remove(t.Context(), fmt.Sprintf("file%d", i), false); err != nil && !strings.Contains(err.Error(), "no such") {
+		if err := fs.Remove(t.Context(), fmt.Sprintf("file%d", i), false); err != nil && sandbox.CodeOf(err) != api.CodeFileNotFound {
 			t.Fatal(err)
 		}
 	}
@@ -133,6 +171,7 @@ func TestDeepTreesAreNoHidingPlace(t *testing.T) {
 
 // A hard limit is the end of the disk, and the disk lives and goes with the instance.
 func TestHardDisk(t *testing.T) {
+	testkit.Proves(t, "E3")
 	dir := t.TempDir()
 	d := open(t, dir)
 	id := create(t, d, limited(driver.Limits{DiskBytes: 32 << 20, DiskHard: true})).ID

@@ -40,10 +40,11 @@ import (
 
 // Options are the driver's. Only Dir is required.
 type Options struct {
-	Dir   string // where instances are kept; made if there is none
-	Exe   string // the program that becomes the helper, without cgo; empty: this one
-	Tier  Tier   // empty: as Probe finds
-	Grace time.Duration
+	Dir   string        // where instances are kept; made if there is none
+	Exe   string        // the program that becomes the helper, without cgo; empty: this one
+	Tier  Tier          // empty: as Probe finds
+	Grace time.Duration // for processes to end when the instance is stopped
+
 	// DiskEvery is how often each instance's files are measured; negative: never.
 	DiskEvery time.Duration
 	Defaults  driver.Limits // for what a Spec leaves open
@@ -102,16 +103,16 @@ type Driver struct {
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
 	work sync.WaitGroup // what goes on in the background
-	tidy chan struct{}  // one place: who empties the trash
+	tidy chan struct{}  // one element for each removal under way
 
 	mu       sync.Mutex
 	running  map[driver.ID]*running  // whose first process we know
 	attached map[driver.ID]*attached // what Attach served
+	removing map[string]bool         // what is being removed from the trash
 	closed   bool
 
-	skeletonOnce sync.Once
-	skeleton     skeleton
-	skeletonErr  error
+	skeletonMu sync.Mutex
+	skeleton   *skeleton
 }
 
 var _ interface {
@@ -139,6 +140,7 @@ func New(ctx context.Context, opts Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.background(func() { _, _ = d.hostBase() }) // before somebody has to wait for it
 	d.sweep()
 	d.background(d.tend)
 	return d, nil
@@ -161,8 +163,8 @@ func open(opts Options) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{
-		opts: opts, dir: dir, groups: groups, tidy: make(chan struct{}, 1),
-		running: map[driver.ID]*running{}, attached: map[driver.ID]*attached{},
+		opts: opts, dir: dir, groups: groups, tidy: make(chan struct{}, removals),
+		running: map[driver.ID]*running{}, attached: map[driver.ID]*attached{}, removing: map[string]bool{},
 	}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	return d, nil

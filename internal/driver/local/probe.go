@@ -100,6 +100,10 @@ func (d *Driver) ping(ctx context.Context, id driver.ID) error {
 // notes say what a tier lacks here.
 func notes(opts Options) []string {
 	var notes []string
+	var usr unix.Statfs_t
+	if err := unix.Statfs("/usr", &usr); err == nil && usr.Type == unix.OVERLAYFS_SUPER_MAGIC {
+		notes = append(notes, "this machine's /usr is an overlay, whose owners cannot be mapped: in instances of base host its files belong to nobody")
+	}
 	if opts.Tier == TierUser {
 		notes = append(notes, "without root an instance has one user: commands cannot run as its root")
 		if groups, err := findCgroups(TierUser); err != nil || len(groups) == 0 {

@@ -2,7 +2,12 @@ package local_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,6 +22,7 @@ import (
 // open opens a driver that is closed, and what it destroyed waited for, when the test ends.
 func open(t testing.TB, dir string, change ...func(*local.Options)) *local.Driver {
 	t.Helper()
+	shareBase(t, dir)
 	opts := local.Options{Dir: dir, Exe: helper, Tier: local.TierRoot, Grace: 200 * time.Millisecond}
 	for _, c := range change {
 		c(&opts)
@@ -36,6 +42,22 @@ func open(t testing.TB, dir string, change ...func(*local.Options)) *local.Drive
 		}
 	})
 	return d
+}
+
+// shareBase lets the drivers of all tests have one base of the host, which takes longer to make than most
+// tests take.
+func shareBase(t testing.TB, dir string) {
+	t.Helper()
+	shared := filepath.Join(cmp.Or(os.Getenv(asUserEnv), programs()), "base")
+	if err := os.MkdirAll(shared, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(shared, filepath.Join(dir, "base")); err != nil && !errors.Is(err, fs.ErrExist) {
+		t.Fatal(err)
+	}
 }
 
 func spec() driver.Spec {

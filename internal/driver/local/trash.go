@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,27 +17,55 @@ import (
 // patience is how long the background waits for what should be gone in a moment.
 const patience = 30 * time.Second
 
-// emptyTrash removes what is in the trash. One at a time does; who comes later finds nothing.
+// removals is how many instances are removed at a time.
+const removals = 4
+
+// emptyTrash removes what is in the trash, but for what is being removed already.
 func (d *Driver) emptyTrash() {
+	entries, err := os.ReadDir(filepath.Join(d.dir, trashDir))
+	if err != nil {
+		d.opts.Log.Warn("empty the trash", "error", err)
+		return
+	}
+	var all sync.WaitGroup
+	for _, e := range entries {
+		if d.takeOn(e.Name()) {
+			all.Go(func() {
+				defer d.doneWith(e.Name())
+				d.removeOne(e.Name())
+			})
+		}
+	}
+	all.Wait()
+}
+
+// takeOn claims an entry of the trash for this goroutine.
+func (d *Driver) takeOn(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.removing[name] {
+		return false
+	}
+	d.removing[name] = true
+	return true
+}
+
+func (d *Driver) doneWith(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.removing, name)
+}
+
+// removeOne removes an entry of the trash, when it is its turn.
+func (d *Driver) removeOne(name string) {
 	select {
 	case d.tidy <- struct{}{}:
 		defer func() { <-d.tidy }()
 	case <-d.ctx.Done():
 		return
 	}
-	trash := filepath.Join(d.dir, trashDir)
-	entries, err := os.ReadDir(trash)
-	if err != nil {
-		d.opts.Log.Warn("empty the trash", "error", err)
-		return
-	}
-	for _, e := range entries {
-		if d.ctx.Err() != nil {
-			return
-		}
-		if err := d.remove(d.ctx, filepath.Join(trash, e.Name())); err != nil {
-			d.opts.Log.Warn("remove an instance's files", "path", e.Name(), "error", err)
-		}
+	if err := d.remove(d.ctx, filepath.Join(d.dir, trashDir, name)); err != nil && d.ctx.Err() == nil {
+		d.opts.Log.Warn("remove an instance's files", "path", name, "error", err)
 	}
 }
 

@@ -62,7 +62,8 @@ func (s *server) prepare(c *wire.Cmd) (command, *wire.Exit) {
 	if err := isDir(cmd.dir); err != nil {
 		return cmd, refusal(cannotRun, "working directory "+cmd.dir, err)
 	}
-	path, err := lookup(c.Argv[0], cmd.dir, variable(cmd.env, "PATH"))
+	search, _ := variable(cmd.env, "PATH")
+	path, err := lookup(c.Argv[0], cmd.dir, search)
 	if err != nil {
 		return cmd, refusal(codeOf(err), c.Argv[0], err)
 	}
@@ -99,29 +100,21 @@ func (s *server) environment(c *wire.Cmd) []string {
 	}
 	env := c.Env
 	for _, v := range [...][2]string{{"PATH", defaultPath}, {"HOME", home}, {"USER", user}} {
-		if !has(c.Env, v[0]) {
+		if _, ok := variable(c.Env, v[0]); !ok {
 			env = append(env, v[0]+"="+v[1])
 		}
 	}
 	return env
 }
 
-func has(env []string, name string) bool {
+// variable finds a variable as programs do: the first counts.
+func variable(env []string, name string) (value string, ok bool) {
 	for _, s := range env {
-		if strings.HasPrefix(s, name) && len(s) > len(name) && s[len(name)] == '=' {
-			return true
+		if len(s) > len(name) && s[len(name)] == '=' && s[:len(name)] == name {
+			return s[len(name)+1:], true
 		}
 	}
-	return false
-}
-
-func variable(env []string, name string) string {
-	for _, s := range env {
-		if strings.HasPrefix(s, name) && len(s) > len(name) && s[len(name)] == '=' {
-			return s[len(name)+1:]
-		}
-	}
-	return ""
+	return "", false
 }
 
 // directory is where a command runs.

@@ -15,15 +15,22 @@ const rounds = 8
 
 // killMembers kills the processes of a session.
 func killMembers(session int) {
-	killWhere(func(p procStat) bool { return p.session == session })
+	killWhere(func(all []procStat) (members []procStat) {
+		for _, p := range all {
+			if p.session == session {
+				members = append(members, p)
+			}
+		}
+		return members
+	})
 }
 
 // killWhere kills processes until there are no more of the kind.
-func killWhere(chosen func(procStat) bool) {
+func killWhere(choose func(all []procStat) []procStat) {
 	for range rounds {
 		found := false
-		for _, p := range allProcesses() {
-			if p.state != 'Z' && p.pid != os.Getpid() && chosen(p) {
+		for _, p := range choose(allProcesses()) {
+			if p.state != 'Z' && p.pid != os.Getpid() {
 				_ = unix.Kill(p.pid, unix.SIGKILL)
 				found = true
 			}
@@ -43,19 +50,23 @@ func (s *server) killAll() wire.Reply {
 		}
 		return wire.Reply{}
 	}
-	killWhere(descendants())
+	killWhere(descendants)
 	return wire.Reply{}
 }
 
-// descendants tells the processes below this one from others, also when their parents died meanwhile.
-func descendants() func(procStat) bool {
+// descendants are the processes below this one.
+func descendants(all []procStat) (below []procStat) {
 	ours := map[int]bool{os.Getpid(): true}
-	return func(p procStat) bool {
-		if ours[p.parent] {
-			ours[p.pid] = true
+	for more := true; more; {
+		more = false
+		for _, p := range all {
+			if ours[p.parent] && !ours[p.pid] {
+				ours[p.pid], more = true, true
+				below = append(below, p)
+			}
 		}
-		return ours[p.pid]
 	}
+	return below
 }
 
 // procStat is what /proc says of a process.
@@ -64,7 +75,7 @@ type procStat struct {
 	state                byte
 }
 
-// allProcesses lists the processes, parents before their children where numbers did not wrap around.
+// allProcesses lists the processes.
 func allProcesses() []procStat {
 	dir, err := os.Open("/proc")
 	if err != nil {

@@ -1,10 +1,7 @@
 package boot
 
 import (
-	"os"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 	_ "unsafe" // for go:linkname
@@ -37,7 +34,6 @@ type idler struct {
 	// How many requests left their garbage. The first collection makes the runtime larger for good, so
 	// there is none for a few.
 	served atomic.Int64
-	code   [][2]uintptr // where the program's code and constants are mapped
 }
 
 const (
@@ -46,7 +42,7 @@ const (
 )
 
 func newIdler() *idler {
-	i := &idler{code: mappedCode()}
+	i := new(idler)
 	i.timer = time.AfterFunc(idleAfter, i.rest)
 	return i
 }
@@ -66,29 +62,97 @@ func (i *idler) rest() {
 	if i.served.Swap(0) >= worthIt {
 		freeOSMemory()
 	}
-	for _, m := range i.code {
-		_, _, _ = unix.RawSyscall(unix.SYS_MADVISE, m[0], m[1]-m[0], unix.MADV_DONTNEED)
-	}
+	dropCode()
 }
 
-// mappedCode finds the parts of the program's file that are mapped and cannot be written.
-func mappedCode() [][2]uintptr {
-	maps, err := os.ReadFile("/proc/self/maps")
+// dropCode unmaps the pages of files that are mapped only to be read. A mapping that was ever written, as
+// those of a loader are, has pages of its own and is left alone: they would be lost.
+func dropCode() {
+	fd, err := unix.Open("/proc/self/smaps", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil
+		return
 	}
-	var code [][2]uintptr
-	for line := range strings.SplitSeq(string(maps), "\n") {
-		f := strings.Fields(line)
-		if len(f) < 6 || f[1][1] != '-' || f[5][0] != '/' {
-			continue
+	defer unix.Close(fd)
+	var m mapping
+	lines(fd, func(line []byte) {
+		if next, ok := parseMapping(line); ok {
+			m = next
+			return
 		}
-		from, to, _ := strings.Cut(f[0], "-")
-		a, err1 := strconv.ParseUint(from, 16, 64)
-		b, err2 := strconv.ParseUint(to, 16, 64)
-		if err1 == nil && err2 == nil {
-			code = append(code, [2]uintptr{uintptr(a), uintptr(b)})
+		if m.code && isZero(line, "Anonymous:") {
+			_, _, _ = unix.RawSyscall(unix.SYS_MADVISE, m.from, m.to-m.from, unix.MADV_DONTNEED)
+		}
+	})
+}
+
+// mapping is a line of /proc/self/smaps that starts the description of one.
+type mapping struct {
+	from, to uintptr
+	code     bool // of a file, and not to be written
+}
+
+// parseMapping reads a line such as
+//
+//	00400000-00f06000 r-xp 00000000 fe:00 9981857    /usr/bin/berth
+func parseMapping(line []byte) (m mapping, ok bool) {
+	from, rest, ok1 := parseHex(line, '-')
+	to, rest, ok2 := parseHex(rest, ' ')
+	if !ok1 || !ok2 || len(rest) < 4 {
+		return m, false
+	}
+	slash := false
+	for _, c := range rest {
+		slash = slash || c == '/'
+	}
+	return mapping{from, to, rest[1] == '-' && slash}, true
+}
+
+func parseHex(b []byte, end byte) (n uintptr, rest []byte, ok bool) {
+	for i, c := range b {
+		switch {
+		case c == end && i > 0:
+			return n, b[i+1:], true
+		case c >= '0' && c <= '9':
+			n = n<<4 | uintptr(c-'0')
+		case c >= 'a' && c <= 'f':
+			n = n<<4 | uintptr(c-'a'+10)
+		default:
+			return 0, nil, false
 		}
 	}
-	return code
+	return 0, nil, false
+}
+
+// isZero tells whether a line says "name  0 kB".
+func isZero(line []byte, name string) bool {
+	if len(line) < len(name) || string(line[:len(name)]) != name {
+		return false
+	}
+	for _, c := range line[len(name):] {
+		if c >= '1' && c <= '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// lines calls f with each line of a file, in a buffer that f must not keep. Longer ones are cut in pieces.
+func lines(fd int, f func(line []byte)) {
+	var buf [1 << 10]byte
+	have := 0
+	for {
+		n, err := unix.Read(fd, buf[have:])
+		if n <= 0 || err != nil {
+			return
+		}
+		have += n
+		start := 0
+		for i := range have {
+			if buf[i] == '\n' || i == len(buf)-1 && start == 0 {
+				f(buf[start:i])
+				start = i + 1
+			}
+		}
+		have = copy(buf[:], buf[start:have])
+	}
 }

@@ -52,34 +52,57 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// The program's own file is found, and nothing that can be written.
-func TestMappedCode(t *testing.T) {
-	code := mappedCode()
-	if len(code) == 0 {
-		t.Fatal("no code is mapped")
+func TestMappings(t *testing.T) {
+	for line, want := range map[string]mapping{
+		"00400000-00f06000 r-xp 00000000 fe:00 9981857      /usr/bin/berth":               {0x400000, 0xf06000, true},
+		"00f06000-01a8e000 r--p 00b06000 fe:00 9981857      /usr/bin/berth":               {0xf06000, 0x1a8e000, true},
+		"01a8e000-01b40000 rw-p 0168e000 fe:00 9981857      /usr/bin/berth":               {0x1a8e000, 0x1b40000, false},
+		"7f6f4a10e000-7f6f4a110000 r-xp 00000000 00:00 0                          [vdso]": {0x7f6f4a10e000, 0x7f6f4a110000, false},
+	} {
+		if got, ok := parseMapping([]byte(line)); !ok || got != want {
+			t.Errorf("%q: %+v, %v", line, got, ok)
+		}
 	}
-	maps, err := os.ReadFile("/proc/self/maps")
+	for _, line := range []string{"", "Size:  712 kB", "abc", "abc-", "abc-def", "-def r--p", "abc-def r"} {
+		if got, ok := parseMapping([]byte(line)); ok {
+			t.Errorf("%q: %+v", line, got)
+		}
+	}
+	for line, want := range map[string]bool{"Anonymous:   0 kB": true, "Anonymous:  60 kB": false, "Private:  0 kB": false, "Anon": false} {
+		if isZero([]byte(line), "Anonymous:") != want {
+			t.Errorf("%q: %v", line, !want)
+		}
+	}
+}
+
+func TestLinesOfAnyLength(t *testing.T) {
+	text := "one\n\n" + strings.Repeat("x", 3000) + "\n" + strings.Repeat("short\n", 1000) + "cut off"
+	path := t.TempDir() + "/file"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(maps)) {
-		f := strings.Fields(line)
-		for _, m := range code {
-			if strings.HasPrefix(f[0], hex(m[0])+"-") && f[1][1] != '-' {
-				t.Errorf("code that can be written: %s", line)
-			}
-		}
+	defer f.Close()
+	var got []string
+	lines(int(f.Fd()), func(line []byte) { got = append(got, string(line)) })
+	if n := len(got); got[0] != "one" || got[1] != "" || got[2][0] != 'x' || n < 1002 || n > 1010 || got[n-1] != "short" {
+		t.Errorf("%d lines, from %.20q to %.20q", n, got[0], got[n-1])
 	}
-	new(idler).rest()
-	(&idler{code: code}).rest() // and what runs here still does
 }
 
-func hex(n uintptr) string {
-	var digits []byte
-	for ; n > 0; n >>= 4 {
-		digits = append([]byte{"0123456789abcdef"[n&15]}, digits...)
+// What runs here still does when its code was dropped.
+func TestRest(t *testing.T) {
+	i := newIdler()
+	i.begin()
+	i.end()
+	for range worthIt {
+		i.rest()
+		i.served.Store(worthIt)
 	}
-	return string(digits)
+	i.timer.Stop()
 }
 
 // What the helper was started with beside its own descriptors does not reach commands.

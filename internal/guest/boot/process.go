@@ -15,7 +15,7 @@ type process struct {
 	started  int64
 	spool    *spool.Writer
 	child    *child     // nil: it could not be run
-	exit     *wire.Exit // set when the spool has it
+	exit     *wire.Exit // set when all is in the spool but this
 	input    int        // where its input is written, or -1
 	screen   int        // its terminal, or -1
 }

@@ -12,8 +12,8 @@ import (
 // agentID is the uid and gid of the agent.
 const agentID = 1000
 
-// homes makes the agent's directories. Changing their owner and mode, even to what they are, also puts
-// them in the upper layer, where the server looks for them while the instance is stopped.
+// homes makes the agent's directories. Changing their owner, even to what it is, also puts them in the
+// upper layer, where the server looks for them while the instance is stopped.
 func (w *world) homes() error {
 	workdir, home := w.config.Workdir, w.config.Home
 	if workdir == "" {
@@ -36,8 +36,15 @@ func (w *world) ownDir(path string) error {
 		return err
 	}
 	defer unix.Close(dir)
+	var st unix.Stat_t
+	if err := unix.Fstat(dir, &st); err != nil {
+		return err
+	}
 	if err := unix.Fchown(dir, agentID, agentID); err != nil {
 		return failed("chown", err)
+	}
+	if st.Uid == agentID {
+		return nil // the mode is the agent's own choice
 	}
 	return failed("chmod", unix.Fchmod(dir, 0o755))
 }

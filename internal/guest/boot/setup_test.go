@@ -44,13 +44,16 @@ func text(t *testing.T, path string) string {
 }
 
 func TestHomesAreMade(t *testing.T) {
-	w, dir := rootAt(t, wire.Config{Workdir: "/work/deep"})
+	w, dir := rootAt(t, wire.Config{Workdir: "/project/deep"})
+	if err := os.MkdirAll(filepath.Join(dir, "home/agent"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		if err := w.homes(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, path := range []string{"work/deep", "home/agent"} {
+	for _, path := range []string{"project/deep", "home/agent"} {
 		var st unix.Stat_t
 		if err := unix.Lstat(filepath.Join(dir, path), &st); err != nil || st.Uid != agentID || st.Gid != agentID || st.Mode != unix.S_IFDIR|0o755 {
 			t.Errorf("%s: %+v, %v", path, st, err)
@@ -116,6 +119,22 @@ func TestFilesAreWritten(t *testing.T) {
 		if got := text(t, filepath.Join(dir, path)); got != want {
 			t.Errorf("%s has %q", path, got)
 		}
+	}
+}
+
+func TestHomesKeepTheirMode(t *testing.T) {
+	w, dir := rootAt(t, wire.Config{})
+	if err := w.homes(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "home/agent"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.homes(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "home/agent")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
 	}
 }
 

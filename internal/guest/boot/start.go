@@ -122,14 +122,15 @@ func (s *server) closeScreen(p *process) {
 	p.screen = -1
 }
 
-// finish ends the spool. Readers see the end at once; the disk has it when it has it.
+// finish ends the spool. Readers see the end at once; the disk has it when it has it. Who reads the end and
+// asks for the status finds it there, too.
 func (s *server) finish(p *process, exit *wire.Exit) {
-	_ = p.spool.Finish(*exit)
 	s.mu.Lock()
 	p.exit = exit
 	s.ended = append(s.ended, p.id)
 	s.forget()
 	s.mu.Unlock()
+	_ = p.spool.Finish(*exit)
 	s.syncMu.Lock()
 	_ = p.spool.Sync()
 	s.syncMu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -13,9 +14,10 @@ import (
 // Conn is one end of a SEQPACKET connection. One goroutine may receive while others send; Close waits
 // for neither, so the owner sees to it that nobody does either of them any more.
 type Conn struct {
-	fd   int
-	file *os.File // registered with the poller; closes fd
-	raw  syscall.RawConn
+	fd     int
+	file   *os.File // registered with the poller; closes fd
+	raw    syscall.RawConn
+	closed atomic.Bool
 }
 
 // NewConn takes over a connected or listening socket.
@@ -48,7 +50,7 @@ func (c *Conn) Accept() (*Conn, error) {
 		fd, err = accept(c.fd)
 		return err != unix.EAGAIN
 	}); waited != nil {
-		return nil, waited
+		return nil, c.ended(waited)
 	}
 	if err != nil {
 		return nil, os.NewSyscallError("accept4", err)
@@ -101,7 +103,7 @@ func (c *Conn) send(packet []byte, files []int) error {
 			err = sendmsg(c.fd, packet, rights)
 			return err != unix.EAGAIN
 		}); waited != nil {
-			return waited
+			return c.ended(waited)
 		}
 	}
 	return os.NewSyscallError("sendmsg", err)
@@ -128,7 +130,7 @@ func (c *Conn) Recv(buf []byte) (body []byte, files []int, err error) {
 		body, files, err = c.TryRecv(buf)
 		return err != unix.EAGAIN
 	}); waited != nil {
-		return nil, nil, waited
+		return nil, nil, c.ended(waited)
 	}
 	return body, files, err
 }
@@ -158,11 +160,16 @@ func (c *Conn) TryRecv(buf []byte) (body []byte, files []int, err error) {
 	return body, files, nil
 }
 
-// recvmsg does not wait.
+// recvmsg does not wait. The kernel looks for a message first and then whether the other side is gone; one
+// that was sent and followed by a close in between looks like an end, and is there at a second look.
 func recvmsg(fd int, buf, control []byte) (n, controlled, flags int, err error) {
-	for {
+	for ended := false; ; {
 		n, controlled, flags, _, err = unix.Recvmsg(fd, buf, control, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
-		if err != unix.EINTR {
+		switch {
+		case err == unix.EINTR:
+		case err == nil && n == 0 && controlled == 0 && !ended:
+			ended = true
+		default:
 			return n, controlled, flags, err
 		}
 	}
@@ -209,10 +216,18 @@ func CloseAll(files []int) {
 // Wait waits until there is a message, or the other side is gone.
 func (c *Conn) Wait() error {
 	var peek [1]byte
-	return c.raw.Read(func(uintptr) bool {
+	return c.ended(c.raw.Read(func(uintptr) bool {
 		_, _, err := unix.Recvfrom(c.fd, peek[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 		return err != unix.EAGAIN
-	})
+	}))
+}
+
+// ended names the reason why waiting ended, which the poller does not export.
+func (c *Conn) ended(err error) error {
+	if err != nil && c.closed.Load() {
+		return os.ErrClosed
+	}
+	return err
 }
 
 // FD is the socket, which stays c's.
@@ -225,4 +240,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error { return c.file.SetReadDeadlin
 func (c *Conn) CloseWrite() error { return unix.Shutdown(c.fd, unix.SHUT_WR) }
 
 // Close closes the socket.
-func (c *Conn) Close() error { return c.file.Close() }
+func (c *Conn) Close() error {
+	c.closed.Store(true)
+	return c.file.Close()
+}

@@ -198,6 +198,27 @@ func TestForeignPackets(t *testing.T) {
 	}
 }
 
+// A message that is followed by a close at once arrives, however the two meet a reader that does not wait.
+func TestTheLastMessageArrives(t *testing.T) {
+	buf := make([]byte, RecvBuffer)
+	last := message([]byte("last"))
+	for i := range 20_000 {
+		a, b := pair(t)
+		go func() {
+			_ = a.Send(last)
+			a.Close()
+		}()
+		body, _, err := b.TryRecv(buf)
+		for err == unix.EAGAIN {
+			body, _, err = b.TryRecv(buf)
+		}
+		if err != nil || string(body) != "last" {
+			t.Fatalf("time %d: %q, %v", i, body, err)
+		}
+		b.Close()
+	}
+}
+
 func openFiles(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -244,6 +265,18 @@ func TestAccept(t *testing.T) {
 	}
 	if _, err := listener.Accept(); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("with nobody there: %v", err)
+	}
+	if err := listener.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan error)
+	go func() {
+		_, err := listener.Accept()
+		accepted <- err
+	}()
+	listener.Close()
+	if err := <-accepted; !errors.Is(err, os.ErrClosed) {
+		t.Errorf("closed: %v", err)
 	}
 	if _, err := NewConn(-1); err == nil {
 		t.Error("a connection of nothing")
