@@ -138,7 +138,7 @@ var Codes = []CodeInfo{
 	{CodeIsADirectory, http.StatusConflict, false, "It is a folder", "List it, or download it as an archive; to remove it with everything in it, ask with recursive=true."},
 	{CodeNotADirectory, http.StatusConflict, false, "It is not a folder", "Name a folder, or remove what is in its place."},
 	{CodeNotEmpty, http.StatusConflict, false, "The folder is not empty", "Ask with recursive=true to remove everything in it."},
-	{CodeSpecialFile, http.StatusConflict, false, "Not a plain file", "Pipes, sockets, devices and files with further hard links are not opened; copy it inside the sandbox first."},
+	{CodeSpecialFile, http.StatusConflict, false, "Not a plain file", "Pipes, sockets, devices and other users' files with further hard links are not opened; copy it inside the sandbox first."},
 	{CodeInvalidArchive, http.StatusBadRequest, false, "The archive is refused", "Send a plain tar, uncompressed, of files, folders and links below one folder."},
 	{CodeDiskFull, http.StatusInsufficientStorage, false, "No space is left in the sandbox", "Remove what is not needed, or use a larger profile."},
 	{CodeTooLarge, http.StatusRequestEntityTooLarge, false, "More than one archive may hold", "Take a smaller folder, or several."},

@@ -11,6 +11,9 @@ import (
 // runs, and becomes the three words of Shell.
 type Command []string
 
+// CommandForm says in words what a command is, for those who sent something else.
+const CommandForm = "a command is an array of at least one text, or one text for the shell"
+
 // Shell is the command that a line of shell text stands for.
 func Shell(line string) Command { return Command{"/bin/sh", "-c", line} }
 
@@ -26,15 +29,15 @@ func (c *Command) UnmarshalJSON(data []byte) error {
 	}
 	var words []string
 	if err := json.Unmarshal(data, &words); err != nil {
-		return errors.New("a command is an array of texts, or one text for the shell")
+		return errors.New(CommandForm)
 	}
 	*c = words
 	return nil
 }
 
-// Exec asks to run a command in a sandbox.
+// Exec asks to run a command in a sandbox. Without a command it asks to attach to the one of its ExecID.
 type Exec struct {
-	Command        Command           `json:"command" doc:"Program and arguments, or a text that /bin/sh -c runs"`
+	Command        Command           `json:"command,omitempty" doc:"Program and arguments, or a text that /bin/sh -c runs. Left out, a stream attaches to the command of exec_id, from after on"`
 	Cwd            string            `json:"cwd,omitempty" maxLength:"4096" doc:"Where to run it; relative to /workspace, which it is if left out"`
 	Env            map[string]string `json:"env,omitempty" doc:"Environment on top of the sandbox's; the same rules hold"`
 	User           string            `json:"user,omitempty" enum:"agent,root" doc:"Whom to run it as; the template's user if left out"`
@@ -45,7 +48,8 @@ type Exec struct {
 
 	// For commands that outlive the request: streamed ones.
 	ExecID    string    `json:"exec_id,omitempty" maxLength:"64" doc:"Id to start it under, of a-z, 0-9 and '-'; one is made if left out. A command with an id is started once" pattern:"^[a-z0-9-]{1,64}$"`
-	Keep      int64     `json:"keep,omitempty" minimum:"0" doc:"How many bytes of output are kept for readers at least; 16 MiB if left out"`
+	After     *int64    `json:"after,omitempty" minimum:"0" doc:"Without a command: the offset of the output of exec_id to read on from; 0, or left out, is the oldest that is kept"`
+	Keep      int64     `json:"keep,omitempty" minimum:"0" doc:"How many bytes of output are kept for readers at least; 16 MiB if left out, 256 MiB at most"`
 	OpenStdin bool      `json:"open_stdin,omitempty" doc:"Leave its input open for POST …/stdin; only streamed"`
 	Terminal  *TermSize `json:"terminal,omitempty" doc:"Give it a terminal of this size; only streamed"`
 }
@@ -62,7 +66,7 @@ type ExecExit struct {
 	Signal     string `json:"signal,omitempty" doc:"The signal that ended it, such as KILL"`
 	Reason     string `json:"reason,omitempty" doc:"Why it was not run, or was killed"`
 	Lost       bool   `json:"lost,omitempty" doc:"The instance ended first: how the command would have ended is unknown"`
-	DurationMS int64  `json:"duration_ms,omitempty" doc:"How long it ran"`
+	DurationMS int64  `json:"duration_ms" doc:"How long it ran; 0 if that is not known"`
 }
 
 // ExecResult is the answer of a command that ran to its end.

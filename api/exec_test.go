@@ -51,10 +51,10 @@ func TestEventsAreFlat(t *testing.T) {
 	out := ExecEvent{Type: EventStdout, Next: 3}
 	out.SetData([]byte("a\u2028\n"))
 	for want, event := range map[string]ExecEvent{
-		`{"type":"stdout","text":"a\u2028\n","next":3}`:      out,
-		`{"type":"exit","next":3,"exit_code":0,"lost":true}`: {Type: EventExit, Next: 3, ExecExit: &ExecExit{Lost: true}},
-		`{"type":"exit","exit_code":137,"signal":"KILL"}`:    {Type: EventExit, ExecExit: &ExecExit{ExitCode: 137, Signal: "KILL"}},
-		`{"type":"started","exec_id":"x"}`:                   {Type: EventStarted, ExecID: "x"},
+		`{"type":"stdout","text":"a\u2028\n","next":3}`:                      out,
+		`{"type":"exit","next":3,"exit_code":0,"lost":true,"duration_ms":0}`: {Type: EventExit, Next: 3, ExecExit: &ExecExit{Lost: true}},
+		`{"type":"exit","exit_code":137,"signal":"KILL","duration_ms":0}`:    {Type: EventExit, ExecExit: &ExecExit{ExitCode: 137, Signal: "KILL"}},
+		`{"type":"started","exec_id":"x"}`:                                   {Type: EventStarted, ExecID: "x"},
 	} {
 		raw, err := json.Marshal(event)
 		if err != nil || string(raw) != want {

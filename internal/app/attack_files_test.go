@@ -267,11 +267,13 @@ func (a *arena) slurp(d *client.Download, err error) ([]byte, error) {
 	return io.ReadAll(d)
 }
 
-// What is no plain file is refused at once, however one asks for it, and left out of archives.
+// What is no plain file is refused at once, however one asks for it, and left out of archives. So is
+// another user's file that has a second name in the workspace; the agent's own files have as many as it likes.
 func TestSpecialFilesAreRefusedAtOnce(t *testing.T) {
 	a := newArena(t, "")
 	a.box("box", "")
-	a.sh("box", "agent", `mkfifo /workspace/pipe && echo plain > /workspace/plain && echo linked > /home/agent/linked && ln /home/agent/linked /workspace/hard
+	a.sh("box", "root", `echo foreign > /home/foreign && chmod 666 /home/foreign && ln /home/foreign /workspace/hard`)
+	a.sh("box", "agent", `mkfifo /workspace/pipe && echo plain > /workspace/plain && echo linked > /home/agent/linked && ln /home/agent/linked /workspace/own
 		perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Local => "/workspace/socket", Listen => 1)'`)
 	for name, kind := range map[string]string{"pipe": api.FilePipe, "socket": api.FileSocket, "hard": api.FileRegular} {
 		if st, err := a.Sandboxes.StatFile(t.Context(), "box", "", name); err != nil || st.Type != kind {
@@ -282,9 +284,15 @@ func TestSpecialFilesAreRefusedAtOnce(t *testing.T) {
 		if status != http.StatusConflict || !strings.Contains(body, string(api.CodeSpecialFile)) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
+		if status, body := a.fetch(http.MethodPut, files+name, strings.NewReader("x")); status != http.StatusConflict {
+			t.Errorf("write %s: %d %s", name, status, body)
+		}
 		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("%s: refused after %v", name, took)
 		}
+	}
+	if status, body := a.fetch(http.MethodGet, files+"own", nil); status != http.StatusOK || body != "linked\n" {
+		t.Errorf("own: %d %s", status, body)
 	}
 	d, err := a.Sandboxes.DownloadArchive(t.Context(), "box", "", "", false)
 	if err != nil {
@@ -296,7 +304,7 @@ func TestSpecialFilesAreRefusedAtOnce(t *testing.T) {
 	for h, err := r.Next(); err == nil; h, err = r.Next() {
 		names[h.Name] = true
 	}
-	if _, err := io.Copy(io.Discard, d); err != nil || !names["plain"] || names["pipe"] || names["socket"] || d.Skipped() == 0 {
+	if _, err := io.Copy(io.Discard, d); err != nil || !names["plain"] || !names["own"] || names["pipe"] || names["socket"] || names["hard"] || d.Skipped() != 3 {
 		t.Errorf("archived %v, %d skipped, %v", names, d.Skipped(), err)
 	}
 }

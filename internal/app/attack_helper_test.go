@@ -52,7 +52,17 @@ func TestTheHelpersProgramDoesNotTellWhereItLies(t *testing.T) {
 	a := newArena(t, "")
 	a.box("box", "")
 	exe := value(a.env, exeEnv)
-	if code, out := a.plain(nil, exe+"\n", "search", "/proc/self", "/proc/"+a.guest("box")); code != 0 {
+	outside := exec.Command(exe, "config", "--config", "/dev/stdin")
+	if in, err := outside.StdinPipe(); err != nil || outside.Start() != nil {
+		t.Fatal(err)
+	} else {
+		defer in.Close()
+	}
+	defer func() {
+		_ = outside.Process.Kill()
+		_ = outside.Wait()
+	}()
+	if code, out := a.plain(nil, exe+"\n", "search", fmt.Sprint("/proc/", outside.Process.Pid)); code != 0 {
 		t.Fatalf("a plain process does not find it, so this proves nothing: %q", out)
 	}
 	a.sh("box", "agent", "ln -s /proc/self/exe /workspace/link")

@@ -11,6 +11,7 @@ import (
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/driver/local"
 	"github.com/berthdev/berth/internal/egress"
+	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/telemetry"
 	"github.com/berthdev/berth/internal/template/base"
@@ -74,18 +75,22 @@ func (s *System) localOptions() local.Options {
 	}
 }
 
-// attach serves what leads out of a running instance: its proxy and its services.
-func (s *System) attach(ctx context.Context, st driver.Status, spec driver.Spec, conn guest.Conn) func() {
-	if len(spec.Egress) == 0 && len(spec.Services) == 0 {
+// attach serves what leads out of a running instance: its proxy and its services. They are those that its
+// template has now, whatever it had when the instance was made: a way out that was taken away is gone
+// with the next start of the server, and the environment of commands always tells the truth.
+func (s *System) attach(ctx context.Context, st driver.Status, _ driver.Spec, conn guest.Conn) func() {
+	t, err := s.templates.Lookup(st.Labels[engine.LabelTemplate])
+	if err != nil || len(t.Egress) == 0 && len(t.Services) == 0 {
 		return func() {}
 	}
-	detach, err := egress.Attach(ctx, conn, egress.Spec{Sandbox: st.Key.Sandbox, Rules: spec.Egress, Services: spec.Services, Log: s.log, Meter: s.traffic.of(st.Key.Sandbox)})
+	meter := s.traffic.of(st.Key.Sandbox)
+	detach, err := egress.Attach(ctx, conn, egress.Spec{Sandbox: st.Key.Sandbox, Rules: t.Egress, Services: t.Services, Log: s.log, Meter: meter})
 	if err != nil {
 		s.log.Error("open the way out of a sandbox", "sandbox_id", st.Key.Sandbox, "error", err)
 		return func() {}
 	}
 	return func() {
 		detach()
-		s.traffic.boxes.Delete(st.Key.Sandbox)
+		s.traffic.boxes.CompareAndDelete(st.Key.Sandbox, meter.sum)
 	}
 }

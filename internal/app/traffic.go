@@ -15,7 +15,7 @@ type traffic struct {
 }
 
 // of is the meter of one sandbox.
-func (t *traffic) of(id string) egress.Meter {
+func (t *traffic) of(id string) both {
 	sum, _ := t.boxes.LoadOrStore(id, new(egress.Traffic))
 	return both{sum.(*egress.Traffic), t.metrics}
 }

@@ -93,11 +93,14 @@ func (w *work) ask(ctx context.Context, step sandbox.Step) error {
 	return err
 }
 
+// LabelTemplate is the label of an instance that names its sandbox's template.
+const LabelTemplate = "berth.template"
+
 func (w *work) create(ctx context.Context) error {
 	spec := driver.Spec{
 		Key:    driver.Key{Sandbox: w.s.ID, Incarnation: w.s.Incarnation},
 		Tenant: w.s.Owner.Tenant,
-		Labels: map[string]string{"berth.owner.kind": string(w.s.Owner.Kind), "berth.owner.id": w.s.Owner.ID, "berth.template": w.s.Spec.Template},
+		Labels: map[string]string{"berth.owner.kind": string(w.s.Owner.Kind), "berth.owner.id": w.s.Owner.ID, LabelTemplate: w.s.Spec.Template},
 	}
 	if w.Templates != nil {
 		if err := w.Templates.Prepare(w.s, &spec); err != nil {

@@ -14,6 +14,12 @@ import (
 
 // Dir is a directory of this machine as an [FS].
 type Dir struct {
+	// Guard is called before anything below the directory is changed, and what it returns right after.
+	// It is the place to keep the directory's owner away meanwhile, or to refuse: its error is the
+	// operation's. It is never held for as long as a sender or the disk takes. Set it before the first
+	// use; nil guards nothing.
+	Guard func(ctx context.Context) (release func(), err error)
+
 	dir *os.File
 	raw syscall.RawConn
 	as  Owner
@@ -32,7 +38,7 @@ func NewDir(dir *os.File, as Owner) (*Dir, error) {
 	if uid := unix.Geteuid(); uid != 0 && as.UID == uid && as.GID == unix.Getegid() {
 		as.Set = false
 	}
-	d := &Dir{dir, raw, as}
+	d := &Dir{dir: dir, raw: raw, as: as}
 	// One try, so that a kernel or a filter that lacks something is found out here.
 	err = d.run(func(root int) error {
 		fd, err := openBeneath(root, ".", unix.O_PATH|unix.O_DIRECTORY)
@@ -70,6 +76,21 @@ func (d *Dir) at(ctx context.Context, op, path string, do func(root int) error) 
 		return invalid("a path has a NUL")
 	}
 	return explain(op, path, d.run(do))
+}
+
+// change is at for what changes something.
+func (d *Dir) change(ctx context.Context, op, path string, do func(root int) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d.Guard != nil {
+		release, err := d.Guard(ctx)
+		if err != nil {
+			return explain(op, path, err)
+		}
+		defer release()
+	}
+	return d.at(ctx, op, path, do)
 }
 
 // maxStep is how much of a path the kernel is asked to resolve at once.

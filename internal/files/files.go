@@ -11,8 +11,8 @@
 //     link that does, or a mount, is an error of code path_outside_workspace.
 //   - Links are listed as links, with the text of their target. Reading and listing follow a link that
 //     stays inside; writing, removing and moving act on the link itself.
-//   - FIFOs, sockets, devices and files with further hard links are special_file: listed, removed and
-//     moved, but never opened or written.
+//   - FIFOs, sockets, devices and other users' files with further hard links are special_file: listed,
+//     removed and moved, but never opened or written. A user's own files have as many names as it likes.
 package files
 
 import (

@@ -15,6 +15,14 @@ type Owner struct {
 	Set      bool
 }
 
+// uid is the user whose files are its own.
+func (o Owner) uid() int {
+	if o.Set {
+		return o.UID
+	}
+	return unix.Geteuid()
+}
+
 // run calls do with the owner's identity towards file systems, so that the kernel itself refuses what
 // that user may not do, and new files are the user's own. Identity is a matter of one thread: do runs on
 // a goroutine that has a thread to itself, and a thread that did not come back from being somebody else

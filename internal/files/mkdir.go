@@ -10,7 +10,7 @@ const dirPerm = 0o755
 
 // Mkdir makes a directory and those above it.
 func (d *Dir) Mkdir(ctx context.Context, path string) error {
-	return d.at(ctx, "make folder", path, func(root int) error {
+	return d.change(ctx, "make folder", path, func(root int) error {
 		_, err := makeDirs(root, path)
 		return err
 	})
@@ -64,7 +64,7 @@ func unmakeDirs(root int, made []string) {
 
 // Symlink makes a link with the given text, which is not looked at.
 func (d *Dir) Symlink(ctx context.Context, target, path string) error {
-	return d.at(ctx, "make link", path, func(root int) error {
+	return d.change(ctx, "make link", path, func(root int) error {
 		made, err := makeDirs(root, parentOf(path))
 		if err != nil {
 			return err

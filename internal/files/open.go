@@ -22,7 +22,7 @@ func (d *Dir) Open(ctx context.Context, path string) (Reader, error) {
 		if err := unix.Fstat(handle, &st); err != nil {
 			return err
 		}
-		if err := openable(op, path, &st); err != nil {
+		if err := d.openable(op, path, &st); err != nil {
 			return err
 		}
 		fd, err := reopen(handle, unix.O_RDONLY)

@@ -39,9 +39,10 @@ const maxSkippedNames = 100
 const maxPackPath = 64 << 10
 
 // Pack writes a directory as a tar, as it goes. Links go in as links. What is never opened (pipes,
-// sockets, devices, files with further hard links), what is gone or closed by the time its turn comes and
-// what is nested beyond all bounds is left out, and named in a comment at the archive's end. A file that
-// shrinks meanwhile is filled up with zeros, and named, too.
+// sockets, devices, other users' files with further hard links), what is gone or closed by the time its
+// turn comes and what is nested beyond all bounds is left out, and named in a comment at the archive's end.
+// A file goes in once for each of its names. One that shrinks meanwhile is filled up with zeros, and named,
+// too.
 func Pack(ctx context.Context, fsys FS, w io.Writer, o PackOptions) (Packed, error) {
 	p := &packer{PackOptions: o, ctx: ctx, fs: fsys, tar: tar.NewWriter(w)}
 	if err := p.dir(o.Path, 0); err != nil {

@@ -11,7 +11,7 @@ import (
 // Rename moves a file, a link or a directory.
 func (d *Dir) Rename(ctx context.Context, from, to string, replace bool) error {
 	const op = "move file"
-	err := d.at(ctx, op, from, func(root int) error {
+	err := d.change(ctx, op, from, func(root int) error {
 		source, base, err := openParent(root, from)
 		if err != nil {
 			return err

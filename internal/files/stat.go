@@ -80,12 +80,13 @@ func timeOf(ts unix.Timespec) time.Time {
 	return time.Unix(min(max(sec, first), last), nsec).UTC()
 }
 
-// openable returns an error for what is never opened: everything but a file with one name.
-func openable(op, path string, st *unix.Stat_t) error {
+// openable returns an error for what is never opened: everything but a file. One of somebody else's that
+// has further names may be here so that we do something with it that its owner would not want.
+func (d *Dir) openable(op, path string, st *unix.Stat_t) error {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
-		if st.Nlink > 1 {
-			return special(op, path, "a file with further hard links")
+		if st.Nlink > 1 && int64(st.Uid) != int64(d.as.uid()) {
+			return special(op, path, "another user's file with further hard links")
 		}
 		return nil
 	case unix.S_IFDIR:

@@ -79,7 +79,8 @@ func (w *world) link(target, path string) {
 	}
 }
 
-// specials puts one of each special file into the root.
+// specials puts one of each special file into the root. The one outside with a second name inside is
+// somebody else's.
 func (w *world) specials() {
 	w.t.Helper()
 	if err := unix.Mkfifo(w.at("pipe"), 0o666); err != nil {
@@ -101,7 +102,8 @@ func (w *world) specials() {
 	if err := unix.Mknod(w.at("device"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5))); err != nil { // /dev/zero
 		w.t.Fatal(err)
 	}
-	if err := os.Link(filepath.Join(w.outside, "secret"), w.at("hard")); err != nil {
+	secret := filepath.Join(w.outside, "secret")
+	if err := errors.Join(os.Chown(secret, 4242, 4242), os.Link(secret, w.at("hard"))); err != nil {
 		w.t.Fatal(err)
 	}
 }

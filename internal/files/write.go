@@ -14,34 +14,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tmpPrefix begins the names of files that are being written. What a crash leaves under it is nobody's.
+// tmpPrefix begins the names of files that are being written. What a crash leaves under it, or a guard that
+// no longer lets us near, is nobody's.
 const tmpPrefix = ".berth-tmp-"
 
 const filePerm = 0o644
 
 // Write writes to a file of another name beside the one asked for and then puts it in its place, so that
-// readers see the old content or the new. Only opening and moving happen as the owner; the reading that
-// may wait for a slow sender does not keep a thread.
+// readers see the old content or the new. Only opening and moving happen as the owner and under the guard;
+// the reading that may wait for a slow sender keeps neither a thread nor anybody else.
 func (d *Dir) Write(ctx context.Context, path string, from io.Reader, opts WriteOptions) (info Info, created bool, err error) {
 	const op = "write file"
-	w := &draft{path: path, opts: opts}
-	if err := d.at(ctx, op, path, w.begin); err != nil {
+	w := &draft{in: d, path: path, opts: opts}
+	if err := d.change(ctx, op, path, w.begin); err != nil {
 		return Info{}, false, err
 	}
 	defer w.close()
 	if err = w.fill(ctx, from); err == nil {
-		err = d.run(w.commit)
+		err = d.change(ctx, op, path, w.commit)
 	}
 	if err != nil {
 		// Not with ctx: it may be over, and what was begun must go all the same.
-		_ = d.run(w.abandon)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
+		defer cancel()
+		_ = d.change(last, op, path, w.abandon)
 		return Info{}, false, explain(op, path, err)
 	}
 	return w.info, w.created, nil
 }
 
+// abandonTime is how long a failed write waits for the guard.
+const abandonTime = 10 * time.Second
+
 // draft is a file that is being written.
 type draft struct {
+	in   *Dir
 	path string
 	opts WriteOptions
 
@@ -93,7 +100,7 @@ func (w *draft) look() error {
 		return nil
 	}
 	w.perm(modeOf(st.Mode).Perm())
-	return openable("write file", w.path, &st)
+	return w.in.openable("write file", w.path, &st)
 }
 
 func (w *draft) perm(otherwise fs.FileMode) {
@@ -114,7 +121,7 @@ func (w *draft) create() error {
 
 var buffers = sync.Pool{New: func() any { return new([128 << 10]byte) }}
 
-// fill copies until the reader ends. An error of the reader comes back as it is.
+// fill copies until the reader ends, and waits for the disk. An error of the reader comes back as it is.
 func (w *draft) fill(ctx context.Context, from io.Reader) error {
 	buf := buffers.Get().(*[128 << 10]byte)
 	defer buffers.Put(buf)
@@ -130,11 +137,20 @@ func (w *draft) fill(ctx context.Context, from io.Reader) error {
 		}
 		switch {
 		case err == io.EOF:
-			return nil
+			return w.sync()
 		case err != nil:
 			return &SourceError{err}
 		}
 	}
+}
+
+// sync comes before the file is put in its place: what is done to a file and its name later reaches the
+// disk in this order, or not at all.
+func (w *draft) sync() error {
+	if w.opts.Lazy {
+		return nil
+	}
+	return unix.Fsync(int(w.file.Fd()))
 }
 
 // SourceError is an error of the reader that a file was written from, not of the file.
@@ -152,11 +168,6 @@ func (w *draft) commit(int) error {
 	}
 	if err := w.setTime(fd); err != nil {
 		return err
-	}
-	if !w.opts.Lazy {
-		if err := unix.Fsync(fd); err != nil {
-			return err
-		}
 	}
 	var flags uint
 	if w.opts.New {

@@ -16,6 +16,7 @@ var codes = map[wire.Code]error{
 	wire.Invalid:   ErrInvalid,
 	wire.NoInput:   ErrNoInput,
 	wire.Refused:   ErrRefused,
+	wire.DiskFull:  ErrDiskFull,
 }
 
 func errorOf(r *wire.Reply) error {
@@ -56,7 +57,7 @@ func statusOf(p *wire.Process) Status {
 
 // command puts a Cmd into the helper's words.
 func command(c *Cmd) (wire.Cmd, error) {
-	w := wire.Cmd{Argv: c.Argv, Env: c.Env, Dir: c.Dir, Root: c.User == Root, Input: c.Input, Keep: c.Keep}
+	w := wire.Cmd{Argv: c.Argv, Env: c.Env, Dir: c.Dir, Root: c.User == Root, Input: c.Input, Keep: c.Keep, Timeout: int64(c.Timeout)}
 	if c.Terminal != nil {
 		w.Terminal = &wire.Size{Rows: c.Terminal.Rows, Cols: c.Terminal.Cols}
 	}
@@ -67,6 +68,8 @@ func command(c *Cmd) (wire.Cmd, error) {
 		return w, fmt.Errorf("%w: no user %q", ErrInvalid, c.User)
 	case c.Keep < 0:
 		return w, fmt.Errorf("%w: to keep %d bytes", ErrInvalid, c.Keep)
+	case c.Timeout < 0:
+		return w, fmt.Errorf("%w: a timeout of %s", ErrInvalid, c.Timeout)
 	case c.Keep == 0:
 		w.Keep = DefaultKeep
 	}

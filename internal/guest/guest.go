@@ -29,6 +29,7 @@ var (
 	ErrInvalid   = errors.New("invalid request")                     // nothing was done
 	ErrNoInput   = errors.New("the process takes no input any more") // it ended, or its input was closed
 	ErrRefused   = errors.New("connection refused")                  // nobody listens on that port inside
+	ErrDiskFull  = errors.New("no space left for the output")        // nothing was started
 )
 
 // The users of an instance.
@@ -89,7 +90,8 @@ type Process interface {
 	Status(ctx context.Context) (Status, error)
 
 	// Output yields what the process wrote behind the offset, as it comes, and ends after the chunk
-	// that carries its Exit. An offset that the spool no longer has yields ErrTrimmed.
+	// that carries its Exit. An offset that the spool no longer has yields ErrTrimmed; a negative one
+	// stands for the oldest that it has.
 	Output(ctx context.Context, after int64) iter.Seq2[Chunk, error]
 
 	// Write gives input to a process whose Cmd asked for it, waiting while the process does not read.
@@ -113,11 +115,20 @@ type Cmd struct {
 	// For Start only.
 	Input    bool  // it reads from a pipe that Write fills; otherwise from /dev/null
 	Terminal *Size // it has a terminal; stdout and stderr are one, and Input is implied
-	Keep     int64 // how many bytes of output the spool keeps at least; zero: DefaultKeep
+	Keep     int64 // how many bytes of output the spool keeps at least, at most MostKept; zero: DefaultKeep
+
+	// Timeout, for Start only, is when the helper kills the process's session, whoever is there to see
+	// it; zero: never. Run ends with its context.
+	Timeout time.Duration
 }
 
-// DefaultKeep is how many bytes of a process's output are kept when its Cmd does not say.
-const DefaultKeep = 16 << 20
+// How many bytes of a process's output are kept when its Cmd does not say, and how many at most. Of the
+// processes that ended, the newest few hundred are kept, as long as all of their output is no more than
+// MostKept.
+const (
+	DefaultKeep = 16 << 20
+	MostKept    = 256 << 20
+)
 
 // Size is a terminal's size in characters.
 type Size struct{ Rows, Cols uint16 }
@@ -133,7 +144,7 @@ type Stdio struct {
 type Exit struct {
 	Code   int // 128 + the signal's number if one ended it, as in a shell
 	Signal syscall.Signal
-	Reason string // why it could not be run, for 126 and 127
+	Reason string // why it could not be run, for 126 and 127, or was killed, for 124
 	Lost   bool   // its instance ended before it did; Code says nothing
 	At     time.Time
 	CPU    time.Duration

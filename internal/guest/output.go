@@ -19,12 +19,8 @@ func (p *localProcess) Output(ctx context.Context, after int64) iter.Seq2[Chunk,
 // not. It is as Process.Output; an unknown process yields ErrNoProcess.
 func Output(ctx context.Context, spools, id string, after int64) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
-		switch {
-		case !wire.ValidID(id):
+		if !wire.ValidID(id) {
 			yield(Chunk{}, ErrNoProcess)
-			return
-		case after < 0:
-			yield(Chunk{}, ErrInvalid)
 			return
 		}
 		for f, err := range spool.Read(ctx, filepath.Join(spools, id), after) {
@@ -52,7 +48,14 @@ func spoolError(err error) error {
 }
 
 // EndSpools records the end of the processes that ran when an instance on this machine ended: their exit
-// is Lost. It is for an instance whose helper is gone for sure.
+// is Lost. It is for an instance whose helper is gone for sure. Of all its spools the newest stay.
 func EndSpools(spools string) error {
-	return spool.Close(spools, wire.Exit{Lost: true, At: time.Now().UnixNano()})
+	err := spool.Close(spools, wire.Exit{Lost: true, At: time.Now().UnixNano()})
+	if pruned := spool.Prune(spools, mostSpools, MostKept); !errors.Is(pruned, spool.ErrNone) {
+		err = errors.Join(err, pruned)
+	}
+	return err
 }
+
+// mostSpools is how many processes of an instance that ended can still be read.
+const mostSpools = 256

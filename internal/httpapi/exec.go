@@ -7,6 +7,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -14,12 +15,13 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/danielgtaylor/huma/v2"
 )
 
 const (
 	defaultOutput  = 1 << 20             // of each output in a JSON answer
 	maxOutput      = 8 << 20             // what may be asked for
-	maxKeep        = 1 << 30             // of a spool
+	maxKeep        = guest.MostKept      // of a spool
 	longestTimeout = 30 * 24 * time.Hour // of a streamed command
 )
 
@@ -30,14 +32,18 @@ func (a *Handler) addExec(op opMaker) {
 		slices.Concat(reaching, []api.Code{api.CodeExecExists})...)
 	run.Description = "Waits for its end and answers with what it wrote; the status is 200 whatever the exit code. " +
 		"With 'Accept: text/event-stream' the answer is a stream of events that anyone can attach to again, and the command outlives it. " +
-		"With an Idempotency-Key or an exec_id a command runs once, however often it is asked for; without, it ends with its request."
-	run.Timeout, run.Streams = unlimited, true
+		"With an Idempotency-Key or an exec_id a command runs once, however often it is asked for; without, it ends with its request. " +
+		"A stream that is asked for with an exec_id and no command attaches to that command, as GET …/exec/{exec_id}/stream does."
+	newBody[api.ExecEvent](a, func(s *huma.Schema) { s.Required = []string{"type"} }) // how it ended is only in the last
+	run.Problems = append(run.Problems, api.CodeNoSuchExec, api.CodeOutputTrimmed, api.CodeDiskFull)
+	run.Timeout, run.Streams, run.Also = unlimited, true, nothingBehind
 	want := newBody[api.Exec](a, describeExec)
+	want.words = map[string]string{"body.command": api.CommandForm}
 	a.serveRaw(run, "application/json", a.exec(want), inPath("id"), want.document, answers[api.ExecResult](a), streams[api.ExecEvent](a))
 
 	const one = "/{id}/exec/{exec_id}"
 	serve(a, op(http.MethodGet, "/{id}/exec", "list-execs", api.ScopeRead, "List the commands with an id that were started since the sandbox runs, newest first", reaching...), a.listExecs)
-	serve(a, op(http.MethodGet, one, "get-exec", api.ScopeRead, "How a command is doing", execProblems()...), a.getExec)
+	a.addExecStatus(op, one)
 	serve(a, op(http.MethodPost, one+"/signal", "signal-exec", api.ScopeWrite, "Signal a command and what it started", execProblems()...), a.signalExec)
 	serve(a, op(http.MethodPost, one+"/resize", "resize-exec", api.ScopeWrite, "Tell a command's terminal its size", execProblems()...), a.resizeExec)
 
@@ -49,10 +55,29 @@ func (a *Handler) addExec(op opMaker) {
 
 	attach := op(http.MethodGet, one+"/stream", "stream-exec", api.ScopeRead, "Attach to a command's output", execProblems(api.CodeOutputTrimmed)...)
 	attach.Description = "Works while the command runs and after it, and when the sandbox is stopped. The id of an event, given as Last-Event-ID or after, reads on behind it; behind the last one the answer is 204."
-	attach.Timeout, attach.Also = unlimited, map[int]string{http.StatusNoContent: "There is nothing behind the last event"}
-	a.serveRaw(attach, "text/event-stream", a.attachExec, inPath("id", "exec_id"), streams[api.ExecEvent](a),
-		inQuery("after", "integer", "Offset to read on from; 0 is the oldest that is kept"))
+	attach.Timeout, attach.Also = unlimited, nothingBehind
+	a.serveRaw(attach, "text/event-stream", a.attachExec, inPath("id", "exec_id"), streams[api.ExecEvent](a), inAfter)
 }
+
+// addExecStatus adds the route of one command, which is its stream for who accepts events.
+func (a *Handler) addExecStatus(op opMaker, path string) {
+	get := op(http.MethodGet, path, "get-exec", api.ScopeRead, "How a command is doing", execProblems(api.CodeOutputTrimmed)...)
+	get.Description = "With 'Accept: text/event-stream' it attaches to the command's output, as GET …/stream does. " +
+		"Reading does not wake a frozen sandbox: how a command ended is read from what it left, and for one that has not the answer is 409."
+	get.Timeout, get.Also = unlimited, nothingBehind
+	a.serveRaw(get, "application/json", func(w http.ResponseWriter, r *http.Request) {
+		if wantsEvents(r) {
+			a.attachExec(w, r)
+			return
+		}
+		a.getExec(w, r)
+	}, inPath("id", "exec_id"), answers[api.ExecStatus](a), streams[api.ExecEvent](a), inAfter)
+}
+
+var (
+	nothingBehind = map[int]string{http.StatusNoContent: "There is nothing behind the last event"}
+	inAfter       = inQuery("after", "integer", "Of a stream: the offset to read on from; 0 is the oldest that is kept")
+)
 
 func execProblems(more ...api.Code) []api.Code {
 	return slices.Concat(reaching, []api.Code{api.CodeNoSuchExec}, more)
@@ -82,6 +107,8 @@ func (a *Handler) exec(body *jsonBody[api.Exec]) http.HandlerFunc {
 		switch {
 		case err != nil:
 			fail(w, r, err)
+		case attaches(want):
+			a.attachBody(w, r, &execution{h: h, sandbox: s, id: want.ExecID}, want.After)
 		case streamed:
 			a.execStream(w, r, data, &execution{h: h, sandbox: s, want: want})
 		default:
@@ -112,8 +139,12 @@ func (a *Handler) checkExec(want api.Exec, streamed bool) error {
 		most = longestTimeout
 	}
 	switch {
+	case attaches(want):
+		return checkAttach(want, streamed)
 	case len(want.Command) == 0 || want.Command[0] == "":
-		return invalidField("body.command", "expected a command")
+		return invalidField("body.command", api.CommandForm)
+	case want.After != nil:
+		return invalidField("body.after", "expected only without a command, to attach to the one of exec_id")
 	case want.TimeoutSeconds > most.Seconds():
 		return invalidField("body.timeout_seconds", fmt.Sprintf("expected at most %v seconds", most.Seconds()))
 	case want.Stdin != "" && want.StdinBase64 != nil:
@@ -125,7 +156,21 @@ func (a *Handler) checkExec(want api.Exec, streamed bool) error {
 	case want.MaxOutputBytes > maxOutput:
 		return invalidField("body.max_output_bytes", fmt.Sprintf("expected at most %d; stream more than that", maxOutput))
 	case want.Keep > maxKeep:
-		return invalidField("body.keep", fmt.Sprintf("expected at most %d", maxKeep))
+		return invalidField("body.keep", fmt.Sprintf("expected at most %d, which is %d MiB", maxKeep, maxKeep>>20))
+	}
+	return nil
+}
+
+// attaches reports whether the request is for a command that was started before.
+func attaches(want api.Exec) bool { return len(want.Command) == 0 && want.ExecID != "" }
+
+func checkAttach(want api.Exec, streamed bool) error {
+	alone := reflect.DeepEqual(want, api.Exec{ExecID: want.ExecID, After: want.After})
+	switch {
+	case !streamed:
+		return invalidField("body.command", api.CommandForm+"; without one, 'Accept: text/event-stream' attaches to the command of exec_id")
+	case !alone:
+		return invalidField("body.command", api.CommandForm+"; to attach to the command of exec_id, send only exec_id and after")
 	}
 	return nil
 }

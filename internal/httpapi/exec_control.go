@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -20,58 +19,6 @@ import (
 type ByExec struct {
 	ByRef
 	ExecID string `path:"exec_id" doc:"The command's id"`
-}
-
-func (a *Handler) listExecs(ctx context.Context, in *ByRef) (*reply[api.List[api.ExecStatus]], error) {
-	h, s, err := a.open(ctx, in.ID)
-	if err != nil {
-		return nil, err
-	}
-	list := api.List[api.ExecStatus]{Items: []api.ExecStatus{}}
-	if s.State != sandbox.Running { // reading does not start it
-		return &reply[api.List[api.ExecStatus]]{Body: list}, nil
-	}
-	conn, err := h.Peek(ctx)
-	if err != nil {
-		return nil, guestError("list commands", err)
-	}
-	defer conn.Close()
-	all, err := conn.Processes(ctx)
-	if err != nil {
-		return nil, guestError("list commands", err)
-	}
-	slices.SortStableFunc(all, func(x, y guest.Status) int { return y.StartedAt.Compare(x.StartedAt) })
-	for _, status := range all {
-		list.Items = append(list.Items, a.statusOut(s, status))
-	}
-	return &reply[api.List[api.ExecStatus]]{Body: list}, nil
-}
-
-func (a *Handler) getExec(ctx context.Context, in *ByExec) (*reply[api.ExecStatus], error) {
-	if err := checkExecID(in.ExecID); err != nil {
-		return nil, err
-	}
-	h, s, err := a.open(ctx, in.ID)
-	if err != nil {
-		return nil, err
-	}
-	status, err := a.statusOf(ctx, &execution{h: h, sandbox: s, id: in.ExecID})
-	if err != nil {
-		return nil, guestError("read command", err)
-	}
-	return &reply[api.ExecStatus]{Body: a.statusOut(s, status)}, nil
-}
-
-func (a *Handler) statusOut(s sandbox.Sandbox, status guest.Status) api.ExecStatus {
-	out := api.ExecStatus{
-		ExecID: status.ID, Command: status.Argv, Terminal: status.Terminal, Running: status.Exit == nil,
-		StartedAt: status.StartedAt, First: status.First, End: status.End,
-	}
-	if status.Exit != nil {
-		exit := a.exitOf(&execution{sandbox: s, id: status.ID, started: status.StartedAt}, *status.Exit)
-		out.Exit = &exit
-	}
-	return out
 }
 
 // process reaches a command for whoever wants to do something to it. There is none in a sandbox that

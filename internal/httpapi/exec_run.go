@@ -57,7 +57,7 @@ func (a *Handler) run(ctx context.Context, e *execution) (result api.ExecResult,
 	case err != nil:
 		return result, err
 	default:
-		result.ExecExit = exitOut(exit)
+		result.ExecExit = exitOut(exit, time.Time{})
 	}
 	result.DurationMS = time.Since(start).Milliseconds()
 	fill(&result, stdout, stderr)
@@ -69,7 +69,7 @@ func (a *Handler) runOnce(ctx context.Context, e *execution, effect string) (res
 	if e.again = effect != ""; e.id == "" {
 		e.id, e.own = effect, true
 	}
-	if err := a.start(ctx, e, a.limitOf(e.want)); err != nil {
+	if err := e.start(ctx, a.limitOf(e.want)); err != nil {
 		return result, err
 	}
 	stdout, stderr := newHead(e.want), newHead(e.want)
@@ -78,7 +78,7 @@ func (a *Handler) runOnce(ctx context.Context, e *execution, effect string) (res
 		return result, err
 	}
 	e.ended()
-	result.ExecID, result.ExecExit = e.id, a.exitOf(e, exit)
+	result.ExecID, result.ExecExit = e.id, exitOut(exit, e.started)
 	fill(&result, stdout, stderr)
 	return result, nil
 }
@@ -86,10 +86,12 @@ func (a *Handler) runOnce(ctx context.Context, e *execution, effect string) (res
 // collect reads what the process writes until it ends. Where it writes faster than its spool keeps,
 // some is missed; the outputs are then cut.
 func collect(ctx context.Context, e *execution, stdout, stderr *head) (guest.Exit, error) {
-	for after := int64(0); ; {
-		for chunk, err := range e.h.Output(ctx, e.id, after) {
+	for from := int64(0); ; from = fromOldest {
+		trimmed := false
+		for chunk, err := range e.h.Output(ctx, e.id, from) {
 			switch {
 			case errors.Is(err, guest.ErrTrimmed):
+				trimmed = true
 			case err != nil:
 				return guest.Exit{}, err
 			case chunk.Exit != nil:
@@ -99,19 +101,13 @@ func collect(ctx context.Context, e *execution, stdout, stderr *head) (guest.Exi
 			default:
 				_, _ = stdout.Write(chunk.Data)
 			}
-			after = max(after, chunk.Next)
 		}
 		if err := ctx.Err(); err != nil {
 			return guest.Exit{}, err
 		}
-		first, err := oldest(ctx, e.h, e.sandbox, e.id)
-		switch {
-		case err != nil:
-			return guest.Exit{}, err
-		case first <= after:
+		if !trimmed {
 			return guest.Exit{}, sandbox.Errorf("read output", api.CodeNotRunning, "the output of %s ended before the command", e.id)
 		}
-		after = first
 		stdout.cut, stderr.cut = true, true
 	}
 }

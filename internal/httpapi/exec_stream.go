@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
@@ -47,7 +48,7 @@ func (a *Handler) execStream(w http.ResponseWriter, r *http.Request, body []byte
 		e.id = cmp.Or(e.id, claim.EffectID)
 	}
 	e.id = cmp.Or(e.id, newID())
-	err := a.start(ctx, e, seconds(e.want.TimeoutSeconds))
+	err := e.start(ctx, seconds(e.want.TimeoutSeconds))
 	if len(sent) > 0 {
 		a.settleStream(ctx, claim, e.id, err)
 	}
@@ -114,80 +115,104 @@ func resumeAt(r *http.Request) (after int64, end bool, err error) {
 	if err := readQuery(r, "after"); err != nil {
 		return 0, false, err
 	}
-	if last := r.Header.Get("Last-Event-ID"); last != "" {
-		text, end := strings.CutSuffix(last, endMark)
-		after, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || after < 0 {
-			return 0, false, invalidField("header.Last-Event-ID", "expected the id of an event of this stream")
-		}
-		return after, end, nil
+	if after, end, err = lastEvent(r); err == nil && after < 0 {
+		after, err = number(r, "after", 0, 1<<62, 0)
 	}
-	after, err = number(r, "after", 0, 1<<62, 0)
-	return after, false, err
+	return after, end, err
 }
 
-// attach streams the output of a command that was started before.
-func (a *Handler) attach(w http.ResponseWriter, r *http.Request, e *execution, after int64) {
-	ctx := r.Context()
-	status, err := a.statusOf(ctx, e)
+// lastEvent is the offset behind the event that the caller saw last; -1 if it does not say.
+func lastEvent(r *http.Request) (after int64, end bool, err error) {
+	last := r.Header.Get("Last-Event-ID")
+	if last == "" {
+		return -1, false, nil
+	}
+	text, end := strings.CutSuffix(last, endMark)
+	after, err = strconv.ParseInt(text, 10, 64)
+	if err != nil || after < 0 {
+		return 0, false, invalidField("header.Last-Event-ID", "expected the id of an event of this stream")
+	}
+	return after, end, nil
+}
+
+// attachBody answers POST …/exec without a command.
+func (a *Handler) attachBody(w http.ResponseWriter, r *http.Request, e *execution, from *int64) {
+	after, end, err := lastEvent(r)
 	switch {
-	case errors.Is(err, guest.ErrNoProcess):
-		fail(w, r, guestError("attach to command", err))
+	case err != nil:
+		fail(w, r, err)
 		return
-	case err == nil && after == 0:
+	case end:
+		w.WriteHeader(http.StatusNoContent)
+		return
+	case after < 0 && from != nil:
+		after = *from
+	}
+	a.attach(w, r, e, max(after, 0))
+}
+
+// attach streams the output of a command that was started before. Where that begins and ends is for the
+// helper to say; if it cannot be asked, or does not know, the spool shows.
+func (a *Handler) attach(w http.ResponseWriter, r *http.Request, e *execution, after int64) {
+	var status guest.Status
+	known := e.sandbox.State == sandbox.Running
+	if known {
+		var err error
+		status, err = e.ask(r.Context())
+		known = err == nil
+	}
+	switch {
+	case !known:
+		a.attachSpool(w, r, e, after)
+		return
+	case after == 0:
 		after = status.First
-	case err == nil && after < status.First:
+	case after < status.First:
 		fail(w, r, guestError("attach to command", guest.ErrTrimmed))
 		return
-	case err == nil && after > status.End:
-		fail(w, r, invalidField("query.after", fmt.Sprintf("the output ends at %d", status.End)))
+	case after > status.End:
+		fail(w, r, beyond(r, fmt.Sprintf("the output ends at %d", status.End)))
 		return
 	}
 	e.started = status.StartedAt
 	a.stream(w, r, e, e.h.Output, after)
 }
 
-// statusOf asks the helper about the command. One that it does not know of, because it was started in an
-// earlier life of the instance or is long over, may still have left its output.
-func (a *Handler) statusOf(ctx context.Context, e *execution) (guest.Status, error) {
-	if e.sandbox.State != sandbox.Running {
-		return statusOffline(ctx, e.h, e.id)
+// beyond refuses an offset behind the end, in whichever form it came.
+func beyond(r *http.Request, message string) error {
+	if r.Method == http.MethodPost {
+		return invalidField("body.after", message)
 	}
-	conn, err := e.h.Peek(ctx)
-	if err != nil {
-		return guest.Status{}, err
-	}
-	defer conn.Close()
-	status, err := conn.Process(e.id).Status(ctx)
-	if errors.Is(err, guest.ErrNoProcess) {
-		return statusOffline(ctx, e.h, e.id)
-	}
-	return status, err
+	return invalidField("query.after", message)
 }
 
-// offlineTime is how long it may take to read a spool that is complete.
-const offlineTime = 20 * time.Second
+// peekTime is how long a spool may take to show whether it has what is asked for: one that nobody writes
+// on does so at once, and from others there may be nothing to come for long.
+const peekTime = 2 * time.Second
 
-// statusOffline reads the status of a process out of its spool, which is complete: its instance is gone.
-func statusOffline(ctx context.Context, h Handle, id string) (status guest.Status, err error) {
-	ctx, cancel := context.WithTimeout(ctx, offlineTime)
+// attachSpool streams what lies in a spool.
+func (a *Handler) attachSpool(w http.ResponseWriter, r *http.Request, e *execution, after int64) {
+	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	status = guest.Status{ID: id}
-	for {
-		for chunk, err := range h.Output(ctx, id, status.First) {
-			if errors.Is(err, guest.ErrTrimmed) && status.First == 0 {
-				break
-			}
-			if err != nil {
-				return status, err
-			}
-			status.End, status.Exit = chunk.Next, chunk.Exit
-		}
-		if status.Exit != nil || status.First > 0 {
-			return status, ctx.Err()
-		}
-		if status.First, err = searchOldest(ctx, h, id); err != nil || status.First == 0 {
-			return status, err
+	from := after
+	if after == 0 {
+		from = fromOldest
+	}
+	pieces := pump(ctx, e.h.Output(ctx, e.id, from))
+	select {
+	case <-ctx.Done():
+	case <-time.After(peekTime):
+		a.tell(ctx, w, e, after, pieces)
+	case first, any := <-pieces:
+		switch {
+		case !any:
+			a.tell(ctx, w, e, after, pieces)
+		case errors.Is(first.err, guest.ErrInvalid):
+			fail(w, r, beyond(r, "the output is not that long"))
+		case first.err != nil:
+			fail(w, r, guestError("attach to command", first.err))
+		default:
+			a.tell(ctx, w, e, first.Next-int64(len(first.Data)), pieces, first)
 		}
 	}
 }
@@ -200,13 +225,25 @@ type output func(ctx context.Context, process string, after int64) iter.Seq2[gue
 func (a *Handler) stream(w http.ResponseWriter, r *http.Request, e *execution, from output, after int64) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer e.h.Hold(ctx, "exec")()
+	a.tell(ctx, w, e, after, pump(ctx, from(ctx, e.id, after)))
+}
+
+// tell sends the pieces as events, those that were taken already first.
+func (a *Handler) tell(ctx context.Context, w http.ResponseWriter, e *execution, after int64, pieces <-chan piece, taken ...piece) {
+	if auth.Includes(exchangeOf(ctx).principal.Scope, api.ScopeWrite) { // who may only read keeps nothing awake
+		defer e.h.Hold(ctx, "exec")()
+	}
 	out := newEvents(w, e.id)
 	defer out.control.SetWriteDeadline(time.Time{}) // the connection may serve others
 	if out.comment() != nil || out.send("", api.ExecEvent{Type: api.EventStarted, ExecID: e.id, Next: after}) != nil {
 		return
 	}
-	pieces, tick := pump(ctx, from(ctx, e.id, after)), time.NewTicker(beat)
+	for _, p := range taken {
+		if last, err := sendPiece(ctx, out, e, p); last || err != nil {
+			return
+		}
+	}
+	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	for {
 		var err error
@@ -222,7 +259,7 @@ func (a *Handler) stream(w http.ResponseWriter, r *http.Request, e *execution, f
 				return
 			}
 			var last bool
-			if last, err = a.sendPiece(ctx, out, e, p); last {
+			if last, err = sendPiece(ctx, out, e, p); last {
 				return
 			}
 		}
@@ -232,14 +269,14 @@ func (a *Handler) stream(w http.ResponseWriter, r *http.Request, e *execution, f
 	}
 }
 
-func (a *Handler) sendPiece(ctx context.Context, out *events, e *execution, p piece) (last bool, err error) {
+func sendPiece(ctx context.Context, out *events, e *execution, p piece) (last bool, err error) {
 	switch {
 	case p.err != nil:
 		problem := problemOf(ctx, guestError("read output", p.err)).Problem
 		return true, out.send("", api.ExecEvent{Type: api.EventError, Error: &problem})
 	case p.Exit != nil:
 		e.ended()
-		exit := a.exitOf(e, *p.Exit)
+		exit := exitOut(*p.Exit, e.started)
 		return true, out.send(strconv.FormatInt(p.Next, 10)+endMark, api.ExecEvent{Type: api.EventExit, Next: p.Next, ExecExit: &exit})
 	}
 	event := api.ExecEvent{Type: api.EventStdout, Next: p.Next}

@@ -194,7 +194,9 @@ func TestCommandsThatCannotRunEndAtOnce(t *testing.T) {
 func TestExecIDIsTakenOnce(t *testing.T) {
 	w := newWorkshop(t)
 	w.stream(shell("echo first", `"exec_id":"mine"`)).rest()
-	w.watch(http.MethodPost, w.box+"/exec", shell("echo second", `"exec_id":"mine"`)).answer().fails(api.CodeExecExists)
+	if p := w.watch(http.MethodPost, w.box+"/exec", shell("echo second", `"exec_id":"mine"`)).answer().fails(api.CodeExecExists); !strings.Contains(p.Detail, "mine") {
+		t.Errorf("%q does not name the id", p.Detail)
+	}
 	w.post(w.box+"/exec", shell("echo third", `"exec_id":"mine"`)).fails(api.CodeExecExists)
 	got := w.exec(shell("echo fourth; echo e >&2; exit 2", `"exec_id":"waited-for"`))
 	if got.Stdout != "fourth\n" || got.Stderr != "e\n" || got.ExitCode != 2 || got.ExecID != "waited-for" {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -64,6 +66,19 @@ func TestExecThatCannotRunIsAnAnswer(t *testing.T) {
 	} {
 		if got := w.exec(body); got.ExitCode != code || got.Reason == "" {
 			t.Errorf("%s: %+v, want %d with a reason", body, got, code)
+		}
+	}
+	// Whatever became of it, the answer has these.
+	for _, body := range []string{`{"command":["/"]}`, `{"command":["/"],"exec_id":"none"}`, `{"command":["true"]}`} {
+		var fields map[string]any
+		a := w.post(w.box+"/exec", body).is(http.StatusOK)
+		if err := json.Unmarshal(a.body, &fields); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"exit_code", "stdout", "stderr", "duration_ms"} {
+			if _, has := fields[name]; !has {
+				t.Errorf("%s: no %s in %s", body, name, a.body)
+			}
 		}
 	}
 }
@@ -175,6 +190,14 @@ func TestBadExecs(t *testing.T) {
 		if p := w.post(w.box+"/exec", body).fails(api.CodeInvalidRequest); !strings.Contains(p.Detail, field) {
 			t.Errorf("%s: %q does not name %q", body, p.Detail, field)
 		}
+	}
+	for _, body := range []string{`{"command":[]}`, `{"command":""}`, `{"command":7}`, `{}`, `{"command":[""]}`} {
+		if p := w.post(w.box+"/exec", body).fails(api.CodeInvalidRequest); p.Detail != "body.command: "+api.CommandForm {
+			t.Errorf("%s: %q", body, p.Detail)
+		}
+	}
+	if p := w.post(w.box+"/exec", shell("true", fmt.Sprintf(`"keep":%d`, guest.MostKept+1))).fails(api.CodeInvalidRequest); !strings.Contains(p.Detail, "256 MiB") {
+		t.Errorf("%q does not say how much is kept at most", p.Detail)
 	}
 	w.post(w.box+"/exec?follow=true", shell("true")).fails(api.CodeInvalidRequest)
 	w.post(sandboxesPath+"/none-such/exec", shell("true")).fails(api.CodeNotFound)

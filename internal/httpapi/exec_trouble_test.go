@@ -7,7 +7,6 @@ import (
 	"iter"
 	"net/http"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,60 +118,6 @@ func TestOnlyLongWorkHolds(t *testing.T) {
 			t.Error("the hold was not let go")
 		}
 	})
-}
-
-// target is a process that answers signals as it is told.
-type target struct {
-	guest.Process
-	answers []error
-	got     int
-}
-
-func (p *target) Signal(ctx context.Context, sig syscall.Signal) error {
-	if sig != syscall.SIGKILL {
-		return fmt.Errorf("signal %v", sig)
-	}
-	p.got++
-	return p.answers[p.got-1]
-}
-
-func TestCommandIsKilledUntilItIsDead(t *testing.T) {
-	for _, c := range []struct {
-		answers []error
-		expired bool
-	}{
-		{[]error{nil}, true},
-		{[]error{guest.ErrNoProcess}, false},
-		{[]error{context.DeadlineExceeded, errors.New("frozen"), nil}, true},
-		{[]error{errors.New("frozen"), guest.ErrGone}, false},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			a, e, p := new(Handler), &execution{id: "x"}, &target{answers: c.answers}
-			start := time.Now()
-			a.expire(t.Context(), p, e, time.Minute)
-			if p.got != len(c.answers) || a.expired.has(e.key()) != c.expired || time.Since(start) < time.Minute {
-				t.Errorf("%v: %d signals, expired %v", c.answers, p.got, a.expired.has(e.key()))
-			}
-		})
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	p := new(target)
-	new(Handler).expire(ended, p, &execution{}, time.Hour)
-	if p.got != 0 {
-		t.Error("a command that ended was killed")
-	}
-}
-
-func TestExpiredAreRememberedWithinBounds(t *testing.T) {
-	var x expired
-	for i := range maxExpired + 10 {
-		x.add(fmt.Sprint(i))
-		x.add(fmt.Sprint(i))
-	}
-	if len(x.keys) != maxExpired || x.has("9") || !x.has("10") {
-		t.Errorf("%d are remembered", len(x.keys))
-	}
 }
 
 // A stream says something even if its command does not.

@@ -23,7 +23,7 @@ func (a *Handler) addArchive(op opMaker) {
 		inQuery("path", "string", "Folder below the root; the root itself if left out")})
 
 	pack := op(http.MethodGet, "/{id}/archive", "download-archive", api.ScopeRead, "Download a folder as a tar", append(finding, api.CodeTooLarge)...)
-	pack.Description = "Links go in as links; pipes, sockets, devices, files with further hard links and what cannot be read are left out. " +
+	pack.Description = "Links go in as links; pipes, sockets, devices, other users' files with further hard links and what cannot be read are left out. " +
 		"The trailer Berth-Skipped tells how many, a comment at the archive's end which. The reserved folder .berth goes in with hidden=true only."
 	pack.Timeout = fileTime
 	a.serveRaw(pack, tarType, a.downloadArchive, append(shared, inQuery("hidden", "boolean", "The folder .berth, too"))...)

@@ -237,7 +237,7 @@ func (f *fileSite) raw(method, path string) (int, string) {
 
 func TestLinksAndSpecialFilesOverHTTP(t *testing.T) {
 	f := newFileSite(t)
-	if err := errors.Join(os.Symlink(f.outside+"/secret", f.work+"/link"), os.Symlink(f.outside, f.work+"/dir"), unix.Mkfifo(f.work+"/pipe", 0o666), os.Link(f.outside+"/secret", f.work+"/hard")); err != nil {
+	if err := errors.Join(os.Symlink(f.outside+"/secret", f.work+"/link"), os.Symlink(f.outside, f.work+"/dir"), unix.Mkfifo(f.work+"/pipe", 0o666), os.Chown(f.outside+"/secret", 4242, 4242), os.Link(f.outside+"/secret", f.work+"/hard")); err != nil {
 		t.Fatal(err)
 	}
 	for path, code := range map[string]api.Code{

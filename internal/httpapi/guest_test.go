@@ -38,6 +38,8 @@ type workshop struct {
 	id     string
 
 	holds, held atomic.Int64 // now, and ever
+	guests      atomic.Int64 // connections that were asked for
+	frozen      atomic.Bool
 	trouble     func(conn guest.Conn) guest.Conn
 	down        error  // what reaching the inside fails with
 	output      output // in place of the handle's own
@@ -63,6 +65,7 @@ type shopHandle struct {
 }
 
 func (h *shopHandle) Guest(ctx context.Context) (guest.Conn, error) {
+	h.w.guests.Add(1)
 	if _, err := h.Sandbox(ctx); err != nil || h.w.down != nil {
 		return nil, errors.Join(err, h.w.down)
 	}
@@ -73,7 +76,14 @@ func (h *shopHandle) Guest(ctx context.Context) (guest.Conn, error) {
 	return h.w.trouble(guest.Open(dir, guest.Options{Spools: h.w.spools(), Owner: -1, Root: -1})), nil
 }
 
-func (h *shopHandle) Peek(ctx context.Context) (guest.Conn, error) { return h.Guest(ctx) }
+func (h *shopHandle) Peek(ctx context.Context) (guest.Conn, error) {
+	if h.w.frozen.Load() {
+		return nil, sandbox.Errorf("reach sandbox", api.CodeNotRunning, "sandbox %s does not run", h.w.id)
+	}
+	return h.Guest(ctx)
+}
+
+func (h *shopHandle) Frozen(context.Context) bool { return h.w.frozen.Load() }
 
 func (h *shopHandle) Output(ctx context.Context, process string, after int64) iter.Seq2[guest.Chunk, error] {
 	if h.w.output != nil {
@@ -112,6 +122,22 @@ func (w *workshop) die() {
 	}
 	if err := guest.EndSpools(w.spools()); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// reborn gives the sandbox another helper, which finds the spools of the one before.
+func (w *workshop) reborn() {
+	w.t.Helper()
+	old := w.spools()
+	w.helper = guesttest.NewHelper(w.t)
+	spools, err := os.ReadDir(old)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, spool := range spools {
+		if err := os.Rename(filepath.Join(old, spool.Name()), filepath.Join(w.spools(), spool.Name())); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 }
 

@@ -54,7 +54,7 @@ func guestError(op string, err error) error {
 	for is, its := range map[error]api.Code{
 		guest.ErrGone: api.CodeNotRunning, guest.ErrNoProcess: api.CodeNoSuchExec, guest.ErrExists: api.CodeExecExists,
 		guest.ErrTrimmed: api.CodeOutputTrimmed, guest.ErrInvalid: api.CodeInvalidRequest, guest.ErrNoInput: api.CodeConflict,
-		guest.ErrRefused: api.CodePortUnreachable,
+		guest.ErrRefused: api.CodePortUnreachable, guest.ErrDiskFull: api.CodeDiskFull, guest.ErrDiskFull: api.CodeDiskFull,
 	} {
 		if errors.Is(err, is) {
 			code = its

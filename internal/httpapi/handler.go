@@ -64,7 +64,6 @@ type Handler struct {
 	draining atomic.Bool
 	ending   context.Context // ends when the server is about to go
 	end      context.CancelFunc
-	expired  expired
 
 	bodyTime     time.Duration
 	claimTime    time.Duration

@@ -58,7 +58,7 @@ func (a *Handler) port(w http.ResponseWriter, r *http.Request) {
 	defer holdLate(r.Context(), h, "preview")()
 	prefix, _ := splitPort(r.URL.EscapedPath())
 	preview.Proxy{
-		Port: port, Prefix: prefix,
+		Port: port, Prefix: prefix, Ending: a.ending,
 		Dial: func(ctx context.Context) (net.Conn, error) { return conn.Dial(ctx, port) },
 		Fail: func(w http.ResponseWriter, r *http.Request, err error) { fail(w, r, guestError("reach port", err)) },
 	}.ServeHTTP(w, r)

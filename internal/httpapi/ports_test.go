@@ -91,7 +91,10 @@ func TestPortsThatAreRefused(t *testing.T) {
 		"22": api.CodeForbidden, "2375": api.CodeForbidden, "2376": api.CodeForbidden, "3128": api.CodeForbidden,
 	} {
 		for _, rest := range []string{"", "/", "/x"} {
-			w.do(call{path: w.box + "/ports/" + port + rest, key: w.write}).fails(code)
+			p := w.do(call{path: w.box + "/ports/" + port + rest, key: w.write}).fails(code)
+			if strings.Contains(p.Hint, "scope") {
+				t.Errorf("port %s: no scope opens it, so %q is no help", port, p.Hint)
+			}
 		}
 	}
 	for _, rest := range []string{"/../../keys", "/%2e%2e/x", "/a//b", "//evil.test", "/a%00b", "/%ff"} {
@@ -218,5 +221,50 @@ func TestLargeBodiesPassThePort(t *testing.T) {
 	a := w.do(call{method: http.MethodPut, path: at + "/", key: w.write, body: strings.Repeat("x", 5<<20), header: map[string]string{"Content-Encoding": "br"}}).is(http.StatusOK)
 	if string(a.body) != fmt.Sprint(5<<20) {
 		t.Errorf("%s bytes arrived", a.body)
+	}
+}
+
+// A preview that stays open is not what a server waits for before it goes, and a download is.
+func TestDrainEndsEndlessPreviews(t *testing.T) {
+	w := newWorkshop(t)
+	more := make(chan struct{})
+	at := w.listening(func(out http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/ws":
+			if ws, err := websocket.Accept(out, r, nil); err == nil {
+				_, _, _ = ws.Read(r.Context())
+				_ = ws.CloseNow()
+			}
+			return
+		case "/events":
+			out.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		}
+		fmt.Fprint(out, "data: 1\n\n")
+		_ = http.NewResponseController(out).Flush()
+		if r.URL.Path == "/events" {
+			<-r.Context().Done()
+			return
+		}
+		<-more
+		fmt.Fprint(out, "rest")
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	ws, _, err := websocket.Dial(ctx, w.server.URL+at+"/ws", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + w.write}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.CloseNow()
+	events, download := w.watch(http.MethodGet, at+"/events", ""), w.watch(http.MethodGet, at+"/file", "")
+	w.Drain()
+	if _, err := io.ReadAll(events.res.Body); err == nil || ctx.Err() != nil {
+		t.Errorf("the events ended with %v", err)
+	}
+	if _, _, err := ws.Read(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("the WebSocket ended with %v", err)
+	}
+	close(more)
+	if text, err := io.ReadAll(download.res.Body); err != nil || string(text) != "data: 1\n\nrest" {
+		t.Errorf("a download became %q, %v", text, err)
 	}
 }

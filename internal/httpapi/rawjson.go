@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 type jsonBody[T any] struct {
 	registry huma.Registry
 	schema   *huma.Schema
+	words    map[string]string // what to say of a field, by its place, where the schema's own words say little
 }
 
 // newBody makes the reader of T. The schema may be changed where Go's type says too little.
@@ -28,7 +30,7 @@ func newBody[T any](a *Handler, change func(*huma.Schema)) *jsonBody[T] {
 	if change != nil {
 		change(registry.SchemaFromRef(ref.Ref))
 	}
-	return &jsonBody[T]{registry, ref}
+	return &jsonBody[T]{registry: registry, schema: ref}
 }
 
 // read decodes and checks a body. Its errors name fields, never values.
@@ -47,12 +49,21 @@ func (b *jsonBody[T]) read(data []byte) (out T, err error) {
 	at.Push("body")
 	huma.Validate(b.registry, b.schema, at, huma.ModeWriteToServer, value, res)
 	if len(res.Errors) > 0 {
+		b.reword(res.Errors)
 		return out, refusal(context.Background(), http.StatusUnprocessableEntity, "validation failed", res.Errors)
 	}
 	if err := json.Unmarshal(data, &out); err != nil {
 		return out, refusal(context.Background(), http.StatusBadRequest, "the body cannot be read: "+err.Error(), nil)
 	}
 	return out, nil
+}
+
+func (b *jsonBody[T]) reword(errs []error) {
+	for _, err := range errs {
+		if detail, ok := errors.AsType[*huma.ErrorDetail](err); ok && b.words[detail.Location] != "" {
+			detail.Message = b.words[detail.Location]
+		}
+	}
 }
 
 // document puts the body into the specification.

@@ -43,13 +43,12 @@ func (a *Handler) terminal(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(a.ending, cancel)()
 	attach := e.id != ""
-	if !attach {
-		e.id, after = newID(), 0
-		err = a.start(ctx, e, 0)
-	}
 	var conn guest.Conn
-	if err == nil {
+	if attach {
 		conn, err = e.h.Guest(ctx)
+	} else {
+		e.id, after = newID(), 0
+		conn, err = e.begin(ctx, 0) // one connection for all: a shell that is started can be reached
 	}
 	if err != nil {
 		fail(w, r, guestError("open terminal", err))
@@ -67,7 +66,7 @@ func (a *Handler) terminal(w http.ResponseWriter, r *http.Request) {
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{api.TerminalProtocol}})
 	if err != nil {
 		if !attach {
-			_ = process.Signal(ctx, syscall.SIGHUP) // nobody knows of it
+			hangUp(ctx, process) // nobody knows of it
 		}
 		return
 	}
@@ -76,11 +75,18 @@ func (a *Handler) terminal(w http.ResponseWriter, r *http.Request) {
 		Output: func(ctx context.Context, after int64) iter.Seq2[guest.Chunk, error] {
 			return e.h.Output(ctx, e.id, after)
 		},
-		Exit: func(exit guest.Exit) api.ExecExit { return a.exitOf(e, exit) },
+		Exit: func(exit guest.Exit) api.ExecExit { return exitOut(exit, e.started) },
 	}
 	if err := session.Serve(ctx, ws); err != nil {
 		exchangeOf(ctx).log.InfoContext(ctx, "terminal broke off", "sandbox_id", e.sandbox.ID, "exec_id", e.id, "error", err)
 	}
+}
+
+// hangUp ends a shell whose client is gone, and with it perhaps the request's context.
+func hangUp(ctx context.Context, p guest.Process) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+	defer cancel()
+	_ = p.Signal(ctx, syscall.SIGHUP) // it may have ended by itself
 }
 
 // terminalOf reads what terminal is asked for. After is -1 where the query does not say.

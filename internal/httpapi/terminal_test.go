@@ -287,3 +287,15 @@ func TestDrainSaysGoodbyeToTerminals(t *testing.T) {
 		t.Errorf("%+v", status)
 	}
 }
+
+// A shell that was started can be reached, by the connection that started it.
+func TestTerminalNeedsOneConnection(t *testing.T) {
+	w := newWorkshop(t)
+	before := w.guests.Load()
+	s := w.terminal("")
+	if n := w.guests.Load() - before; n != 1 {
+		t.Errorf("%d connections: whatever fails in between leaves a shell that nobody knows of", n)
+	}
+	s.typed("exit\n")
+	s.ends()
+}

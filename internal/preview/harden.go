@@ -2,7 +2,9 @@ package preview
 
 import (
 	"net/http"
+	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -41,19 +43,19 @@ func (p Proxy) harden(own http.Header, res *http.Response) {
 	p.keepLocation(h, res)
 }
 
-// keepCookies lets cookies through that stay below the prefix.
+// keepCookies lets cookies through, and has them stay below the prefix and on this host alone.
 func (p Proxy) keepCookies(h http.Header, res *http.Response) {
 	cookies := res.Cookies() // those that can be read
 	h.Del("Set-Cookie")
 	for _, c := range cookies {
-		if c.Domain != "" || ourCookie(c.Name) || strings.HasPrefix(strings.ToLower(c.Name), "__host-") {
+		if ourCookie(c.Name) || strings.HasPrefix(strings.ToLower(c.Name), "__host-") {
 			continue
 		}
 		below := c.Path
 		if !strings.HasPrefix(below, "/") {
 			below = "/"
 		}
-		c.Path = p.Prefix + below
+		c.Path, c.Domain = p.Prefix+below, ""
 		if text := c.String(); text != "" {
 			h.Add("Set-Cookie", text)
 		}
@@ -75,23 +77,29 @@ func (p Proxy) keepLocation(h http.Header, res *http.Response) {
 	if err != nil || to.Opaque != "" || to.User != nil {
 		return
 	}
-	if to.Scheme == "" || p.isHere(to.Host) {
+	if to.Scheme == "" || p.isHere(to) {
 		h.Set("Location", p.below(res.Request.URL, to))
 	} else if (to.Scheme == "http" || to.Scheme == "https") && to.Host != "" {
 		h.Set("Location", to.String())
 	}
 }
 
-// isHere reports whether a host is what listens there, as it may call itself.
-func (p Proxy) isHere(host string) bool {
-	name, port, ok := strings.Cut(host, ":")
-	_, own, _ := strings.Cut(p.host(), ":")
-	return ok && port == own && (name == "localhost" || name == "127.0.0.1" || name == "0.0.0.0")
+// isHere reports whether an address is what listens there, as it may call itself.
+func (p Proxy) isHere(to *url.URL) bool {
+	port := to.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[to.Scheme]
+	}
+	if port != strconv.Itoa(int(p.Port)) {
+		return false
+	}
+	ip, err := netip.ParseAddr(to.Hostname())
+	return strings.EqualFold(to.Hostname(), "localhost") || err == nil && (ip.Unmap().IsLoopback() || ip.IsUnspecified())
 }
 
 // below is a reference within what listens there, as the browser must see it.
 func (p Proxy) below(at, to *url.URL) string {
-	if p.isHere(to.Host) {
+	if p.isHere(to) {
 		to = &url.URL{Path: to.Path, RawPath: to.RawPath, RawQuery: to.RawQuery, ForceQuery: to.ForceQuery, Fragment: to.Fragment, RawFragment: to.RawFragment}
 		if to.Path == "" {
 			to.Path = "/"

@@ -9,6 +9,7 @@ package preview
 
 import (
 	"context"
+	"mime"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -29,7 +30,8 @@ const (
 // Proxy serves one request to a port of a sandbox, of any method, WebSockets and streams included.
 type Proxy struct {
 	Port   uint16
-	Prefix string // the path, as it was sent, that stands for the root of what listens there
+	Prefix string          // the path, as it was sent, that stands for the root of what listens there
+	Ending context.Context // of the server: WebSockets and streams, which have no end of their own, end with it
 	Dial   func(ctx context.Context) (net.Conn, error)
 	Fail   func(w http.ResponseWriter, r *http.Request, err error) // answers when there is nothing to pass on
 }
@@ -45,9 +47,16 @@ func ParsePort(text string) (uint16, error) {
 		return 0, sandbox.Errorf("open port", api.CodeInvalidRequest, "a port is a decimal number from 1 to 65535")
 	}
 	if what, is := reserved[uint16(n)]; is {
-		return 0, sandbox.Errorf("open port", api.CodeForbidden, "port %d is not served: it is for %s", n, what)
+		return 0, refused("Serve on another port. For a shell there is the terminal, which is 'berth shell'.", "port %d is not served: it is for %s", n, what)
 	}
 	return uint16(n), nil
+}
+
+// refused is what no key may do, so that the hint is not to use another.
+func refused(hint, format string, args ...any) error {
+	e := sandbox.Errorf("open port", api.CodeForbidden, format, args...)
+	e.Hint = hint
+	return e
 }
 
 // host is what listens there, by the name that it has for itself.
@@ -55,18 +64,33 @@ func (p Proxy) host() string { return "localhost:" + strconv.Itoa(int(p.Port)) }
 
 func (p Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Service-Worker") != "" {
-		p.Fail(w, r, sandbox.Errorf("open port", api.CodeForbidden, "service workers are not served: they would live on our origin"))
+		p.Fail(w, r, refused("Build the page without its service worker.", "service workers are not served: they would live on our origin"))
 		return
 	}
-	plain := r.Context()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	watched := func() bool { return true }
+	defer func() { watched() }()
 	proxy := httputil.ReverseProxy{
-		Rewrite:        func(out *httputil.ProxyRequest) { p.rewrite(out.In, out.Out); out.SetXForwarded() },
-		Transport:      p.transport(plain),
-		FlushInterval:  -1,
-		ModifyResponse: func(res *http.Response) error { p.harden(w.Header(), res); return nil },
-		ErrorHandler:   p.Fail,
+		Rewrite:       func(out *httputil.ProxyRequest) { p.rewrite(out.In, out.Out); out.SetXForwarded() },
+		Transport:     p.transport(ctx),
+		FlushInterval: -1,
+		ModifyResponse: func(res *http.Response) error {
+			p.harden(w.Header(), res)
+			if p.Ending != nil && endless(res) {
+				watched = context.AfterFunc(p.Ending, cancel)
+			}
+			return nil
+		},
+		ErrorHandler: p.Fail,
 	}
-	proxy.ServeHTTP(w, r)
+	proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// endless reports whether an answer goes on until somebody leaves.
+func endless(res *http.Response) bool {
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	return res.StatusCode == http.StatusSwitchingProtocols || kind == "text/event-stream" || kind == "multipart/x-mixed-replace"
 }
 
 // transport makes one connection for one request.

@@ -104,17 +104,18 @@ func TestPagesAreKeptFromActingAsUs(t *testing.T) {
 // Cookies stay below the port's own path, and none is for other hosts (B4 29).
 func TestCookiesStayWhereTheyAreFrom(t *testing.T) {
 	for sent, want := range map[string]string{
-		"a=1; Path=/; HttpOnly":      "a=1; Path=" + prefix + "/; HttpOnly",
-		"a=1":                        "a=1; Path=" + prefix + "/",
-		"a=1; Path=/deep":            "a=1; Path=" + prefix + "/deep",
-		"a=1; Path=deep":             "a=1; Path=" + prefix + "/",
-		"a=1; Domain=evil.test":      "",
-		"a=1; Domain=localhost":      "",
-		"berth_session=x":            "",
-		"Berth=x; Path=/":            "",
-		"__Host-x=1; Secure; Path=/": "",
-		"__Secure-berth=1; Secure":   "",
-		"=x":                         "",
+		"a=1; Path=/; HttpOnly": "a=1; Path=" + prefix + "/; HttpOnly",
+		"a=1":                   "a=1; Path=" + prefix + "/",
+		"a=1; Path=/deep":       "a=1; Path=" + prefix + "/deep",
+		"a=1; Path=deep":        "a=1; Path=" + prefix + "/",
+		"a=1; Domain=evil.test": "a=1; Path=" + prefix + "/",
+		"a=1; Domain=localhost": "a=1; Path=" + prefix + "/",
+		"a=1; Domain=.x.test; Path=/deep; Secure": "a=1; Path=" + prefix + "/deep; Secure",
+		"berth_session=x":                         "",
+		"Berth=x; Path=/":                         "",
+		"__Host-x=1; Secure; Path=/":              "",
+		"__Secure-berth=1; Secure":                "",
+		"=x":                                      "",
 	} {
 		at := proxied(t, func(w http.ResponseWriter, r *http.Request) { w.Header().Add("Set-Cookie", sent) })
 		if got := get(t, at+"/").Header.Get("Set-Cookie"); got != want {
@@ -136,6 +137,14 @@ func TestRedirectsStayBelowThePrefix(t *testing.T) {
 		"http://127.0.0.1:3000/x?y":       prefix + "/x?y",
 		"https://accounts.example.test/o": "https://accounts.example.test/o",
 		"http://localhost:3001/x":         "http://localhost:3001/x",
+		"http://LOCALHOST:3000/x":         prefix + "/x",
+		"http://[::1]:3000/x":             prefix + "/x",
+		"http://[::]:3000/x":              prefix + "/x",
+		"http://0.0.0.0:3000/x":           prefix + "/x",
+		"http://127.8.8.8:3000/x":         prefix + "/x",
+		"http://localhost/x":              "http://localhost/x",
+		"http://[::1]/x":                  "http://[::1]/x",
+		"http://10.0.0.1:3000/x":          "http://10.0.0.1:3000/x",
 		"//evil.test/":                    "",
 		"///evil.test":                    "",
 		`/\evil.test`:                     "",
@@ -154,6 +163,35 @@ func TestRedirectsStayBelowThePrefix(t *testing.T) {
 		})
 		if got := get(t, at+"/dir/page").Header.Get("Location"); got != want {
 			t.Errorf("%q became %q, want %q", sent, got, want)
+		}
+	}
+}
+
+// An address without a port is the one of its scheme.
+func TestRedirectsToTheUsualPort(t *testing.T) {
+	for _, c := range []struct {
+		port       uint16
+		sent, want string
+	}{
+		{80, "http://localhost/x", prefix + "/x"},
+		{80, "http://localhost:80/x", prefix + "/x"},
+		{80, "http://127.0.0.1", prefix + "/"},
+		{80, "http://[::1]/x", prefix + "/x"},
+		{80, "https://localhost/x", "https://localhost/x"},
+		{443, "https://localhost/x", prefix + "/x"},
+		{443, "http://localhost/x", "http://localhost/x"},
+	} {
+		inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", c.sent)
+			w.WriteHeader(http.StatusFound)
+		}))
+		defer inside.Close()
+		res := httptest.NewRecorder()
+		preview.Proxy{Port: c.port, Prefix: prefix, Dial: func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", inside.Listener.Addr().String())
+		}}.ServeHTTP(res, httptest.NewRequest(http.MethodGet, prefix+"/", nil))
+		if got := res.Header().Get("Location"); got != c.want {
+			t.Errorf("port %d: %q became %q, want %q", c.port, c.sent, got, c.want)
 		}
 	}
 }

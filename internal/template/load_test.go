@@ -172,7 +172,7 @@ func TestUnusedFieldsAreKeptWithAWarning(t *testing.T) {
 			t.Errorf("%s", w)
 		}
 	}
-	if got := strings.Join(keys, " "); got != "image runtime agent_command volume s3_bucket_name s3_key_prefix init_from_s3 sync hooks unreachable turns" {
+	if got := strings.Join(keys, " "); got != "image runtime agent_command volume s3_bucket_name s3_key_prefix init_from_s3 sync hooks unreachable turns timers" {
 		t.Errorf("warned of %s", got)
 	}
 }

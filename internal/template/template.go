@@ -62,7 +62,7 @@ type Mount struct {
 // unused are the keys that are kept and that nothing in this version acts on.
 var unused = []string{
 	"image", "runtime", "agent_command", "volume", "s3_bucket_name", "s3_key_prefix", "init_from_s3",
-	"sync", "hooks", "unreachable", "turns",
+	"sync", "hooks", "unreachable", "turns", "timers",
 }
 
 // Limits is what one sandbox may use, given the profile that it asked for.

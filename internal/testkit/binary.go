@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -32,7 +31,7 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	tags := buildTags()
-	dir := filepath.Join(root, "bin", "tests", "berth-"+strings.NewReplacer(",", "-").Replace(tags))
+	dir := filepath.Join(root, "bin", "tests", "berth-"+strings.ReplaceAll(tags, ",", "-"))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -42,13 +41,7 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 	}
 	defer unlock()
 	path := filepath.Join(dir, "berth")
-	cmd := exec.Command(filepath.Join(runtime.GOROOT(), "bin", "go"), "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-tags="+tags, "-o", path, "./cmd/berth")
-	if _, err := os.Stat(cmd.Path); err != nil {
-		cmd.Path, err = exec.LookPath("go")
-		if err != nil {
-			return "", err
-		}
-	}
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-tags="+tags, "-o", path, "./cmd/berth")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)

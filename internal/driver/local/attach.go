@@ -9,6 +9,7 @@ import (
 
 // attached is what serves an instance from outside.
 type attached struct {
+	run    *running // which of its runs
 	conn   guest.Conn
 	cancel context.CancelFunc
 	detach func()
@@ -21,15 +22,19 @@ func (d *Driver) attach(st driver.Status, spec driver.Spec) {
 		return
 	}
 	d.mu.Lock()
-	if d.closed || d.attached[st.ID] != nil {
+	run, was := d.running[st.ID], d.attached[st.ID]
+	if d.closed || was != nil && was.run == run {
 		d.mu.Unlock()
 		return
 	}
 	ctx, cancel := context.WithCancel(d.ctx)
-	a := &attached{cancel: cancel, ready: make(chan struct{})}
+	a := &attached{run: run, cancel: cancel, ready: make(chan struct{})}
 	d.attached[st.ID] = a
 	d.mu.Unlock()
 	defer close(a.ready)
+	if was != nil {
+		was.end() // it served a run that is over
+	}
 	conn, err := d.Guest(ctx, st.ID)
 	if err != nil {
 		d.opts.Log.Warn("attach to an instance", "instance", st.ID, "error", err)
@@ -53,7 +58,8 @@ func (d *Driver) unattach(id driver.ID, a *attached) {
 func (d *Driver) isAttached(id driver.ID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.attached[id] != nil
+	a := d.attached[id]
+	return a != nil && a.run == d.running[id]
 }
 
 // detach ends what serves an instance.

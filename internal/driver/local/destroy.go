@@ -42,6 +42,7 @@ func (d *Driver) drop(p *place) error {
 	d.opts.At("mid-destroy", p.id)
 	if alive != nil {
 		d.detach(p.id)
+		d.forget(p.id, alive) // the name is free: whoever takes it must not meet the dying
 		err = alive.kill()
 		d.release(p.id, r.Group, alive)
 	}

@@ -56,8 +56,11 @@ func TestFullDisk(t *testing.T) {
 
 // A helper that cannot be started, or does not start, leaves nothing behind.
 func TestHelperThatDoesNotStart(t *testing.T) {
+	if _, err := local.New(t.Context(), local.Options{Dir: t.TempDir(), Tier: local.TierRoot, Exe: "/no/such/program"}); err == nil || !strings.Contains(err.Error(), "/no/such/program") {
+		t.Errorf("a helper that is not there: %v", err)
+	}
 	for exe, want := range map[string]string{
-		"/no/such/program": "clone the helper", "/etc/passwd": "clone the helper", "/usr/bin/true": "before it was ready",
+		"/etc/passwd": "clone the helper", "/usr/bin/true": "before it was ready",
 	} {
 		dir := t.TempDir()
 		d := open(t, dir, func(o *local.Options) { o.Exe = exe })

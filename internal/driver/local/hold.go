@@ -100,7 +100,9 @@ func allStopped(pids []int) bool {
 	return true
 }
 
-// stopped reports whether a process does nothing: it is stopped, or it has ended.
+// stopped reports whether a process that was told to stop does nothing: it has stopped, or ended, or waits
+// in the kernel and stops before it comes back. That may be for a child which it has just forked and which
+// is stopped itself.
 func stopped(pid int) bool {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -108,7 +110,7 @@ func stopped(pid int) bool {
 	}
 	// The name before it may hold anything, but ends with the last parenthesis.
 	_, rest, _ := cutLast(string(data), ") ")
-	return strings.HasPrefix(rest, "T") || strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
+	return strings.HasPrefix(rest, "T") || strings.HasPrefix(rest, "D") || strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -144,14 +145,17 @@ func (l *launch) exec(ids *identity, listener, line, spools *os.File) error {
 	defer null.Close()
 	sys := ids.attributes()
 	sys.Cloneflags = namespaces
+	if !untethered {
+		sys.Pdeathsig = unix.SIGKILL
+	}
 	sys.Setsid = true // a terminal's signals are not for instances
 	attr := &os.ProcAttr{
-		Dir: "/", Env: []string{}, Sys: sys,
+		Dir: "/", Env: boot.Environ(), Sys: sys,
 		Files: []*os.File{null, null, null, listener, line, spools, ids.held(null)},
 	}
 	var process *os.Process
 	err = l.d.groups.start(l.group, sys, func() (err error) {
-		process, err = os.StartProcess(l.d.opts.Exe, []string{boot.Name}, attr)
+		process, err = l.d.exe.start(attr)
 		return err
 	})
 	if err != nil {
@@ -176,20 +180,30 @@ func (l *launch) setup(ctx context.Context) error {
 	t.close()
 	t.files = nil
 	l.d.opts.At("mid-mount", l.place.id)
-	defer context.AfterFunc(ctx, func() { l.line.SetReadDeadline(aLongTimeAgo) })()
-	body, files, err := l.line.Recv(make([]byte, wire.RecvBuffer))
+	return l.await(ctx)
+}
+
+// await waits for the helper's word that it is ready, and for the end of the line: then it listens.
+func (l *launch) await(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { _ = l.line.SetReadDeadline(aLongTimeAgo) })()
+	buf := make([]byte, wire.RecvBuffer)
+	body, files, err := l.line.Recv(buf)
+	wire.CloseAll(files)
+	if err == nil {
+		var reply wire.Reply
+		if reply, err = wire.DecodeReply(body); err == nil && reply.Code != wire.OK {
+			return &setupError{reply.Text}
+		}
+	}
+	if err == nil {
+		if _, _, err = l.line.Recv(buf); err == io.EOF {
+			return nil
+		}
+	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("wait for the helper: %w", ctx.Err())
 	}
-	if err != nil {
-		return l.died(err)
-	}
-	wire.CloseAll(files)
-	reply, err := wire.DecodeReply(body)
-	if err == nil && reply.Code != wire.OK {
-		err = &setupError{reply.Text}
-	}
-	return err
+	return l.died(err)
 }
 
 // setupError is the helper's word on what it could not make.

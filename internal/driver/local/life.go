@@ -197,8 +197,9 @@ func (d *Driver) watch(id driver.ID, r *running) {
 	if r.wait(d.ctx) != nil {
 		return
 	}
-	d.forget(id, r)
-	d.detach(id)
+	if d.forget(id, r) {
+		d.detach(id)
+	}
 	p, err := d.lock(d.ctx, id)
 	if err != nil {
 		return // destroyed, or we are closing

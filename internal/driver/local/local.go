@@ -31,6 +31,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,6 +100,7 @@ type Driver struct {
 	opts   Options
 	dir    string
 	groups cgroups
+	exe    exe
 
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
@@ -109,6 +111,7 @@ type Driver struct {
 	running  map[driver.ID]*running  // whose first process we know
 	attached map[driver.ID]*attached // what Attach served
 	removing map[string]bool         // what is being removed from the trash
+	awaited  map[driver.ID]int       // how many wait to have an instance to themselves
 	closed   bool
 
 	skeletonMu sync.Mutex
@@ -121,6 +124,8 @@ var _ interface {
 	driver.Freezer
 	driver.Guester
 	driver.Filer
+	driver.Local
+	driver.Reporter
 } = (*Driver)(nil)
 
 // New opens a directory of instances: it finishes or removes what others left unfinished there, and
@@ -141,7 +146,9 @@ func New(ctx context.Context, opts Options) (*Driver, error) {
 		return nil, err
 	}
 	d.background(func() { _, _ = d.hostBase() }) // before somebody has to wait for it
-	d.sweep()
+	if swept {
+		d.sweep()
+	}
 	d.background(d.tend)
 	return d, nil
 }
@@ -162,9 +169,13 @@ func open(opts Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	program, err := openExe(opts.Exe, opts.Tier)
+	if err != nil {
+		return nil, err
+	}
 	d := &Driver{
-		opts: opts, dir: dir, groups: groups, tidy: make(chan struct{}, removals),
-		running: map[driver.ID]*running{}, attached: map[driver.ID]*attached{}, removing: map[string]bool{},
+		opts: opts, dir: dir, groups: groups, exe: program, tidy: make(chan struct{}, removals),
+		running: map[driver.ID]*running{}, attached: map[driver.ID]*attached{}, removing: map[string]bool{}, awaited: map[driver.ID]int{},
 	}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	return d, nil
@@ -175,6 +186,14 @@ func (d *Driver) Kind() string { return "local" }
 
 // Tier is what the instances are made with.
 func (d *Driver) Tier() Tier { return d.opts.Tier }
+
+// Local says that the instances are on this machine.
+func (d *Driver) Local() {}
+
+// Report is what the instances are made with, and what is limited, in words.
+func (d *Driver) Report() string {
+	return strings.Join(append([]string{"tier " + string(d.opts.Tier)}, notes(d.opts)...), "; ")
+}
 
 // background runs do until it returns or, if it heeds d.ctx, until Close.
 func (d *Driver) background(do func()) {
@@ -194,5 +213,6 @@ func (d *Driver) Close() error {
 	d.detachAll()
 	d.work.Wait()
 	d.groups.leave()
+	d.exe.close()
 	return nil
 }

@@ -91,22 +91,37 @@ func (d *Driver) lock(ctx context.Context, id driver.ID) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.lock(ctx); err != nil {
+	defer d.announce(id)()
+	return p.locked(p.lock(ctx))
+}
+
+// locked is what came of waiting for the lock: the place, if it is still the instance's.
+func (p *place) locked(err error) (*place, error) {
+	if err == nil && !p.current() {
+		err = driver.ErrNotFound
+	}
+	if err != nil {
 		p.Close()
 		return nil, err
-	}
-	if !p.current() {
-		p.Close()
-		return nil, driver.ErrNotFound
 	}
 	return p, nil
 }
 
-// lock polls: a blocked flock could not be called off.
 func (p *place) lock(ctx context.Context) error {
+	err := p.poll(ctx, func() error { return p.tryLock(unix.LOCK_EX) })
+	p.held = err == nil
+	return err
+}
+
+func (p *place) unlock() error {
+	p.held = false
+	return os.NewSyscallError("flock", unix.Flock(int(p.dir.Fd()), unix.LOCK_UN))
+}
+
+// poll waits for a lock: a blocked flock could not be called off.
+func (p *place) poll(ctx context.Context, try func() error) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 16*time.Millisecond) {
-		err := p.tryLock(unix.LOCK_EX)
-		p.held = err == nil
+		err := try()
 		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) {
 			return err
 		}

@@ -59,6 +59,9 @@ func (d *Driver) firstUID(alive *running) (int, error) {
 	if d.opts.Tier == TierUser {
 		return -1, nil
 	}
+	if first := alive.first.Load(); first > 0 {
+		return int(first), nil
+	}
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(alive.pid) + "/uid_map")
 	if err != nil {
 		return 0, fmt.Errorf("read the instance's uids: %w", err)
@@ -71,6 +74,7 @@ func (d *Driver) firstUID(alive *running) (int, error) {
 	if err != nil || first < firstUID {
 		return 0, fmt.Errorf("read the instance's uids: %q is no range of ours", data)
 	}
+	alive.first.Store(int64(first))
 	return first, nil
 }
 
@@ -91,6 +95,7 @@ func (d *Driver) Output(ctx context.Context, id driver.ID, process string, after
 var roots = map[string]string{files.WorkingDir: "workspace", files.HomeDir: "home/agent"}
 
 // Files opens a root of the instance's files: within its own root while it runs, else in its upper layer.
+// Once it is started or stopped, what was opened before changes nothing any more.
 func (d *Driver) Files(ctx context.Context, id driver.ID, root string) (files.FS, error) {
 	path, ok := roots[root]
 	if !ok {
@@ -103,25 +108,33 @@ func (d *Driver) Files(ctx context.Context, id driver.ID, root string) (files.FS
 	if err != nil {
 		return nil, err
 	}
-	defer p.Close()
 	alive, err := d.live(p)
+	var dir *files.Dir
+	switch {
+	case err != nil:
+	case alive != nil:
+		dir, err = d.liveFiles(alive, path)
+	default:
+		dir, err = d.restingFiles(ctx, p, path)
+	}
 	if err != nil {
-		return nil, err
+		defer p.Close()
+		return nil, d.unopened(p, alive, err)
 	}
-	if alive != nil {
-		return d.liveFiles(alive, path)
-	}
-	return d.restingFiles(ctx, p, path)
+	return d.guarded(dir, p, alive), nil
 }
 
 // liveFiles looks through the root of the instance's first process. It is there when the instance is
 // frozen, too, and nobody has to be asked.
-func (d *Driver) liveFiles(alive *running, path string) (files.FS, error) {
+func (d *Driver) liveFiles(alive *running, path string) (*files.Dir, error) {
 	first, err := d.firstUID(alive)
 	if err != nil {
 		return nil, err
 	}
 	root, err := unix.Open("/proc/"+strconv.Itoa(alive.pid)+"/root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == unix.ENOENT || err == unix.ESRCH {
+		return nil, changed() // it is ending, and has none any more
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the instance's root: %w", err)
 	}
@@ -135,7 +148,7 @@ func (d *Driver) liveFiles(alive *running, path string) (files.FS, error) {
 
 // restingFiles opens what a stopped instance left. The overlay is not mounted then, so the layer may be
 // changed.
-func (d *Driver) restingFiles(ctx context.Context, p *place, path string) (files.FS, error) {
+func (d *Driver) restingFiles(ctx context.Context, p *place, path string) (*files.Dir, error) {
 	r, err := p.record()
 	if err != nil {
 		return nil, err
@@ -152,8 +165,9 @@ func (d *Driver) restingFiles(ctx context.Context, p *place, path string) (files
 	if err := p.lock(ctx); err != nil {
 		return nil, err
 	}
+	defer p.unlock()
 	if alive, err := d.live(p); alive != nil || err != nil {
-		return nil, errors.Join(err, fmt.Errorf("open the instance's files: it was just started: %w", driver.ErrNotRunning))
+		return nil, errors.Join(err, changed())
 	}
 	disk, err := mountImage(p)
 	if err != nil {
@@ -165,7 +179,7 @@ func (d *Driver) restingFiles(ctx context.Context, p *place, path string) (files
 
 // openFiles opens a directory below root. Whoever was root in the instance decides what is there, so that
 // no link and no mount is followed.
-func openFiles(root int, path string, owner files.Owner) (files.FS, error) {
+func openFiles(root int, path string, owner files.Owner) (*files.Dir, error) {
 	fd, err := unix.Openat2(root, path, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,

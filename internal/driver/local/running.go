@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,8 @@ type running struct {
 	pid  int
 	file *os.File
 	raw  syscall.RawConn
+
+	first atomic.Int64 // of its uids; zero: not looked up yet
 
 	process *os.Process // if it is our child
 	reap    sync.Once

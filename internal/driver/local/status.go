@@ -47,12 +47,16 @@ func (d *Driver) remember(id driver.ID, r *running) *running {
 	return r
 }
 
-func (d *Driver) forget(id driver.ID, r *running) {
+// forget drops a process that has ended, or is about to; it reports whether it was the newest of its
+// instance.
+func (d *Driver) forget(id driver.ID, r *running) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.running[id] == r {
-		delete(d.running, id)
+	if d.running[id] != r {
+		return false
 	}
+	delete(d.running, id)
+	return true
 }
 
 // status says what an instance is doing.

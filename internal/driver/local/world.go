@@ -79,8 +79,8 @@ func (l *launch) config() wire.Config {
 		Limits: wire.Limits{
 			FileSize:  uint64(limits.DiskBytes),
 			Processes: uint64(limits.Processes),
-			TmpBytes:  min(512<<20, half(limits.MemoryBytes, 512<<20)),
-			ShmBytes:  min(64<<20, half(limits.MemoryBytes, 64<<20)),
+			TmpBytes:  min(512<<20, share(limits.MemoryBytes, 4, 512<<20)),
+			ShmBytes:  min(64<<20, share(limits.MemoryBytes, 8, 64<<20)),
 		},
 		Etc: []wire.EtcFile{
 			{Path: "/etc/hostname", Mode: 0o644, Data: []byte(name + "\n")},
@@ -90,11 +90,12 @@ func (l *launch) config() wire.Config {
 	}
 }
 
-func half(n int64, otherwise uint64) uint64 {
+// share is a part of the memory, so that full file systems in it leave room for the processes.
+func share(n, part int64, otherwise uint64) uint64 {
 	if n <= 0 {
 		return otherwise
 	}
-	return max(uint64(n)/2, 1<<20)
+	return max(uint64(n/part), 1<<20)
 }
 
 // hostname is a short name for people to tell instances apart.

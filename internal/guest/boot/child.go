@@ -5,8 +5,7 @@ import (
 	"time"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
@@ -19,8 +18,9 @@ type child struct {
 // fork starts a command. Its child is known to the reaper before it can be reaped: both take the lock. An
 // exit says that the command cannot be run; then done is not called.
 func (s *server) fork(cmd *command, files [3]int, done func(*wire.Exit)) (*child, *wire.Exit) {
+	defer cmd.close()
 	attr := syscall.ProcAttr{
-		Dir: cmd.dir, Env: cmd.env, Sys: &cmd.sys,
+		Dir: "/proc/self/fd/" + digits(cmd.place), Env: cmd.env, Sys: &cmd.sys,
 		Files: []uintptr{uintptr(files[0]), uintptr(files[1]), uintptr(files[2])},
 	}
 	s.mu.Lock()

@@ -1,16 +1,15 @@
 package boot
 
 import (
-	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
 // Exit codes of commands that cannot be run, as in a shell.
 const (
+	timedOut  = 124
 	cannotRun = 126
 	notFound  = 127
 )
@@ -24,6 +23,15 @@ type command struct {
 	env  []string
 	dir  string
 	sys  syscall.SysProcAttr
+
+	place int // dir, opened; -1 once it is closed
+}
+
+func (c *command) close() {
+	if c.place >= 0 {
+		_ = unix.Close(c.place)
+	}
+	c.place = -1
 }
 
 // check refuses what is no command at all.
@@ -33,7 +41,7 @@ func (s *server) check(c *wire.Cmd) (why string) {
 		return "no command"
 	case c.Root && s.Single:
 		return "this instance has no root user"
-	case hasNUL(c.Argv) || hasNUL(c.Env) || strings.IndexByte(c.Dir, 0) >= 0:
+	case hasNUL(c.Argv) || hasNUL(c.Env) || index(c.Dir, 0) >= 0:
 		return "a zero byte in a command"
 	}
 	return ""
@@ -41,7 +49,7 @@ func (s *server) check(c *wire.Cmd) (why string) {
 
 func hasNUL(list []string) bool {
 	for _, s := range list {
-		if strings.IndexByte(s, 0) >= 0 {
+		if index(s, 0) >= 0 {
 			return true
 		}
 	}
@@ -50,7 +58,7 @@ func hasNUL(list []string) bool {
 
 // prepare finds the command's program and place. An exit says that it cannot be run, and why.
 func (s *server) prepare(c *wire.Cmd) (command, *wire.Exit) {
-	cmd := command{argv: c.Argv, env: s.environment(c), dir: s.directory(c.Dir)}
+	cmd := command{argv: c.Argv, env: s.environment(c), dir: s.directory(c.Dir), place: -1}
 	cmd.sys.Setsid = true
 	if !s.Single {
 		id := uint32(agentID)
@@ -59,12 +67,15 @@ func (s *server) prepare(c *wire.Cmd) (command, *wire.Exit) {
 		}
 		cmd.sys.Credential = &syscall.Credential{Uid: id, Gid: id}
 	}
-	if err := isDir(cmd.dir); err != nil {
+	if fd, err := openPlace(cmd.dir); err != nil {
 		return cmd, refusal(cannotRun, "working directory "+cmd.dir, err)
+	} else {
+		cmd.place = fd
 	}
 	search, _ := variable(cmd.env, "PATH")
 	path, err := lookup(c.Argv[0], cmd.dir, search)
 	if err != nil {
+		cmd.close()
 		return cmd, refusal(codeOf(err), c.Argv[0], err)
 	}
 	cmd.path = path
@@ -78,7 +89,7 @@ func refusal(code int, what string, err error) *wire.Exit {
 		what = what[:enough] + "…"
 	}
 	why := err.Error()
-	if err == unix.ENOENT && code == notFound && strings.IndexByte(what, '/') < 0 {
+	if err == unix.ENOENT && code == notFound && index(what, '/') < 0 {
 		why = "command not found"
 	}
 	return &wire.Exit{Code: code, Reason: what + ": " + why, At: now()}
@@ -128,27 +139,24 @@ func (s *server) directory(dir string) string {
 	return dir
 }
 
-func isDir(path string) error {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return unix.ENOTDIR
-	}
-	return nil
+// openPlace opens a directory, but not through links like those of /proc/self/fd: in a child they lead where
+// the helper's own descriptors lead, out of the sandbox.
+func openPlace(path string) (int, error) {
+	return unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS,
+	})
 }
 
 // lookup finds a program as a shell does: a name with a slash is a path, any other is looked for in the
 // directories of PATH. A file that cannot be executed is only the answer if there is no better one.
 func lookup(name, dir, path string) (string, error) {
-	if strings.IndexByte(name, '/') >= 0 {
+	if index(name, '/') >= 0 {
 		return name, executable(absolute(name, dir))
 	}
 	worst := error(unix.ENOENT)
 	for more := true; more; {
 		var in string
-		in, path, more = strings.Cut(path, ":")
+		in, path, more = cut(path, ':')
 		if in == "" {
 			in = "."
 		}

@@ -13,12 +13,10 @@ package boot
 
 import (
 	"os"
-	"strconv"
 	"syscall"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
@@ -75,8 +73,8 @@ func CloseInherited(from int) error {
 		return err
 	}
 	for _, name := range names {
-		fd, err := strconv.Atoi(name)
-		if err != nil || fd < from {
+		fd, ok := number(name)
+		if !ok || fd < from {
 			continue
 		}
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
@@ -86,8 +84,9 @@ func CloseInherited(from int) error {
 	return nil
 }
 
-// prepareInstance does what the setup line says and answers there. The server takes a line that closes
-// without an answer as a failure, and so does the helper.
+// prepareInstance does what the setup line says, answers there, listens, and closes the line. The server
+// takes a line that closes without an answer as a failure, and so does the helper: nobody ever finds an
+// instance whose server was gone before it was ready.
 func prepareInstance() (wire.Config, error) {
 	var config wire.Config
 	line, err := wire.NewConn(fdLine)
@@ -103,16 +102,16 @@ func prepareInstance() (wire.Config, error) {
 	if err == nil {
 		err = setup(&config, trees)
 	}
-	if err == nil {
-		// Who listens is who a client finds at the other end, so it has to be this process.
-		err = unix.Listen(fdListener, backlog)
-	}
 	reply := wire.Reply{Code: wire.OK}
 	if err != nil {
 		reply = wire.Reply{Code: wire.Failed, Text: err.Error()}
 	}
 	if sent := line.Send(reply.Append(wire.Packet(nil))); err == nil {
 		err = sent
+	}
+	if err == nil {
+		// Who listens is who a client finds at the other end, so it has to be this process.
+		err = unix.Listen(fdListener, backlog)
 	}
 	return config, err
 }

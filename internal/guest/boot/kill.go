@@ -2,11 +2,8 @@ package boot
 
 import (
 	"os"
-	"strconv"
-	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
@@ -85,7 +82,7 @@ func allProcesses() []procStat {
 	names, _ := dir.Readdirnames(-1)
 	var all []procStat
 	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
+		if pid, ok := number(name); ok {
 			if p, ok := readStat(pid); ok {
 				all = append(all, p)
 			}
@@ -95,7 +92,7 @@ func allProcesses() []procStat {
 }
 
 func readStat(pid int) (p procStat, ok bool) {
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open("/proc/"+digits(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return p, false
 	}
@@ -111,11 +108,18 @@ func readStat(pid int) (p procStat, ok bool) {
 // parseStat reads a line of /proc/pid/stat. The name in it is the process's own choice, so the fields are
 // counted from the last parenthesis.
 func parseStat(pid int, line string) (p procStat, ok bool) {
-	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
-	if len(fields) < 4 {
+	for rest, found := line, true; found; {
+		line = rest
+		_, rest, found = cut(rest, ')')
+	}
+	var fields [5]string // nothing, state, parent, group, session
+	for i := range fields {
+		fields[i], line, _ = cut(line, ' ')
+	}
+	parent, ok1 := number(fields[2])
+	session, ok2 := number(fields[4])
+	if !ok1 || !ok2 || len(fields[1]) != 1 {
 		return p, false
 	}
-	parent, err1 := strconv.Atoi(fields[1])
-	session, err2 := strconv.Atoi(fields[3])
-	return procStat{pid: pid, parent: parent, session: session, state: fields[0][0]}, err1 == nil && err2 == nil
+	return procStat{pid: pid, parent: parent, session: session, state: fields[1][0]}, true
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 	_ "unsafe" // for go:linkname
 
-	"golang.org/x/sys/unix"
+	"github.com/berthdev/berth/internal/guest/unix"
 )
 
 // Environ is what the helper should be started with. It works without, and is a little larger then: the

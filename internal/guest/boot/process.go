@@ -1,9 +1,8 @@
 package boot
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/berthdev/berth/internal/guest/spool"
+	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
@@ -20,8 +19,11 @@ type process struct {
 	screen   int        // its terminal, or -1
 }
 
-// remembered is how many processes that ended are listed. Older ones are still in their spools.
-const remembered = 256
+// What is kept of processes that ended: so many, with no more output than that altogether.
+const (
+	remembered      = 256
+	rememberedBytes = mostKept
+)
 
 func (s *server) status(id string) wire.Reply {
 	s.mu.Lock()
@@ -117,10 +119,21 @@ func (s *server) resize(id string, size wire.Size) wire.Reply {
 	return wire.Reply{}
 }
 
-// forget keeps the list of processes that ended short.
-func (s *server) forget() {
-	for len(s.ended) > remembered {
-		delete(s.processes, s.ended[0])
-		s.ended = append(s.ended[:0], s.ended[1:]...)
+// forget drops the oldest of the processes that ended, if there are too many or they wrote too much. It
+// returns those whose spools are to go, too.
+func (s *server) forget() (old []string) {
+	total := int64(0)
+	for i := len(s.ended) - 1; i >= 0; i-- {
+		first, end := s.processes[s.ended[i]].spool.Range()
+		total += end - first
+		if newest := len(s.ended) - 1; i < newest && (newest-i >= remembered || total > rememberedBytes) {
+			old = append(old, s.ended[:i+1]...)
+			break
+		}
 	}
+	for _, id := range old {
+		delete(s.processes, id)
+	}
+	s.ended = append(s.ended[:0], s.ended[len(old):]...)
+	return old
 }

@@ -6,9 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/berthdev/berth/internal/guest/spool"
+	"github.com/berthdev/berth/internal/guest/unix"
 )
 
 // pumpSize is how much is moved at once.

@@ -3,7 +3,7 @@ package boot
 import (
 	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/berthdev/berth/internal/guest/unix"
 )
 
 // The filter refuses what reaches beyond an instance: making namespaces and mounts, the kernel's own

@@ -1,6 +1,6 @@
 package boot
 
-import "golang.org/x/sys/unix"
+import "github.com/berthdev/berth/internal/guest/unix"
 
 const auditArch = unix.AUDIT_ARCH_AARCH64
 

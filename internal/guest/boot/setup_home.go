@@ -1,11 +1,9 @@
 package boot
 
 import (
-	"bytes"
 	"errors"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
@@ -102,7 +100,7 @@ func (w *world) ensureLine(path, prefix, line string) error {
 	if err == unix.ENOENT {
 		return createFile(dir, name, 0o644, []byte(line))
 	}
-	if err != nil || bytes.HasPrefix(data, []byte(prefix)) || bytes.Contains(data, []byte("\n"+prefix)) {
+	if err != nil || hasLine(data, prefix) {
 		return err
 	}
 	if len(data) > 0 && data[len(data)-1] != '\n' {
@@ -111,12 +109,12 @@ func (w *world) ensureLine(path, prefix, line string) error {
 	return appendLine(dir, name, line)
 }
 
-const openUsers = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+const userFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
 // readUsers reads a file of users. Opening it for writing would copy it to the upper layer and wait until
 // it is on the disk.
 func readUsers(dir int, name string) ([]byte, error) {
-	fd, err := unix.Openat(dir, name, unix.O_RDONLY|openUsers, 0)
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|userFlags, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +132,7 @@ func readUsers(dir int, name string) ([]byte, error) {
 }
 
 func appendLine(dir int, name, line string) error {
-	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_APPEND|openUsers, 0)
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_APPEND|userFlags, 0)
 	if err != nil {
 		return err
 	}

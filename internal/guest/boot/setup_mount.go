@@ -1,6 +1,6 @@
 package boot
 
-import "golang.org/x/sys/unix"
+import "github.com/berthdev/berth/internal/guest/unix"
 
 // Attributes of mounts.
 const (

@@ -1,6 +1,6 @@
 package boot
 
-import "golang.org/x/sys/unix"
+import "github.com/berthdev/berth/internal/guest/unix"
 
 // loopback brings up the only network there is.
 func (w *world) loopback() error {

@@ -1,26 +1,23 @@
 package boot
 
-import (
-	"strings"
-
-	"golang.org/x/sys/unix"
-)
+import "github.com/berthdev/berth/internal/guest/unix"
 
 // What is in the root may have been put there by whoever ran in the instance before it was stopped, so no
 // link is followed anywhere here.
 
 const (
-	openDir  = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	openPath = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	dirFlags  = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	pathFlags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 )
 
 // ensureDir opens a directory below dir, making what is missing of its path.
 func ensureDir(dir int, path string, mode uint32) (int, error) {
-	at, err := unix.Openat(dir, ".", openDir, 0)
+	at, err := unix.Openat(dir, ".", dirFlags, 0)
 	if err != nil {
 		return -1, err
 	}
-	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+	for name, rest, more := "", trim(path), true; more; {
+		name, rest, more = cut(rest, '/')
 		next, err := ensureOne(at, name, mode)
 		unix.Close(at)
 		if err != nil {
@@ -35,21 +32,23 @@ func ensureOne(dir int, name string, mode uint32) (int, error) {
 	if name == "" || name == "." || name == ".." {
 		return -1, unix.EINVAL
 	}
-	fd, err := unix.Openat(dir, name, openDir, 0)
+	fd, err := unix.Openat(dir, name, dirFlags, 0)
 	if err != unix.ENOENT {
 		return fd, err
 	}
 	if err := unix.Mkdirat(dir, name, mode); err != nil {
 		return -1, err
 	}
-	return unix.Openat(dir, name, openDir, 0)
+	return unix.Openat(dir, name, dirFlags, 0)
 }
 
 // splitPath is the directory and the name of an absolute path.
 func splitPath(path string) (dir, name string) {
-	path = strings.Trim(path, "/")
-	if i := strings.LastIndexByte(path, '/'); i >= 0 {
-		return path[:i], path[i+1:]
+	path = trim(path)
+	for i := len(path) - 1; i >= 0; i-- {
+		if path[i] == '/' {
+			return path[:i], path[i+1:]
+		}
 	}
 	return ".", path
 }
@@ -58,7 +57,7 @@ func splitPath(path string) (dir, name string) {
 func parentOf(root int, path string) (dir int, name string, err error) {
 	parent, name := splitPath(path)
 	if parent == "." {
-		dir, err = unix.Openat(root, ".", openDir, 0)
+		dir, err = unix.Openat(root, ".", dirFlags, 0)
 	} else {
 		dir, err = ensureDir(root, parent, 0o755)
 	}

@@ -1,6 +1,6 @@
 package boot
 
-import "golang.org/x/sys/unix"
+import "github.com/berthdev/berth/internal/guest/unix"
 
 // masked is what of /proc tells about the host, or acts on it. What a kernel does not have is passed by.
 var masked = []string{
@@ -26,12 +26,15 @@ func (w *world) mountProc() error {
 			return failed(name, err)
 		}
 	}
+	if !veiled {
+		return nil
+	}
 	return maskAll(proc)
 }
 
 // freezePath makes what is at a path read only.
 func freezePath(proc int, name string) error {
-	at, err := unix.Openat(proc, name, openPath, 0)
+	at, err := unix.Openat(proc, name, pathFlags, 0)
 	if err == unix.ENOENT {
 		return nil
 	}
@@ -53,7 +56,7 @@ func freezePath(proc int, name string) error {
 // maskAll puts an empty directory on directories and /dev/null on files.
 func maskAll(proc int) error {
 	for _, name := range masked {
-		at, err := unix.Openat(proc, name, openPath, 0)
+		at, err := unix.Openat(proc, name, pathFlags, 0)
 		if err == unix.ENOENT {
 			continue
 		}

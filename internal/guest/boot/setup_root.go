@@ -1,10 +1,7 @@
 package boot
 
 import (
-	"strconv"
-
-	"golang.org/x/sys/unix"
-
+	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
@@ -47,7 +44,7 @@ func (w *world) layerName(i int) string {
 	if name := layerNames[w.config.Trees[i].Role]; name != "" {
 		return name
 	}
-	return "mount" + strconv.Itoa(i)
+	return "mount" + digits(i)
 }
 
 func (w *world) lay(i int) error {
@@ -58,7 +55,7 @@ func (w *world) lay(i int) error {
 	if err := unix.Mkdir(name, 0o755); err != nil {
 		return failed(name, err)
 	}
-	at, err := unix.Open(name, openPath|unix.O_DIRECTORY, 0)
+	at, err := unix.Open(name, pathFlags|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return failed(name, err)
 	}
@@ -77,7 +74,7 @@ func (w *world) lay(i int) error {
 // holdSpools keeps the directory of the spools as the descriptor that was inherited for it. The tree
 // itself is nowhere in here: it lives as long as the descriptor.
 func holdSpools(tree int) error {
-	dir, err := unix.Openat(tree, ".", openDir, 0)
+	dir, err := unix.Openat(tree, ".", dirFlags, 0)
 	if err != nil {
 		return err
 	}
@@ -113,7 +110,7 @@ func (w *world) mountRoot() error {
 	if err := unix.MoveMount(mount, "", unix.AT_FDCWD, "root", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return err
 	}
-	if w.root, err = unix.Open("root", openPath|unix.O_DIRECTORY, 0); err != nil {
+	if w.root, err = unix.Open("root", pathFlags|unix.O_DIRECTORY, 0); err != nil {
 		return err
 	}
 	return writable(w.root)

@@ -4,16 +4,15 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/berthdev/berth/internal/guest/spool"
+	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
 // What a spool may be asked to keep.
 const (
 	leastKept = 4 << 10
-	mostKept  = 1 << 30
+	mostKept  = 256 << 20
 )
 
 // start starts a process that outlives the connection. One that cannot be run has ended.
@@ -27,6 +26,9 @@ func (s *server) start(id string, c *wire.Cmd) wire.Reply {
 	w, err := spool.Create(s.Spools, id, min(max(c.Keep, leastKept), mostKept))
 	if err == spool.ErrExists {
 		return wire.Reply{Code: wire.Exists}
+	}
+	if err == unix.ENOSPC || err == unix.EDQUOT {
+		return wire.Reply{Code: wire.DiskFull}
 	}
 	if err != nil {
 		return failure("make a spool", err)
@@ -80,20 +82,40 @@ func (s *server) begin(p *process, c *wire.Cmd) *wire.Exit {
 	s.mu.Lock()
 	p.child, p.input, p.screen = child, ends.input, ends.screen
 	s.mu.Unlock()
-	go s.follow(p, ends.outputs, exited)
+	go s.follow(p, ends.outputs, exited, time.Duration(c.Timeout))
 	return nil
+}
+
+// await waits for the end of a process, and sees to it when its time is over.
+func (s *server) await(p *process, exited <-chan *wire.Exit, timeout time.Duration) *wire.Exit {
+	if timeout <= 0 {
+		return <-exited
+	}
+	over := time.NewTimer(timeout)
+	defer over.Stop()
+	select {
+	case exit := <-exited:
+		return exit
+	case <-over.C:
+	}
+	killed := s.killSession(p.child)
+	exit := <-exited
+	if killed {
+		exit.Code, exit.Reason = timedOut, "killed after "+timeout.String()
+	}
+	return exit
 }
 
 // grace is how long a process's descendants may write on after it ended.
 const grace = time.Second
 
 // follow moves what the process writes into its spool and records its end.
-func (s *server) follow(p *process, outputs []*os.File, exited <-chan *wire.Exit) {
+func (s *server) follow(p *process, outputs []*os.File, exited <-chan *wire.Exit, timeout time.Duration) {
 	pumps := make([]*pump, len(outputs))
 	for i, f := range outputs {
 		pumps[i] = s.pump(f, uint8(i+1), p.spool)
 	}
-	exit := <-exited
+	exit := s.await(p, exited, timeout)
 	s.closeInputOf(p)
 	until := time.Now().Add(grace)
 	for _, pump := range pumps {
@@ -128,8 +150,11 @@ func (s *server) finish(p *process, exit *wire.Exit) {
 	s.mu.Lock()
 	p.exit = exit
 	s.ended = append(s.ended, p.id)
-	s.forget()
+	old := s.forget()
 	s.mu.Unlock()
+	for _, id := range old {
+		_ = spool.Remove(s.Spools, id)
+	}
 	_ = p.spool.Finish(*exit)
 	s.syncMu.Lock()
 	_ = p.spool.Sync()

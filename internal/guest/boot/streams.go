@@ -3,8 +3,7 @@ package boot
 import (
 	"os"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 

@@ -21,6 +21,7 @@ var killCases = []testCase{
 	{name: "Signals", test: signals},
 	{name: "StraysAreReaped", test: straysAreReaped},
 	{name: "KillAll", test: killAll},
+	{name: "TimeoutKillsTheSession", test: timeoutKillsTheSession},
 	{name: "HelperSurvivesSignals", test: helperSurvivesSignals, world: true},
 }
 
@@ -29,6 +30,28 @@ func (in instance) count(t testing.TB, text string) int {
 	t.Helper()
 	out := in.sh(t, `for p in /proc/[0-9]*; do tr '\0' ' ' < $p/cmdline; echo; done 2>/dev/null; true`)
 	return strings.Count(out, text)
+}
+
+// The helper itself ends a process whose time is over; nobody has to watch.
+func timeoutKillsTheSession(t *testing.T, in instance) {
+	const mark = "86399.375"
+	p := in.start(t, "late", guest.Cmd{Argv: []string{"sh", "-c", fmt.Sprintf("trap '' TERM; echo begun; set -m; sleep %[1]s & sleep %[1]s", mark)}, Timeout: 300 * time.Millisecond})
+	w := collect(t, p, 0)
+	if w.exit.Code != guest.ExitTimeout || w.exit.Reason != "killed after 300ms" || w.out != "begun\n" {
+		t.Errorf("%q, %+v", w.all, w.exit)
+	}
+	testkit.Eventually(t, patience, func() error {
+		if n := in.count(t, "sleep "+mark); n != 0 {
+			return fmt.Errorf("%d processes are left", n)
+		}
+		return nil
+	})
+	q := in.start(t, "early", guest.Cmd{Argv: []string{"true"}, Timeout: time.Hour})
+	if w := collect(t, q, 0); w.exit.Code != 0 || w.exit.Reason != "" {
+		t.Errorf("one that was in time: %+v", w.exit)
+	}
+	err := in.Start(t.Context(), "never", guest.Cmd{Argv: []string{"true"}, Timeout: -1})
+	want(t, "a timeout before the start", err, guest.ErrInvalid)
 }
 
 func cancelKillsTheGroup(t *testing.T, in instance) {

@@ -9,13 +9,13 @@ import (
 	"os"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
 // Read yields the frames of the spool in dir that lie behind an offset, waits for more while there is no
-// end, and ends with the frame that carries the Exit. An offset within a frame yields the rest of it.
+// end, and ends with the frame that carries the Exit. An offset within a frame yields the rest of it; a
+// negative one stands for the oldest there is.
 func Read(ctx context.Context, dir string, after int64) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		r := reader{dir: dir, next: after}
@@ -66,6 +66,7 @@ func (r *reader) read(ctx context.Context, yield func(Frame, error) bool) error 
 
 // finish yields the end, if all that comes before it was there.
 func (r *reader) finish(end int64, exit *wire.Exit, yield func(Frame, error) bool) error {
+	r.next = max(r.next, 0)
 	switch {
 	case r.next > end:
 		return ErrBeyond
@@ -161,6 +162,9 @@ func (r *reader) move() (moved bool, err error) {
 	if err != nil || len(starts) == 0 {
 		return false, r.missing(err)
 	}
+	if r.next < 0 {
+		r.next = starts[0]
+	}
 	if r.next < starts[0] {
 		return false, ErrTrimmed
 	}
@@ -187,6 +191,10 @@ func (r *reader) missing(err error) error {
 func (r *reader) open(start int64) (bool, error) {
 	file, err := os.OpenFile(r.dir+"/"+segmentName(start), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
+		// The segment at hand may have been written on since it was read to its end.
+		if more, err := r.unread(); more || err != nil {
+			return more, err
+		}
 		return false, r.trimmed(start)
 	}
 	if err != nil {
@@ -197,13 +205,37 @@ func (r *reader) open(start int64) (bool, error) {
 	return true, nil
 }
 
-// trimmed tells whether there are segments behind an offset at which none starts.
+// unread tells whether the segment at hand has another whole frame.
+func (r *reader) unread() (bool, error) {
+	if r.file == nil {
+		return false, nil
+	}
+	var h [header]byte
+	if n, err := r.file.ReadAt(h[:], r.pos); n < header {
+		return false, ignoreEOF(err)
+	}
+	info, err := r.file.Stat()
+	if err != nil {
+		return false, err
+	}
+	n := int64(h[1])<<16 | int64(h[2])<<8 | int64(h[3])
+	return info.Size() >= r.pos+header+n, nil
+}
+
+func ignoreEOF(err error) error {
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// trimmed tells whether what comes at an offset, at which no segment starts, is gone.
 func (r *reader) trimmed(at int64) error {
 	starts, err := segments(r.dir)
 	if err != nil {
 		return err
 	}
-	if len(starts) > 0 && starts[len(starts)-1] > at {
+	if len(starts) > 0 && starts[0] > at {
 		return ErrTrimmed
 	}
 	return nil

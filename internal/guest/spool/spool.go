@@ -13,10 +13,8 @@ package spool
 
 import (
 	"errors"
-	"strconv"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
@@ -67,11 +65,20 @@ func segmentName(start int64) string {
 
 // segmentStart is the offset in a segment's name; no other file has a name like that.
 func segmentStart(name string) (start int64, ok bool) {
-	if len(name) != 16 {
+	if len(name) != 16 || name[0] > '7' {
 		return 0, false
 	}
-	start, err := strconv.ParseInt(name, 16, 64)
-	return start, err == nil && start >= 0 && segmentName(start) == name
+	for _, c := range []byte(name) {
+		switch {
+		case c >= '0' && c <= '9':
+			start = start<<4 | int64(c-'0')
+		case c >= 'a' && c <= 'f':
+			start = start<<4 | int64(c-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return start, true
 }
 
 // The end of a spool: a version, the offset behind the last byte, and the exit.

@@ -2,12 +2,12 @@ package spool
 
 import (
 	"context"
-	"encoding/binary"
 	"os"
 	"sync"
 	"time"
+	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/berthdev/berth/internal/guest/unix"
 )
 
 // Readers learn of news by inotify, one for the whole process. They look by themselves, too: seldom where
@@ -132,12 +132,16 @@ func (h *hub) dispatch(events []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for len(events) >= unix.SizeofInotifyEvent {
-		wd := int32(binary.NativeEndian.Uint32(events))
-		mask := binary.NativeEndian.Uint32(events[4:])
-		name := int(binary.NativeEndian.Uint32(events[12:]))
-		events = events[min(unix.SizeofInotifyEvent+name, len(events)):]
-		h.event(wd, mask)
+		e := (*inotifyEvent)(unsafe.Pointer(&events[0]))
+		events = events[min(unix.SizeofInotifyEvent+int(e.name), len(events)):]
+		h.event(e.watch, e.mask)
 	}
+}
+
+// inotifyEvent is the kernel's, without the name that follows.
+type inotifyEvent struct {
+	watch              int32
+	mask, cookie, name uint32
 }
 
 func (h *hub) event(wd int32, mask uint32) {

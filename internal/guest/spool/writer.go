@@ -5,8 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
@@ -26,13 +25,17 @@ type Writer struct {
 	first, last atomic.Int64
 }
 
-// Create makes the spool id in the directory root, which keeps at least the given number of bytes.
+// Create makes the spool id in the directory root, which keeps at least the given number of bytes. A full
+// disk is ENOSPC or EDQUOT, as it is.
 func Create(root int, id string, keep int64) (*Writer, error) {
 	err := unix.Mkdirat(root, id, 0o700)
-	if err == unix.EEXIST {
+	switch err {
+	case nil:
+	case unix.EEXIST:
 		return nil, ErrExists
-	}
-	if err != nil {
+	case unix.ENOSPC, unix.EDQUOT:
+		return nil, err
+	default:
 		return nil, os.NewSyscallError("mkdirat", err)
 	}
 	dir, err := unix.Openat(root, id, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -42,10 +45,20 @@ func Create(root int, id string, keep int64) (*Writer, error) {
 	exit, err := unix.Openat(dir, exitFile, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		unix.Close(dir)
+		_ = Remove(root, id)
+		if err == unix.ENOSPC || err == unix.EDQUOT {
+			return nil, err
+		}
 		return nil, os.NewSyscallError("openat", err)
 	}
 	// A file system that cannot do this only loses the end on a full disk.
-	_ = unix.Fallocate(exit, unix.FALLOC_FL_KEEP_SIZE, 0, maxExit)
+	err = unix.Fallocate(exit, unix.FALLOC_FL_KEEP_SIZE, 0, maxExit)
+	if err == unix.ENOSPC || err == unix.EDQUOT {
+		unix.Close(exit)
+		unix.Close(dir)
+		_ = Remove(root, id)
+		return nil, err
+	}
 	return &Writer{dir: dir, exit: exit, segment: -1, keep: keep}, nil
 }
 

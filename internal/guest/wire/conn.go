@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/berthdev/berth/internal/guest/unix"
 )
 
 // Conn is one end of a SEQPACKET connection. One goroutine may receive while others send; Close waits

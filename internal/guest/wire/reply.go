@@ -12,6 +12,7 @@ const (
 	Invalid
 	NoInput
 	Refused
+	DiskFull
 	codeEnd
 )
 

@@ -57,6 +57,7 @@ type Cmd struct {
 	Input     bool
 	Terminal  *Size
 	Keep      int64
+	Timeout   int64 // ns; 0: none
 }
 
 // Streams says for which of a command's streams there is a descriptor, in this order.
@@ -108,7 +109,7 @@ func (s *Size) decode(d *decoder) {
 	s.Cols = uint16(d.small(1 << 16))
 }
 
-// Only a request with a command has one, and it comes last; what is added to a request goes behind Keep.
+// Only a request with a command has one, and it comes last; what is added to a request goes behind Timeout.
 func (c *Cmd) encode(e *encoder) {
 	e.strings(c.Argv)
 	e.strings(c.Env)
@@ -121,6 +122,7 @@ func (c *Cmd) encode(e *encoder) {
 		c.Terminal.encode(e)
 	}
 	e.int(c.Keep)
+	e.int(c.Timeout)
 }
 
 func (c *Cmd) decode(d *decoder) {
@@ -132,5 +134,5 @@ func (c *Cmd) decode(d *decoder) {
 		c.Terminal = new(Size)
 		c.Terminal.decode(d)
 	}
-	c.Keep = d.int()
+	c.Keep, c.Timeout = d.int(), d.int()
 }

@@ -25,7 +25,7 @@ var requests = map[string]Request{
 	"run": {Op: OpRun, Cmd: Cmd{
 		Argv: []string{"sh", "-c", "exit"}, Env: []string{"A=", "B=\xff\n"}, Dir: "sub", Root: true, Streams: Stdin | Stderr,
 	}},
-	"start":  {Op: OpStart, ID: "p-1", Cmd: Cmd{Argv: []string{"cat"}, Input: true, Terminal: &Size{Rows: 65535, Cols: 1}, Keep: -1}},
+	"start":  {Op: OpStart, ID: "p-1", Cmd: Cmd{Argv: []string{"cat"}, Input: true, Terminal: &Size{Rows: 65535, Cols: 1}, Keep: -1, Timeout: 1}},
 	"signal": {Op: OpSignal, ID: "p", Signal: 64},
 	"resize": {Op: OpResize, ID: "p", Size: Size{Rows: 24, Cols: 80}},
 	"dial":   {Op: OpDial, Port: 65535, IPv6: true},
@@ -70,9 +70,9 @@ func same[T any](t *testing.T, name string, want, got T, err error) {
 func TestMessagesMayGrow(t *testing.T) {
 	r := requests["start"]
 	whole := r.Append(nil)
-	short := whole[:len(whole)-1] // without Keep
+	short := whole[:len(whole)-1] // without Timeout
 	want := r
-	want.Cmd.Keep = 0
+	want.Cmd.Timeout = 0
 	got, err := DecodeRequest(short)
 	same(t, "from an older sender", want, got, err)
 	got, err = DecodeRequest(append(whole, 1, 2, 3))

@@ -1,0 +1,7 @@
+//go:build seeded_tether
+
+package local
+
+// untethered ties instances to the thread of the server that made them: a bug on purpose,
+// which tests must find.
+const untethered = false

@@ -1,0 +1,3 @@
+package unix
+
+var constantsHere []constant

@@ -1,0 +1,18 @@
+package testkit
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+func TestBinaryIsBuiltOnce(t *testing.T) {
+	path := Binary(t)
+	out, err := exec.Command(path, "version").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "berth") {
+		t.Errorf("%s: %v", out, err)
+	}
+	if again := Binary(t); again != path {
+		t.Errorf("%s, then %s", path, again)
+	}
+}
