@@ -9,20 +9,19 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-)
 
-// TestMain lets the scripts run this test binary as the real berth.
-func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"berth": main})
-}
+	"github.com/berthdev/berth/internal/testkit"
+)
 
 // TestScripts types what a person types, at real servers, each script with a home and a data directory
 // of its own. Testscript gets one more command: "ready FILE" waits until the server that was started
 // last has written to FILE where it is, and sets BERTH_SERVER, SERVER_ADDR and SERVER_PID.
 func TestScripts(t *testing.T) {
+	bin := filepath.Dir(testkit.Binary(t))
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("XDG_DATA_HOME", env.WorkDir)
 			env.Setenv("DATA", filepath.Join(env.WorkDir, "berth"))
