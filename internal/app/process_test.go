@@ -91,7 +91,7 @@ func endAll(t *testing.T, dir string) {
 			t.Error(err)
 		}
 	}
-	if err := d.Close(); err != nil {
+	if err := errors.Join(d.WaitIdle(context.Background()), d.Close()); err != nil {
 		t.Error(err)
 	}
 }
