@@ -178,15 +178,21 @@ func instance[T any](ctx context.Context, h *Handle, doing string) (s sandbox.Sa
 	return s, ability, err
 }
 
-// holdFor is how long a hold lasts that nobody renews; it is renewed at half of it.
-const holdFor = 2 * time.Minute
+// holdFor is how long a hold lasts that nobody renews; it is renewed at half of it. A database that does
+// not take it in holdWait holds up nobody.
+const (
+	holdFor  = 2 * time.Minute
+	holdWait = 10 * time.Second
+)
 
 // Hold keeps timers away from the sandbox until release is called, or this process is gone.
 func (h *Handle) Hold(ctx context.Context, kind string) (release func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ref, done := store.NewID(), make(chan struct{})
 	hold := func() {
-		if err := h.e.Store.Hold(ctx, h.id, kind, ref, time.Now().Add(holdFor)); err != nil && ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(ctx, holdWait)
+		defer cancel()
+		if err := h.e.Store.Hold(ctx, h.id, kind, ref, time.Now().Add(holdFor)); err != nil {
 			h.e.Logger.WarnContext(ctx, "hold sandbox", "sandbox_id", h.id, "kind", kind, "error", err)
 		}
 	}
@@ -207,7 +213,7 @@ func (h *Handle) Hold(ctx context.Context, kind string) (release func()) {
 	return func() {
 		cancel()
 		<-done
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdWait)
 		defer cancel()
 		if err := h.e.Store.Drop(last, h.id, kind, ref); err != nil {
 			h.e.Logger.WarnContext(last, "drop a hold; it runs out by itself", "sandbox_id", h.id, "error", err)

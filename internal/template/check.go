@@ -159,6 +159,8 @@ func (c *checker) exposes(dir string) string {
 		return "is the host's kernel and devices"
 	case c.in.DataDir != "" && within(data, real):
 		return "holds the server's data directory, with its keys and every sandbox"
+	case c.in.DataDir != "" && within(real, data) && !within(real, filepath.Join(data, "bases")) && !within(real, filepath.Join(data, "tools")):
+		return "lies in the server's data directory, among its keys and sandboxes"
 	}
 	return ""
 }

@@ -31,6 +31,9 @@ func at(t *testing.T, toml string) place {
 		}
 	}
 	write(t, filepath.Join(p.data, "bases/debian/bin/sh"), "")
+	if err := os.MkdirAll(filepath.Join(p.data, "local"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	write(t, p.file, strings.ReplaceAll(toml, "DATA", p.data))
 	return p
 }
@@ -325,6 +328,7 @@ func TestBadTemplatesAreRefusedWithWords(t *testing.T) {
 		{`mounts = [{source = "/proc/self", target = "/opt"}]`, `is the host's kernel and devices`},
 		{`mounts = [{source = "DATA", target = "/opt"}]`, `holds the server's data directory`},
 		{`mounts = [{source = "DATA/..", target = "/opt"}]`, `holds the server's data directory`},
+		{`mounts = [{source = "DATA/local", target = "/opt"}]`, `lies in the server's data directory`},
 		{`mounts = [{source = "/usr", target = "/"}]`, `templates.x.mounts[1].target = "/" (FILE:2) would hide a part of the base`},
 		{`mounts = [{source = "/usr", target = "/usr/"}]`, `would hide a part of the base`},
 		{`mounts = [{source = "/usr", target = "/workspace"}]`, `lies over /workspace, which is the sandbox's own`},
