@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/config"
@@ -12,11 +13,12 @@ import (
 
 // Down stops every sandbox of this machine without a server, holding the data directory meanwhile.
 func Down(ctx context.Context, cfg *config.Loaded) (done api.Down, err error) {
-	registry, _, err := templates(cfg, new(telemetry.Redactor))
+	red := new(telemetry.Redactor)
+	registry, _, err := templates(cfg, red)
 	if err != nil {
 		return done, err
 	}
-	s := &System{cfg: cfg, templates: registry, log: slog.New(slog.DiscardHandler)}
+	s := &System{cfg: cfg, templates: registry, log: telemetry.NewLogger(os.Stderr, cfg.LogFormat, slog.LevelWarn, red)}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err := s.openEngine(ctx, telemetry.NewMetrics("")); err != nil {
 		return done, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/client"
+	"github.com/berthdev/berth/internal/config"
 )
 
 // about adds to a failure what a person can do who wanted to work with a sandbox.
@@ -39,7 +40,7 @@ func (c *connection) nearest(ctx context.Context, ref string) string {
 		if n++; err != nil || n > mostCompletions {
 			break
 		}
-		if d := distance(strings.ToLower(ref), s.Name); s.Name != "" && d < least {
+		if d := config.Distance(strings.ToLower(ref), s.Name); s.Name != "" && d < least {
 			best, least = s.Name, d
 		}
 	}
@@ -50,7 +51,7 @@ func (c *connection) nearest(ctx context.Context, ref string) string {
 func nearestOf(typed string, words []string) (near []string) {
 	least := len(typed) + 1
 	for _, word := range words {
-		d := distance(typed, word)
+		d := config.Distance(typed, word)
 		if d < least {
 			near, least = nil, d
 		}
@@ -59,24 +60,4 @@ func nearestOf(typed string, words []string) (near []string) {
 		}
 	}
 	return near
-}
-
-// distance counts the insertions, deletions and replacements between two texts.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			next := diagonal
-			if a[i] != b[j] {
-				next = 1 + min(row[j], row[j+1], diagonal)
-			}
-			diagonal, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
 }

@@ -60,7 +60,7 @@ func (f *frame) sayDown(done api.Down) error {
 		return err
 	}
 	if done.Failed > 0 {
-		return &hinted{fmt.Errorf("%s could not be stopped", plural(done.Failed, "sandbox", "sandboxes")), "The server's log says why; 'berth ls' shows which still run."}
+		return &hinted{fmt.Errorf("%s could not be stopped", plural(done.Failed, "sandbox", "sandboxes")), "The server's log, or the lines above, say why; 'berth ls' shows which still run."}
 	}
 	return nil
 }

@@ -174,14 +174,3 @@ func TestCreateWithATimeoutDoesNotWaitForLonger(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
-
-func TestNearestName(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"scrach", "scratch", 1}, {"abc", "abd", 1}, {"kitten", "sitting", 3}} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}

@@ -38,15 +38,15 @@ func nearestOf(key string, keys []string) string {
 	best, least := "", len(key)/3+2
 	given := strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	for _, k := range keys {
-		if d := distance(given, k); d < least {
+		if d := Distance(given, k); d < least {
 			best, least = k, d
 		}
 	}
 	return best
 }
 
-// distance counts the insertions, deletions and replacements between a and b.
-func distance(a, b string) int {
+// Distance counts the insertions, deletions and replacements between a and b.
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
