@@ -202,7 +202,13 @@ func (p *process) end(t *testing.T) error {
 
 func (p *process) client(t *testing.T, opts ...client.Option) *client.Client {
 	t.Helper()
-	c, err := client.New(p.url, testKey, opts...)
+	return p.clientOf(t, testKey, opts...)
+}
+
+// clientOf is a client with a key of its own.
+func (p *process) clientOf(t *testing.T, key string, opts ...client.Option) *client.Client {
+	t.Helper()
+	c, err := client.New(p.url, key, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
