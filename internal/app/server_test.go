@@ -95,7 +95,7 @@ func TestDrainFinishesRunningRequests(t *testing.T) {
 		_, _, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Name: "slow"})
 		answered <- err
 	}()
-	testkit.Eventually(t, 10*time.Second, func() error { return asked(dir) })
+	testkit.Eventually(t, 30*time.Second, func() error { return asked(dir) })
 	if err := p.end(t); err != nil {
 		t.Errorf("exit: %v", err)
 	}
@@ -118,7 +118,7 @@ func TestKilledServerLeavesNothingToWaitFor(t *testing.T) {
 		_, _, err := s.once(t.Context(), killed.url, "key")
 		lost <- err
 	}()
-	testkit.Eventually(t, 10*time.Second, func() error { return asked(dir) })
+	testkit.Eventually(t, 30*time.Second, func() error { return asked(dir) })
 	_ = killed.cmd.Process.Kill()
 	_ = killed.cmd.Wait()
 	if err := fake.SetFaults(dir, nil); err != nil || <-lost == nil {
@@ -175,7 +175,7 @@ func TestDatabaseGoesAwayAndComesBack(t *testing.T) {
 	if err := cluster.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, 20*time.Second, func() error {
+	testkit.Eventually(t, 60*time.Second, func() error {
 		_, _, err := c.Sandboxes.Create(ctx, api.CreateSandbox{Name: "after"})
 		return err
 	})

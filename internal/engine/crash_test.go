@@ -45,7 +45,7 @@ func TestKilledServerLeavesNothingUnsettled(t *testing.T) {
 			if err := victim.cmd.Wait(); err == nil || err.Error() != "signal: killed" {
 				t.Fatalf("the window was not hit by all: %v", err)
 			}
-			testkit.Eventually(t, 20*time.Second, func() error {
+			testkit.Eventually(t, 60*time.Second, func() error {
 				_, err := next.Reconcile(t.Context())
 				if err == nil {
 					err = next.unsettled(t)

@@ -278,7 +278,7 @@ func TestRunLooksEveryInterval(t *testing.T) {
 	if _, err := srv.db.In("default").Want(ctx, sb.ID, sandbox.WantStopped, "test", "test"); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, 10*time.Second, func() error {
+	testkit.Eventually(t, 30*time.Second, func() error {
 		if got := srv.row(t, project("a")); got.State != sandbox.Stopped {
 			return fmt.Errorf("still %s", got.State)
 		}

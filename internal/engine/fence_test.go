@@ -57,7 +57,7 @@ func TestStoppedHolderNeverCommits(t *testing.T) {
 func (s *server) takeOver(t *testing.T, n int) (rows []sandbox.Sandbox) {
 	t.Helper()
 	for id := range s.live(t) {
-		testkit.Eventually(t, 20*time.Second, func() error { return s.leaseIsFree(t, id) })
+		testkit.Eventually(t, 60*time.Second, func() error { return s.leaseIsFree(t, id) })
 	}
 	report, err := s.Reconcile(t.Context())
 	if err != nil || report.Settled != n {

@@ -158,7 +158,7 @@ func TestRecordedInstanceSurvivesALostReply(t *testing.T) {
 	done := cut.inBackground(project("a"))
 	<-l.committed
 	sb := srv.row(t, project("a"))
-	testkit.Eventually(t, 10*time.Second, func() error { return srv.leaseIsFree(t, sb.ID) })
+	testkit.Eventually(t, 30*time.Second, func() error { return srv.leaseIsFree(t, sb.ID) })
 	close(l.healed)
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -142,12 +142,12 @@ func TestVanishedInstanceIsReplacedUnderTheSameSandbox(t *testing.T) {
 
 func TestWorkThatRunsOutOfTimeIsAFailure(t *testing.T) {
 	testkit.Proves(t, "O6")
-	srv := onSQLite(t).open(t, func(o *engine.Options) { o.WorkTimeout = 100 * time.Millisecond })
+	srv := onSQLite(t).open(t, func(o *engine.Options) { o.WorkTimeout = 3 * time.Second })
 	srv.fake.On(fake.Create).Slow(time.Hour)
 	if _, _, err := srv.Ensure(t.Context(), engine.Request{Owner: project("a")}); err == nil {
 		t.Fatal("no error")
 	}
-	testkit.Eventually(t, 10*time.Second, func() error {
+	testkit.Eventually(t, 30*time.Second, func() error {
 		if sb := srv.row(t, project("a")); sb.State != sandbox.Failed || sb.Failure == nil {
 			return fmt.Errorf("%s, failure %v", sb.State, sb.Failure)
 		}
@@ -246,7 +246,7 @@ func TestHungCallStopsNothingElse(t *testing.T) {
 	if _, err := srv.db.In("default").Want(ctx, b.ID, sandbox.WantStopped, "test", "test"); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, 10*time.Second, func() error {
+	testkit.Eventually(t, 30*time.Second, func() error {
 		if got := srv.row(t, project("b")); got.State != sandbox.Stopped {
 			return fmt.Errorf("still %s", got.State)
 		}

@@ -162,7 +162,7 @@ func (s *server) one(t *testing.T, sb sandbox.Sandbox) {
 // reconcile passes until the driver and the rows are as want says.
 func (s *server) reconcile(t *testing.T, want func() error) {
 	t.Helper()
-	testkit.Eventually(t, 10*time.Second, func() error {
+	testkit.Eventually(t, 30*time.Second, func() error {
 		if _, err := s.Reconcile(t.Context()); err != nil {
 			return err
 		}

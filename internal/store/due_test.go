@@ -114,7 +114,7 @@ func TestClaimOfADeadReplicaIsDueAgain(t *testing.T) {
 		if got := dueIDs(t, db, "", 0); !slices.Equal(got, []string{sb.ID}) {
 			t.Fatalf("due: %v", got)
 		}
-		testkit.Eventually(t, 10*time.Second, func() error {
+		testkit.Eventually(t, 30*time.Second, func() error {
 			if got := dueIDs(t, db, "", 0); len(got) == 0 {
 				return errors.New("not due yet")
 			}

@@ -90,7 +90,7 @@ func TestDeadHoldersClaimIsTakenOverWithItsEffect(t *testing.T) {
 		dead := claim(t, dbs[0].In(acme), dying, store.ClaimFresh)
 		s := dbs[1].In(acme)
 		var heir store.Claim
-		testkit.Eventually(t, 10*time.Second, func() (err error) {
+		testkit.Eventually(t, 30*time.Second, func() (err error) {
 			r := claimOf("k1")
 			r.Holder = "two"
 			heir, err = s.ClaimKey(t.Context(), r)

@@ -133,7 +133,7 @@ func TestRacersForOneOwnerQueueAtItsGate(t *testing.T) {
 		_, _, err := s.Intend(t.Context(), in)
 		done <- err
 	}()
-	testkit.Eventually(t, 10*time.Second, func() error {
+	testkit.Eventually(t, 30*time.Second, func() error {
 		_, err := first(t.Context(), db.read, scanOne[int64], `select objid from pg_locks where locktype = 'advisory' and not granted`)
 		return err
 	})

@@ -90,7 +90,7 @@ func TestExpiredLeaseIsTakenOver(t *testing.T) {
 		sb := intend(t, dbs[0].In(acme), intent("c1"))
 		old := lease(t, dbs[0], sb.ID, "one")
 		var taken store.Grant
-		testkit.Eventually(t, 10*time.Second, func() (err error) {
+		testkit.Eventually(t, 30*time.Second, func() (err error) {
 			taken, err = dbs[1].Lease(t.Context(), store.LeaseSandbox, sb.ID, "two")
 			if err == nil && !taken.OK {
 				err = errors.New("still held")
@@ -128,7 +128,7 @@ func stalled(t *testing.T, h harness) (db *store.DB, old store.Lease, now store.
 	sb := intend(t, db.In(acme), intent("c1"))
 	first := lease(t, db, sb.ID, "one")
 	commit(t, db, first.Lease, sandbox.Change{Event: sandbox.EventBegin, Actor: "request"})
-	testkit.Eventually(t, 10*time.Second, func() (err error) {
+	testkit.Eventually(t, 30*time.Second, func() (err error) {
 		now, err = db.Lease(t.Context(), store.LeaseSandbox, sb.ID, "two")
 		if err == nil && !now.OK {
 			err = errors.New("still held")

@@ -108,7 +108,7 @@ func TestDatabaseThatGoesAwayComesBack(t *testing.T) {
 		}
 		noError(t, cluster.Start(t.Context()))
 		for _, op := range operations {
-			testkit.Eventually(t, 10*time.Second, op)
+			testkit.Eventually(t, 30*time.Second, op)
 		}
 	}
 	commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventBegin}) // the lease outlived both

@@ -60,7 +60,7 @@ func TestMessageOfADeadClaimerIsClaimedAgain(t *testing.T) {
 		dead, err := db.ClaimMessages(t.Context(), 0, short)
 		noError(t, err)
 		var heir []store.Message
-		testkit.Eventually(t, 10*time.Second, func() (err error) {
+		testkit.Eventually(t, 30*time.Second, func() (err error) {
 			heir, err = db.ClaimMessages(t.Context(), 0, long)
 			if err == nil && len(heir) == 0 {
 				err = errors.New("still claimed")

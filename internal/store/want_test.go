@@ -76,7 +76,7 @@ func TestTouchRecordsUseToTheSecond(t *testing.T) {
 		if got := read(); got.Sub(sb.ActiveAt) != 0 && got.Sub(sb.ActiveAt) < time.Second {
 			t.Errorf("use was recorded %v after the last one", got.Sub(sb.ActiveAt))
 		}
-		testkit.Eventually(t, 10*time.Second, func() error {
+		testkit.Eventually(t, 30*time.Second, func() error {
 			if moved := read().Sub(sb.ActiveAt); moved < time.Second {
 				return sandbox.Errorf("touch", api.CodeInternal, "moved by %v", moved)
 			}

@@ -135,7 +135,7 @@ func TestLogCountsCreatesOfKilledProcess(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Eventually(t, 20*time.Second, func() error {
+		testkit.Eventually(t, 60*time.Second, func() error {
 			if n := len(live(t, d)); n < (round+1)*40 {
 				return fmt.Errorf("%d instances so far", n)
 			}

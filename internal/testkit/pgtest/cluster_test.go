@@ -243,7 +243,7 @@ func TestKilledTestLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // it was killed
-	testkit.Eventually(t, 20*time.Second, func() error { return gone(pid, dir) })
+	testkit.Eventually(t, 60*time.Second, func() error { return gone(pid, dir) })
 }
 
 func gone(pid int, dir string) error {
