@@ -216,6 +216,18 @@ env = {FROM_TEMPLATE = "yes"}
 	if res := out.sh(fetch("127.0.0.1/8788", "/again")); !strings.Contains(res.Stdout, "upstream /again") {
 		t.Errorf("the service after a restart: %q", res.Stdout)
 	}
+
+	// What is taken away from the template is gone from its sandboxes, those that run included.
+	if err := os.WriteFile(file, []byte("[templates.out]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.end(t); err != nil {
+		t.Fatal(err)
+	}
+	p = start(t, append(env, "BERTH_CONFIG="+file))
+	out.c = p.client(t)
+	gone := `for port in 8788 3128; do timeout 2 bash -c "exec 3<>/dev/tcp/127.0.0.1/$port && printf 'GET / HTTP/1.0\r\n\r\n' >&3 && cat <&3"; done 2>/dev/null; echo "$HTTPS_PROXY"`
+	out.says(gone, "\n")
 }
 
 func TestReadinessSaysHowSandboxesAreMade(t *testing.T) {
