@@ -63,19 +63,6 @@ func (l *Local) PeerPID(ctx context.Context) (int, error) {
 	return int(cred.Pid), nil
 }
 
-// Dirs opens the workspace and the agent's home as they are inside. They can be walked from, not listed.
-func (l *Local) Dirs(ctx context.Context) (workspace, home *os.File, err error) {
-	_, files, err := l.exchange(ctx, &wire.Request{Op: wire.OpDirs})
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(files) != 2 {
-		wire.CloseAll(files)
-		return nil, nil, errReply
-	}
-	return os.NewFile(uintptr(files[0]), Workspace), os.NewFile(uintptr(files[1]), Home), nil
-}
-
 // errReply is a reply that does not fit its request.
 var errReply = errors.New("the helper's answer makes no sense")
 

@@ -39,11 +39,10 @@ func everything(ctx context.Context, c *guest.Local) map[string]error {
 	_, status := p.Status(ctx)
 	_, write := p.Write(ctx, []byte("x"))
 	_, pid := c.PeerPID(ctx)
-	_, _, dirs := c.Dirs(ctx)
 	return map[string]error{
 		"ping": c.Ping(ctx), "run": run, "start": c.Start(ctx, "q", sh("true")), "list": list, "kill all": c.KillAll(ctx),
 		"dial": dial, "listen": listen, "status": status, "write": write, "close input": p.CloseInput(ctx),
-		"resize": p.Resize(ctx, guest.Size{}), "signal": p.Signal(ctx, 1), "pid": pid, "dirs": dirs,
+		"resize": p.Resize(ctx, guest.Size{}), "signal": p.Signal(ctx, 1), "pid": pid,
 	}
 }
 

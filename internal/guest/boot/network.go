@@ -73,20 +73,6 @@ func listener(port uint16) (int, error) {
 	return fd, nil
 }
 
-// dirs hands out the directories in which the server works on files.
-func (s *server) dirs() (wire.Reply, []int) {
-	var files []int
-	for _, path := range [...]string{s.Workdir, s.Home} {
-		fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			wire.CloseAll(files)
-			return failure("open "+path, err), nil
-		}
-		files = append(files, fd)
-	}
-	return wire.Reply{}, files
-}
-
 // pass is the reply that carries a copy of a descriptor which the helper keeps.
 func pass(fd int) (wire.Reply, []int) {
 	copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)

@@ -170,8 +170,6 @@ func (s *server) do(r *wire.Request) (reply wire.Reply, files []int) {
 		return dial(r.Port, r.IPv6)
 	case wire.OpListen:
 		return s.listen(r.Port)
-	case wire.OpDirs:
-		return s.dirs()
 	}
 	return wire.Reply{Code: wire.Invalid, Text: "unknown request"}, nil
 }

@@ -200,29 +200,6 @@ func TestListenOnATakenPort(t *testing.T) {
 	}
 }
 
-func TestDirs(t *testing.T) {
-	s, dir := serve(t)
-	c := connect(t, dir)
-	workspace, home, err := c.Dirs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer workspace.Close()
-	defer home.Close()
-	for f, name := range map[*os.File]string{workspace: "workspace", home: "home"} {
-		link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
-		if err != nil || link != filepath.Join(dir, name) {
-			t.Errorf("%s is %s, error %v", name, link, err)
-		}
-	}
-	if err := os.Remove(s.Home); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := c.Dirs(t.Context()); err == nil {
-		t.Error("a home that is not there was opened")
-	}
-}
-
 // A spool directory that cannot be written says so; nothing runs then.
 func TestStartWithoutADisk(t *testing.T) {
 	_, dir := serve(t)

@@ -17,7 +17,6 @@ const (
 	OpKillAll       //
 	OpDial          // Port, IPv6; a socket comes back that is connected or about to be
 	OpListen        // Port; the listening socket comes back
-	OpDirs          // the workspace and the agent's home come back as directories
 	opEnd
 )
 
