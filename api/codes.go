@@ -40,6 +40,7 @@ const (
 	CodeUnknownDriver     Code = "unknown_driver"
 	CodeUnknownProfile    Code = "unknown_profile"
 	CodeUnknownAgent      Code = "unknown_agent"
+	CodeUnknownTool       Code = "unknown_tool"
 	CodeHeadersTooLarge   Code = "headers_too_large"
 	CodeRateLimited       Code = "rate_limited"
 	CodeQuotaExceeded     Code = "quota_exceeded"
@@ -48,6 +49,7 @@ const (
 	CodeDriverUnreachable Code = "driver_unreachable"
 	CodeDriverRefused     Code = "driver_refused"
 	CodeBusy              Code = "sandbox_busy"
+	CodeUnhealthy         Code = "unhealthy"
 	CodeNotRunning        Code = "sandbox_not_running"
 	CodeWrongHost         Code = "wrong_host"
 	CodeNoSuchExec        Code = "no_such_exec"
@@ -118,6 +120,7 @@ var Codes = []CodeInfo{
 	{CodeUnknownDriver, http.StatusUnprocessableEntity, false, "Unknown driver", "Use one of the drivers that the detail lists."},
 	{CodeUnknownProfile, http.StatusUnprocessableEntity, false, "Unknown profile", "Use lite, standard or full."},
 	{CodeUnknownAgent, http.StatusNotFound, false, "Unknown agent", "GET /api/v1/agents lists the agents of this tenant."},
+	{CodeUnknownTool, http.StatusNotFound, false, "Unknown tool", "Use one of the tools that the detail lists."},
 	{CodeHeadersTooLarge, http.StatusRequestHeaderFieldsTooLarge, false, "The headers are too large", "Send fewer or shorter headers."},
 	{CodeRateLimited, http.StatusTooManyRequests, true, "Too many requests", "Wait for Retry-After seconds."},
 	{CodeQuotaExceeded, http.StatusTooManyRequests, false, "The tenant's quota is used up", "Delete what is not needed, or raise the quota."},
@@ -126,6 +129,7 @@ var Codes = []CodeInfo{
 	{CodeDriverUnreachable, http.StatusServiceUnavailable, true, "The driver does not answer", "What was asked for is recorded, and Berth tries again by itself; the same call with the same name, id or Idempotency-Key joins in."},
 	{CodeDriverRefused, http.StatusBadGateway, false, "The driver refused", "The detail has the driver's words; check its credentials and quota."},
 	{CodeBusy, http.StatusServiceUnavailable, true, "The sandbox is being worked on", "Try the same call again; it joins the work under way."},
+	{CodeUnhealthy, http.StatusBadGateway, false, "The sandbox does not stay healthy", "Its next use tries again; 'berth explain' says what happened to it."},
 	{CodeNotRunning, http.StatusConflict, false, "The sandbox does not run", "Start it, or use it: the next command does."},
 	{CodeWrongHost, http.StatusMisdirectedRequest, false, "The sandbox is on another machine", "Send the request to the Berth on the machine that the detail names."},
 	{CodeNoSuchExec, http.StatusNotFound, false, "No such command", "GET …/exec lists what was started in the sandbox."},

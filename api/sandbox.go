@@ -35,6 +35,7 @@ type Sandbox struct {
 	StartedAt   *time.Time        `json:"started_at,omitempty" doc:"When the present instance became ready"`
 	ActiveAt    time.Time         `json:"active_at" doc:"Last use"`
 	DeletedAt   *time.Time        `json:"deleted_at,omitempty"`
+	Finalizers  []string          `json:"finalizers,omitempty" doc:"What is left to do before it has ended"`
 }
 
 // Traffic is how many bytes a sandbox exchanged with the outside since it, or the server, was last started.

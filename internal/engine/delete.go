@@ -8,9 +8,10 @@ import (
 
 // Delete ends a sandbox for good: from any state, leaving a tombstone that is never revived. It returns
 // once nothing of it is left, or with the caller's context; the engine then goes on by itself, and the
-// returned state says how far it came.
-func (e *Engine) Delete(ctx context.Context, tenant, id, actor string) (sandbox.Sandbox, error) {
-	s, err := e.Store.Delete(ctx, tenant, id, "deleted", actor)
+// returned state says how far it came. A last version of the workspace is saved first, unless that is
+// skipped; a save that goes on failing is given up in the end, and the history says so.
+func (e *Engine) Delete(ctx context.Context, tenant, id, actor string, skipSave bool) (sandbox.Sandbox, error) {
+	s, err := e.Store.Delete(ctx, tenant, id, skipSave, "deleted", actor)
 	if err != nil {
 		return s, err
 	}

@@ -67,16 +67,27 @@ func (e *Engine) drive(ctx context.Context, id, actor string, look bool) (sandbo
 }
 
 func (e *Engine) begin(grant store.Grant, actor string) *work {
-	w := &work{
-		Engine: e, lease: grant.Lease, s: grant.Sandbox, actor: actor, synced: grant.Sandbox.Synced,
-		driver: e.Drivers[grant.Sandbox.Spec.Driver], policy: e.Policy(grant.Sandbox), ended: map[driver.ID]bool{},
-		ahead: time.Until(grant.Lease.Until.Add(-e.LeaseTTL)),
-	}
-	if w.driver != nil {
-		_, ok := driver.As[driver.Stopper](w.driver)
-		w.policy.NoStop = !ok
-	}
+	w := e.workOn(grant.Sandbox, actor)
+	w.lease, w.ahead = grant.Lease, time.Until(grant.Lease.Until.Add(-e.LeaseTTL))
 	return w
+}
+
+func (e *Engine) workOn(s sandbox.Sandbox, actor string) *work {
+	return &work{
+		Engine: e, s: s, actor: actor, synced: s.Synced,
+		driver: e.Drivers[s.Spec.Driver], policy: e.policy(s), ended: map[driver.ID]bool{},
+	}
+}
+
+// policy is what applies to a sandbox here: what was configured, and what cannot be done.
+func (e *Engine) policy(s sandbox.Sandbox) sandbox.Policy {
+	p := e.Policy(s)
+	p.NoSave = p.NoSave || e.noSave
+	if d := e.Drivers[s.Spec.Driver]; d != nil {
+		_, ok := driver.As[driver.Stopper](d)
+		p.NoStop = !ok
+	}
+	return p
 }
 
 // now is the database's clock, which every time in the record is by.
@@ -164,7 +175,7 @@ func (w *work) round(ctx context.Context, steps []sandbox.Step) error {
 // rest ends the work on a sandbox about which nothing can be done now.
 func (w *work) rest(ctx context.Context, due time.Time) error {
 	err := w.verdict()
-	if err == nil || w.s.State == sandbox.Failed {
+	if err == nil || w.s.State == sandbox.Failed || w.s.State == sandbox.Unhealthy {
 		return errors.Join(err, w.look(ctx, due))
 	}
 	return w.interrupted(ctx, err)
@@ -207,7 +218,7 @@ func (w *work) interrupted(ctx context.Context, err error) error {
 	f := w.failed(err)
 	wait := max(w.policy.RetryEvery, w.policy.Backoff.Delay(w.s.ID, f.Attempts))
 	due := store.Due{At: w.now().Add(wait), Want: w.s.Want, UsedAt: w.s.ActiveAt}
-	return errors.Join(err, w.Store.Stumble(ctx, w.lease, *f, due))
+	return errors.Join(err, w.Store.Stumble(ctx, w.lease, *f, due, w.s.ProbedAt))
 }
 
 // aftermath is a context for what must be done after the work's own time is over. It fits into what is

@@ -19,6 +19,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
@@ -29,8 +30,12 @@ import (
 type Options struct {
 	Store    Store
 	Drivers  map[string]driver.Driver
-	Restorer Restorer // nil: workspaces start empty
-	Defaults sandbox.Spec
+	Restorer Restorer // nil: workspaces start empty, and nothing of them can be saved
+	Hooks    Hooks    // nil: none
+	Prober   Prober   // nil: no sandbox has an agent's server
+	// Finalizers are done when a sandbox ends, after its instance is gone.
+	Finalizers []Finalizer
+	Defaults   sandbox.Spec
 	// Templates are those a sandbox may ask for; nil: it need not name one.
 	Templates Templates
 	// Policy says what applies to a sandbox; nil: sandbox.DefaultPolicy of its owner's kind.
@@ -39,6 +44,10 @@ type Options struct {
 	LeaseTTL time.Duration
 	// WorkTimeout bounds one holder's work on one sandbox, driver calls included.
 	WorkTimeout time.Duration
+	// MaxSandboxes is how many a tenant may have; zero: any number.
+	MaxSandboxes int64
+	// Installation names whoever shares the database: an instance without this label is never an orphan.
+	Installation string
 	// Host is this machine; sandboxes pinned to another are left to it.
 	Host string
 	// Holder names this process in leases; empty: a fresh id.
@@ -71,11 +80,36 @@ type Restorer interface {
 	Save(ctx context.Context, s sandbox.Sandbox) (sandbox.SyncMark, error)
 }
 
+// Hooks are called at the turning points of a sandbox's life.
+type Hooks interface {
+	// ColdStart runs when the instance is up and its workspace is there. Its error fails the start.
+	ColdStart(ctx context.Context, s sandbox.Sandbox, id driver.ID) error
+	// Terminate runs before the instance ends for good. Its error is logged.
+	Terminate(ctx context.Context, s sandbox.Sandbox) error
+}
+
+// Prober knows the agent's server inside sandboxes that have one.
+type Prober interface {
+	// Probe says what is wrong with the server, nil also where there is none to be.
+	Probe(ctx context.Context, s sandbox.Sandbox, conn guest.Conn) error
+	// Heal starts what is missing, the server or its sessions, and returns how many sessions had to be
+	// replaced by new ones. Whether it worked, Probe tells.
+	Heal(ctx context.Context, s sandbox.Sandbox, conn guest.Conn) (replaced int, err error)
+}
+
+// Finalizer is something to undo when a sandbox ends. It may be called again after it succeeded.
+type Finalizer struct {
+	Name string
+	Do   func(ctx context.Context, s sandbox.Sandbox) error
+}
+
 // Engine is the one mechanism behind every owner's sandbox. It is safe for concurrent use.
 type Engine struct {
 	Options
 	flights singleflight.Group
 	inWork  atomic.Int64
+	noSave  bool
+	seen    sightings
 }
 
 // New returns an engine. It starts nothing; see Run.
@@ -83,7 +117,8 @@ func New(o Options) *Engine {
 	if o.Policy == nil {
 		o.Policy = func(s sandbox.Sandbox) sandbox.Policy { return sandbox.DefaultPolicy(s.Owner.Kind) }
 	}
-	if o.Restorer == nil {
+	noSave := o.Restorer == nil
+	if noSave {
 		o.Restorer = empty{}
 	}
 	if o.Metrics == nil {
@@ -96,7 +131,7 @@ func New(o Options) *Engine {
 	o.WorkTimeout = cmp.Or(o.WorkTimeout, 5*time.Minute)
 	o.Holder = cmp.Or(o.Holder, store.NewID())
 	o.Workers = cmp.Or(o.Workers, 16)
-	return &Engine{Options: o}
+	return &Engine{Options: o, noSave: noSave, seen: sightings{first: map[sighting]time.Time{}}}
 }
 
 // working counts work that may outlive its caller, until the returned function is called.

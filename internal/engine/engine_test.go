@@ -186,7 +186,7 @@ func TestDeleteIsFinal(t *testing.T) {
 	onBoth(t, func(t *testing.T, at place) {
 		srv := at.open(t)
 		sb := srv.ensure(t, project("a"))
-		gone, err := srv.Delete(t.Context(), "default", sb.ID, "test")
+		gone, err := srv.Delete(t.Context(), "default", sb.ID, "test", false)
 		if err != nil || gone.State != sandbox.Terminated || len(srv.live(t)) != 0 {
 			t.Fatalf("%+v, %v, left %v", gone, err, srv.live(t))
 		}
@@ -197,10 +197,10 @@ func TestDeleteIsFinal(t *testing.T) {
 		if next.ID == sb.ID {
 			t.Error("the tombstone was revived")
 		}
-		if again, err := srv.Delete(t.Context(), "default", sb.ID, "test"); err != nil || again.State != sandbox.Terminated {
+		if again, err := srv.Delete(t.Context(), "default", sb.ID, "test", false); err != nil || again.State != sandbox.Terminated {
 			t.Errorf("a second delete: %+v, %v", again, err)
 		}
-		if _, err := srv.Delete(t.Context(), "other", next.ID, "test"); !errors.Is(err, sandbox.ErrNotFound) {
+		if _, err := srv.Delete(t.Context(), "other", next.ID, "test", false); !errors.Is(err, sandbox.ErrNotFound) {
 			t.Errorf("another tenant's delete: %v", err)
 		}
 	})
@@ -210,7 +210,7 @@ func TestDeleteGoesOnWhenTheCallerLeaves(t *testing.T) {
 	srv := onSQLite(t).open(t)
 	sb := srv.ensure(t, project("a"))
 	away := srv.fake.On(fake.Any).Fail(errAway)
-	got, err := srv.Delete(t.Context(), "default", sb.ID, "test")
+	got, err := srv.Delete(t.Context(), "default", sb.ID, "test", false)
 	if err != nil || got.State == sandbox.Terminated {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -293,6 +293,7 @@ func TestTimerStopsAndArchivesWhatNobodyUses(t *testing.T) {
 	var timers atomic.Pointer[sandbox.Timers]
 	timers.Store(new(sandbox.Timers))
 	srv := onSQLite(t).open(t, func(o *engine.Options) {
+		o.Restorer = restorer{}
 		o.Policy = func(sandbox.Sandbox) sandbox.Policy { return sandbox.Policy{Timers: *timers.Load()} }
 	})
 	sb := srv.ensure(t, project("a"))

@@ -34,11 +34,11 @@ func (e *Engine) Ensure(ctx context.Context, r Request) (s sandbox.Sandbox, crea
 	if err := e.check(r); err != nil {
 		return s, false, err
 	}
-	e.Logger.DebugContext(ctx, telemetry.EventResolveStart, "owner_kind", r.Owner.Kind, "owner_id", r.Owner.ID)
+	e.Logger.InfoContext(ctx, telemetry.EventResolveStart, telemetry.FieldOwnerKind, r.Owner.Kind, telemetry.FieldOwnerID, r.Owner.ID)
 	s, err = e.resolve(ctx, &r)
 	switch {
 	case err == nil && s.State == sandbox.Running && s.Want == sandbox.WantRunning:
-		e.Logger.DebugContext(ctx, telemetry.EventResolveReuse, "sandbox_id", s.ID)
+		e.Logger.InfoContext(ctx, telemetry.EventResolveReuse, telemetry.FieldOwnerKind, s.Owner.Kind, telemetry.FieldOwnerID, s.Owner.ID, telemetry.FieldSandboxID, s.ID)
 		return s, false, e.reuse(ctx, s, r)
 	case err != nil && !errors.Is(err, sandbox.ErrNotFound):
 		return s, false, err
@@ -84,9 +84,6 @@ func (e *Engine) bring(ctx context.Context, r Request) (s sandbox.Sandbox, creat
 		if err != nil {
 			return s, false, err
 		}
-		if !created {
-			e.Logger.InfoContext(ctx, telemetry.EventResolveRecreate, "sandbox_id", s.ID, "state", s.State)
-		}
 		s, err = e.join(ctx, s, r.Actor)
 		switch {
 		case err == nil && s.Deleted():
@@ -111,7 +108,7 @@ func (e *Engine) join(ctx context.Context, s sandbox.Sandbox, actor string) (san
 func (e *Engine) doubt(ctx context.Context, s sandbox.Sandbox, actor string) (sandbox.Sandbox, error) {
 	return e.fly(ctx, "doubt "+s.ID, s, func(ctx context.Context) (sandbox.Sandbox, error) {
 		got, err := e.drive(ctx, s.ID, actor, true)
-		if errors.Is(err, sandbox.ErrBusy) || errors.Is(err, sandbox.ErrStale) {
+		if unfinished(got, err) {
 			return e.await(ctx, s, actor)
 		}
 		return got, err
@@ -147,12 +144,18 @@ const (
 	maxPoll   = 250 * time.Millisecond
 )
 
-// await drives the sandbox until it is settled, waiting while another holder does so.
+// unfinished reports whether somebody else works on the sandbox, or it waits for its next probe.
+func unfinished(s sandbox.Sandbox, err error) bool {
+	return errors.Is(err, sandbox.ErrBusy) || errors.Is(err, sandbox.ErrStale) || err != nil && s.State == sandbox.Unhealthy
+}
+
+// await drives the sandbox until it is settled, waiting while another holder does so, and while an
+// unhealthy one recovers.
 func (e *Engine) await(ctx context.Context, s sandbox.Sandbox, actor string) (sandbox.Sandbox, error) {
 	asked := s.ActiveAt
 	for poll := firstPoll; ; poll = min(2*poll, maxPoll) {
 		got, err := e.drive(ctx, s.ID, actor, false)
-		if !errors.Is(err, sandbox.ErrBusy) && !errors.Is(err, sandbox.ErrStale) {
+		if !unfinished(got, err) {
 			return got, err
 		}
 		select {
@@ -208,7 +211,7 @@ func (e *Engine) intent(r Request) store.Intent {
 	}
 	spec = spec.Or(e.Defaults)
 	return store.Intent{
-		Kind: r.Owner.Kind, Owner: r.Owner.ID, ID: r.ID, NewID: r.NewID, Name: r.Name, Spec: spec, Host: e.pin(spec),
+		Kind: r.Owner.Kind, Owner: r.Owner.ID, ID: r.ID, NewID: r.NewID, Name: r.Name, Spec: spec, Host: e.pin(spec), Cap: e.MaxSandboxes,
 		Want: sandbox.WantRunning, Reason: "asked for", Actor: r.Actor,
 		Accept: func(s sandbox.Sandbox) error { return agree(s, r) },
 	}

@@ -235,21 +235,16 @@ func (h *Handle) Start(ctx context.Context) (sandbox.Sandbox, error) {
 
 // Stop ends everything that runs in the sandbox and keeps its files.
 func (h *Handle) Stop(ctx context.Context) (sandbox.Sandbox, error) {
-	s, err := h.e.Store.ByID(ctx, h.tenant, h.id)
-	if err == nil {
-		err = h.e.here(s)
-	}
-	if err == nil {
-		s, err = h.e.Store.Want(ctx, h.tenant, h.id, sandbox.WantStopped, "asked to stop", h.actor)
-	}
-	if err != nil {
-		return s, err
-	}
-	s, err = h.e.join(ctx, s, h.actor)
-	if err == nil && !s.Settled() {
-		err = sandbox.Errorf("stop sandbox", api.CodeBusy, "sandbox %s was asked to be %s meanwhile", s.ID, s.Want)
-	}
-	return s, err
+	return h.wish(ctx, "stop", func(ctx context.Context) (sandbox.Sandbox, error) {
+		s, err := h.e.Store.ByID(ctx, h.tenant, h.id)
+		if p := h.e.policy(s); err == nil && p.NoStop && p.NoSave {
+			return s, cannot("stop and keep the files of", s)
+		}
+		if err != nil {
+			return s, err
+		}
+		return h.e.Store.Want(ctx, h.tenant, h.id, sandbox.WantStopped, "asked to stop", h.actor)
+	})
 }
 
 // Restart stops the sandbox and starts it again.

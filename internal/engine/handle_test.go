@@ -301,7 +301,7 @@ func TestAnotherMachineDoesNotTouchWhatIsPinned(t *testing.T) {
 	} else {
 		wantCode(t, err, api.CodeWrongHost)
 	}
-	if _, err := there.Delete(t.Context(), "default", s.ID, "test"); err != nil {
+	if _, err := there.Delete(t.Context(), "default", s.ID, "test", false); err != nil {
 		t.Fatal(err)
 	}
 	if live := there.live(t); len(live) != 1 {

@@ -100,7 +100,7 @@ func TestHolderThatSleptEndsWhatItMade(t *testing.T) {
 	}).inBackground(project("a"))
 	<-asleep
 	sb := srv.row(t, project("a"))
-	gone, err := srv.Delete(t.Context(), "default", sb.ID, "test")
+	gone, err := srv.Delete(t.Context(), "default", sb.ID, "test", false)
 	if err != nil || gone.State != sandbox.Terminated {
 		t.Fatalf("%s, %v", gone.State, err)
 	}

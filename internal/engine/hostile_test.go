@@ -109,7 +109,7 @@ func TestDeleteEndsAnInstanceInAnyPhase(t *testing.T) {
 		if err := srv.fake.Become(driver.ID(sb.Instance), phase, "image pull back-off"); err != nil {
 			t.Fatal(err)
 		}
-		gone, err := srv.Delete(t.Context(), "default", sb.ID, "test")
+		gone, err := srv.Delete(t.Context(), "default", sb.ID, "test", false)
 		if live := srv.live(t); err != nil || gone.State != sandbox.Terminated || len(live) > 0 {
 			t.Errorf("%s: %s, %v, left %v", phase, gone.State, err, live)
 		}
@@ -162,7 +162,7 @@ func TestRemovedDriverIsSaid(t *testing.T) {
 	if _, _, err := without.Ensure(t.Context(), engine.Request{Owner: project("a")}); sandbox.CodeOf(err) != api.CodeUnknownDriver {
 		t.Errorf("ensure: %v", err)
 	}
-	got, err := without.Delete(t.Context(), "default", sb.ID, "test")
+	got, err := without.Delete(t.Context(), "default", sb.ID, "test", false)
 	if err != nil || got.State != sandbox.Running || !got.Deleted() {
 		t.Errorf("delete: %s, %v", got.State, err)
 	}
@@ -179,7 +179,7 @@ func TestDeletedMeanwhileIsNotWhatWasAskedFor(t *testing.T) {
 	first := srv.inBackground(project("a"))
 	<-begun
 	old := srv.row(t, project("a"))
-	if _, err := srv.db.In("default").Delete(t.Context(), old.ID, "test", "test"); err != nil {
+	if _, err := srv.db.In("default").Delete(t.Context(), old.ID, false, "test", "test"); err != nil {
 		t.Fatal(err)
 	}
 	second := srv.inBackground(project("a"))
@@ -310,7 +310,7 @@ func TestRefusedDeleteIsNotInvisible(t *testing.T) {
 		srv := at.open(t)
 		sb := srv.ensure(t, project("a"))
 		refuse := srv.fake.On(fake.Destroy).Fail(driver.ErrUnauthenticated)
-		got, err := srv.Delete(t.Context(), "default", sb.ID, "test")
+		got, err := srv.Delete(t.Context(), "default", sb.ID, "test", false)
 		if err != nil || got.State != sandbox.Terminating || got.Failure == nil || got.Failure.Code != api.CodeDriverRefused {
 			t.Fatalf("%s, %+v, %v", got.State, got.Failure, err)
 		}
@@ -342,7 +342,7 @@ func TestEnvironmentGoesWithTheSandbox(t *testing.T) {
 		if err != nil || sb.Spec.Env["TOKEN"] != "secret" {
 			t.Fatal(sb.Spec.Env, err)
 		}
-		gone, err := srv.Delete(t.Context(), "default", sb.ID, "test")
+		gone, err := srv.Delete(t.Context(), "default", sb.ID, "test", false)
 		if err != nil || len(gone.Spec.Env) > 0 {
 			t.Errorf("a tombstone keeps %v, %v", gone.Spec.Env, err)
 		}

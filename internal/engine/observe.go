@@ -13,7 +13,7 @@ import (
 // observe asks the driver what it has of this sandbox: the recorded instance, and any other. It is
 // ErrStale when there is an instance of a later incarnation: then somebody else has the lease.
 func (w *work) observe(ctx context.Context) (sandbox.Observation, error) {
-	o := sandbox.Observation{Sight: sandbox.Missing}
+	o, frozen := sandbox.Observation{Sight: sandbox.Missing}, false
 	for st, err := range w.driver.List(ctx, driver.Selector{Sandbox: w.s.ID}) {
 		switch {
 		case err != nil:
@@ -24,12 +24,18 @@ func (w *work) observe(ctx context.Context) (sandbox.Observation, error) {
 			return o, sandbox.Errorf("look for the sandbox", api.CodeStale, "the driver has incarnation %d of sandbox %s, we know of %d", st.Key.Incarnation, w.s.ID, w.s.Incarnation)
 		case sandbox.InstanceID(st.ID) == w.s.Instance:
 			o.Sight, o.Detail = sight(st)
+			frozen = st.Phase == driver.PhaseFrozen
+		case st.Phase == driver.PhaseUnknown && w.policy.Unreachable == sandbox.UnseenReplace:
+			// Given up without being seen; the sweep ends it once it can be reached.
 		default:
 			o.Strays = append(o.Strays, sandbox.InstanceID(st.ID))
 		}
 	}
 	if o.Sight == sandbox.Missing && w.s.Instance != "" && !w.ended[driver.ID(w.s.Instance)] {
 		o = w.confirm(ctx, o)
+	}
+	if o.Sight == sandbox.Up && !frozen {
+		w.examine(ctx, &o)
 	}
 	o.Detail = w.scrub(o.Detail)
 	if o.Sight != sandbox.Unreachable {

@@ -174,7 +174,7 @@ func (s *server) act(sc script, owner sandbox.Owner) error {
 	}
 	sb, err := s.db.In("default").ByOwner(ctx, owner.Kind, owner.ID)
 	if err == nil {
-		_, err = s.Engine.Delete(ctx, "default", sb.ID, "test")
+		_, err = s.Engine.Delete(ctx, "default", sb.ID, "test", false)
 	}
 	return err
 }

@@ -30,7 +30,11 @@ func (w *work) take(ctx context.Context, step sandbox.Step) (again bool, err err
 	case sandbox.OpStop:
 		return w.stop(ctx)
 	case sandbox.OpRestore:
-		w.synced, err = w.Restorer.Restore(ctx, w.s, driver.ID(w.instance()))
+		err = w.coldStart(ctx)
+	case sandbox.OpHeal:
+		err = w.heal(ctx)
+	case sandbox.OpFinal:
+		err = w.finalize(ctx, step.Final)
 	case sandbox.OpSave:
 		w.synced, err = w.Restorer.Save(ctx, w.s)
 	case sandbox.OpDestroy:
@@ -65,7 +69,10 @@ func (w *work) instance() sandbox.InstanceID {
 func (w *work) mark(ctx context.Context, step sandbox.Step) error {
 	change := sandbox.Change{
 		Event: step.Event, Reason: step.Reason, Actor: w.actor,
-		Instance: w.instance(), Synced: w.synced, Failure: step.Failure,
+		Instance: w.instance(), Synced: w.synced, Failure: step.Failure, Recovered: step.Recovered, Final: step.Final,
+	}
+	if step.Event == sandbox.EventEnd {
+		change.Finalizers = w.finalizers()
 	}
 	if step.Event == sandbox.EventBegin || step.Event == sandbox.EventStart {
 		change.Failure = w.s.Failure // still unproven: a success clears it, the next failure counts on
@@ -93,14 +100,20 @@ func (w *work) ask(ctx context.Context, step sandbox.Step) error {
 	return err
 }
 
-// LabelTemplate is the label of an instance that names its sandbox's template.
-const LabelTemplate = "berth.template"
+// Labels of an instance.
+const (
+	LabelTemplate     = "berth.template"     // its sandbox's template
+	LabelInstallation = "berth.installation" // whose it is
+)
 
 func (w *work) create(ctx context.Context) error {
 	spec := driver.Spec{
 		Key:    driver.Key{Sandbox: w.s.ID, Incarnation: w.s.Incarnation},
 		Tenant: w.s.Owner.Tenant,
 		Labels: map[string]string{"berth.owner.kind": string(w.s.Owner.Kind), "berth.owner.id": w.s.Owner.ID, LabelTemplate: w.s.Spec.Template},
+	}
+	if w.Installation != "" {
+		spec.Labels[LabelInstallation] = w.Installation
 	}
 	if w.Templates != nil {
 		if err := w.Templates.Prepare(w.s, &spec); err != nil {
@@ -117,6 +130,9 @@ func (w *work) create(ctx context.Context) error {
 		return fmt.Errorf("the new instance is %s: %w", st.Phase, driver.ErrNotRunning)
 	}
 	w.Metrics.SandboxCreates.Inc()
+	if w.s.Incarnation > 1 {
+		w.Logger.InfoContext(ctx, telemetry.EventResolveRecreate, "incarnation", w.s.Incarnation, "instance", st.ID)
+	}
 	w.at("after-create", w.s)
 	return nil
 }
@@ -164,7 +180,7 @@ func (w *work) broken(ctx context.Context, step sandbox.Step, err error) error {
 	}
 	told := w.told(step, err)
 	switch step.Op {
-	case sandbox.OpCreate, sandbox.OpStart, sandbox.OpRestore:
+	case sandbox.OpCreate, sandbox.OpStart, sandbox.OpRestore, sandbox.OpHeal:
 	default:
 		return told
 	}
@@ -174,6 +190,8 @@ func (w *work) broken(ctx context.Context, step sandbox.Step, err error) error {
 		if cleanErr := w.cleanUp(ctx); cleanErr != nil {
 			return errors.Join(told, cleanErr)
 		}
+	} else if step.Op == sandbox.OpRestore {
+		_, _ = w.stop(ctx) // as it was before; one that cannot be stopped is found running
 	}
 	w.made = ""
 	return errors.Join(told, w.mark(ctx, sandbox.Step{Op: sandbox.OpMark, Event: sandbox.EventFail, Reason: told.Error(), Failure: w.failed(told)}))
@@ -226,6 +244,8 @@ func (w *work) told(step sandbox.Step, err error) *sandbox.Error {
 	}
 	code, who := api.CodeDriverUnreachable, "driver "+w.s.Spec.Driver
 	switch {
+	case step.Op == sandbox.OpHeal:
+		code, who = api.CodeUnhealthy, "agent"
 	case step.Op == sandbox.OpRestore || step.Op == sandbox.OpSave:
 		code, who = api.CodeCreateFailed, "workspace"
 	case final(err):

@@ -15,7 +15,8 @@ type Store interface {
 	Sandbox(ctx context.Context, id string) (sandbox.Sandbox, error)
 
 	Intend(ctx context.Context, tenant string, in store.Intent) (s sandbox.Sandbox, created bool, err error)
-	Delete(ctx context.Context, tenant, id, reason, actor string) (sandbox.Sandbox, error)
+	Delete(ctx context.Context, tenant, id string, skipSave bool, reason, actor string) (sandbox.Sandbox, error)
+	Terminate(ctx context.Context, tenant, id string, skipSave bool, reason, actor string) (sandbox.Sandbox, error)
 	Lapse(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, reason, actor string) (s sandbox.Sandbox, done bool, err error)
 	Want(ctx context.Context, tenant, id string, w sandbox.Want, reason, actor string) (sandbox.Sandbox, error)
 	Touch(ctx context.Context, tenant, id string) error
@@ -26,10 +27,14 @@ type Store interface {
 	Renew(ctx context.Context, l store.Lease) error
 	Release(ctx context.Context, l store.Lease) error
 	Commit(ctx context.Context, l store.Lease, c sandbox.Change, due store.Due) (sandbox.Sandbox, error)
-	Stumble(ctx context.Context, l store.Lease, f sandbox.Failure, due store.Due) error
+	Stumble(ctx context.Context, l store.Lease, f sandbox.Failure, due store.Due, probed time.Time) error
 	SetDue(ctx context.Context, l store.Lease, due store.Due, probed time.Time) error
 	Due(ctx context.Context, host string, limit int) ([]sandbox.Sandbox, error)
 	Up(ctx context.Context, host, after string, limit int) ([]sandbox.Sandbox, error)
+	Placed(ctx context.Context, driver, host, after string, limit int) ([]store.Placed, error)
+	ExpireKeys(ctx context.Context, before time.Time, limit int) (int64, error)
+	ExpireHolds(ctx context.Context, limit int) (int64, error)
+	ExpireReservations(ctx context.Context, limit int) (int64, error)
 }
 
 // OnDB is the Store on a database.
@@ -51,8 +56,12 @@ func (d onDB) Intend(ctx context.Context, tenant string, in store.Intent) (sandb
 	return d.in(tenant).Intend(ctx, in)
 }
 
-func (d onDB) Delete(ctx context.Context, tenant, id, reason, actor string) (sandbox.Sandbox, error) {
-	return d.in(tenant).Delete(ctx, id, reason, actor)
+func (d onDB) Delete(ctx context.Context, tenant, id string, skipSave bool, reason, actor string) (sandbox.Sandbox, error) {
+	return d.in(tenant).Delete(ctx, id, skipSave, reason, actor)
+}
+
+func (d onDB) Terminate(ctx context.Context, tenant, id string, skipSave bool, reason, actor string) (sandbox.Sandbox, error) {
+	return d.in(tenant).Terminate(ctx, id, skipSave, reason, actor)
 }
 
 func (d onDB) Lapse(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, reason, actor string) (sandbox.Sandbox, bool, error) {

@@ -20,7 +20,7 @@ import (
 // Engine is what the routes need of the engine.
 type Engine interface {
 	Ensure(ctx context.Context, r engine.Request) (s sandbox.Sandbox, created bool, err error)
-	Delete(ctx context.Context, tenant, id, actor string) (sandbox.Sandbox, error)
+	Delete(ctx context.Context, tenant, id, actor string, skipSave bool) (sandbox.Sandbox, error)
 	Down(ctx context.Context, actor string) (stopped, failed int, err error)
 	Check(ctx context.Context) []api.Check
 	CheckTemplate(name string) error

@@ -254,7 +254,7 @@ func (a *Handler) deleteSandbox(ctx context.Context, in *ByRef) (*deleted, error
 	who, _ := auth.PrincipalFrom(ctx)
 	wait, cancel := context.WithTimeout(ctx, a.DeleteWait)
 	defer cancel()
-	s, err = a.Engine.Delete(wait, who.Tenant, s.ID, who.Actor())
+	s, err = a.Engine.Delete(wait, who.Tenant, s.ID, who.Actor(), false)
 	if err != nil {
 		return nil, err
 	}

@@ -296,7 +296,7 @@ func TestEnvironmentIsNeverShown(t *testing.T) {
 // stuckEngine never finishes anything by itself.
 type stuckEngine struct{ Engine }
 
-func (stuckEngine) Delete(ctx context.Context, _, _, _ string) (sandbox.Sandbox, error) {
+func (stuckEngine) Delete(ctx context.Context, _, _, _ string, _ bool) (sandbox.Sandbox, error) {
 	<-ctx.Done()
 	return sandbox.Sandbox{}, ctx.Err()
 }

@@ -1,6 +1,9 @@
 package sandbox
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Change is one fenced write of a lease holder: an event and what goes with it. The store applies it
 // and its history entry together, or not at all.
@@ -12,6 +15,10 @@ type Change struct {
 	Instance InstanceID // the instance after the change, where the event does not say it
 	Synced   SyncMark
 	Failure  *Failure // nil clears it
+
+	Recovered  *Recoveries // nil keeps the count
+	Finalizers []string    // of EventEnd: what must be done before it has ended
+	Final      string      // of EventFinal: the one that is done
 }
 
 // Transition is one entry of a sandbox's history.
@@ -30,14 +37,25 @@ type Transition struct {
 
 // Apply returns the record after the change: what a store writes. To is the matrix's answer.
 func (s Sandbox) Apply(c Change, to State, now time.Time) Sandbox {
+	from := s.State
 	s.State, s.Instance, s.Synced, s.Failure = to, c.Instance, c.Synced, c.Failure
 	switch c.Event {
 	case EventBegin:
 		s.Incarnation, s.Instance = s.Incarnation+1, ""
 	case EventReady:
-		s.StartedAt, s.ProbedAt = now, now
+		s.ProbedAt = now
+		if from != Unhealthy {
+			s.StartedAt = now
+		}
+	case EventEnd:
+		s.Finalizers = c.Finalizers
+	case EventFinal:
+		s.Finalizers = slices.DeleteFunc(slices.Clone(s.Finalizers), func(name string) bool { return name == c.Final })
 	case EventLost, EventEnded, EventArchive:
-		s.Instance, s.DestroyedAt = "", now
+		s.Instance, s.DestroyedAt, s.Finalizers = "", now, nil
+	}
+	if c.Recovered != nil {
+		s.Recovered = *c.Recovered
 	}
 	return s
 }

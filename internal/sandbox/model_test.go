@@ -37,7 +37,7 @@ type faults interface {
 	fail() bool        // the driver refuses the next call
 	lostReply() bool   // the driver does it and the answer is lost
 	unreachable() bool // the driver cannot be asked
-	sick() bool        // the health check fails
+	ill() Illness      // what the health check finds
 }
 
 type calm struct{}
@@ -46,13 +46,18 @@ func (calm) crash() bool       { return false }
 func (calm) fail() bool        { return false }
 func (calm) lostReply() bool   { return false }
 func (calm) unreachable() bool { return false }
-func (calm) sick() bool        { return false }
+func (calm) ill() Illness      { return Well }
 
 var modelPolicy = Policy{
 	Timers:     Timers{Stop: time.Hour, Archive: 5 * time.Hour, Delete: 20 * time.Hour, MaxAge: 9 * time.Hour},
 	Backoff:    Backoff{Base: time.Second, Max: time.Minute, Attempts: 3},
 	RetryEvery: time.Second,
 	ProbeEvery: time.Minute,
+	ProbeAgain: time.Second,
+	Breaker:    Breaker{Attempts: 3, Window: time.Hour},
+	SaveFor:    time.Hour,
+
+	UnreachableAfter: time.Minute,
 }
 
 // settle is one holder's work: plan, act, plan again, until there is nothing to do.
@@ -93,7 +98,7 @@ func (w *world) take(step Step, f faults, o *Observation, made *InstanceID) bool
 	case OpAsk:
 		w.s.Want = step.Want
 		return false
-	case OpSave, OpRestore:
+	case OpSave, OpRestore, OpHeal, OpFinal:
 		if f.fail() {
 			return w.giveUp(step, made)
 		}
@@ -137,7 +142,10 @@ func (w *world) observe(f faults) Observation {
 	w.s.ProbedAt = w.now
 	for id, sight := range w.live {
 		if id == w.s.Instance {
-			o.Sight, o.Sick = sight, sight == Up && f.sick()
+			o.Sight = sight
+			if sight == Up {
+				o.Ill = f.ill()
+			}
 		} else {
 			o.Strays = append(o.Strays, id)
 		}
@@ -148,7 +156,7 @@ func (w *world) observe(f faults) Observation {
 
 // giveUp is what the engine does about a step that failed.
 func (w *world) giveUp(step Step, made *InstanceID) bool {
-	if step.Op == OpDestroy || step.Op == OpSave || step.Op == OpStop {
+	if step.Op == OpDestroy || step.Op == OpSave || step.Op == OpStop || step.Op == OpFinal {
 		return false
 	}
 	if w.s.Instance == "" && *made != "" {
@@ -174,7 +182,11 @@ func (w *world) mark(step Step, made InstanceID) bool {
 	if step.Event == EventBegin || step.Event == EventStart {
 		failure = w.s.Failure
 	}
-	w.s = w.s.Apply(Change{Event: step.Event, Instance: made, Failure: failure}, to, w.now)
+	change := Change{Event: step.Event, Instance: made, Failure: failure, Recovered: step.Recovered, Final: step.Final}
+	if step.Event == EventEnd {
+		change.Finalizers = []string{FinalHook, FinalInstance, "previews"}
+	}
+	w.s = w.s.Apply(change, to, w.now)
 	return true
 }
 
@@ -195,7 +207,9 @@ func (d drawn) crash() bool                  { return d.one(12, "crash") }
 func (d drawn) fail() bool                   { return d.one(6, "fail") }
 func (d drawn) lostReply() bool              { return d.one(8, "lost reply") }
 func (d drawn) unreachable() bool            { return d.one(8, "unreachable") }
-func (d drawn) sick() bool                   { return d.one(3, "sick") }
+func (d drawn) ill() Illness {
+	return rapid.SampledFrom([]Illness{Well, Well, IllInside, AgentIsIll}).Draw(d.t, "ill")
+}
 
 // happen is something that comes from outside: a wish, a use, time, or the driver's own doing.
 func (w *world) happen(t *rapid.T) {
@@ -241,7 +255,7 @@ func (w *world) calmDown() {
 	}
 	for range 200 {
 		w.settle(calm{})
-		if w.s.Settled() || w.s.State == Failed && w.s.DueAt.IsZero() {
+		if w.s.Settled() || w.s.State == Failed && w.s.DueAt.IsZero() || w.impossible() {
 			return
 		}
 		if w.s.DueAt.After(w.now) {
@@ -249,6 +263,11 @@ func (w *world) calmDown() {
 		}
 	}
 	w.fatal("never settled: %+v with %v at the driver", w.s, w.live)
+}
+
+// impossible reports whether what is wanted could only be done by losing the files.
+func (w *world) impossible() bool {
+	return w.rules.NoSave && w.s.Want != WantGone && w.s.Want != WantRunning && (w.s.State == Stopped || w.rules.NoStop)
 }
 
 // From any history of observations, failures, crashes and wishes, the sandbox comes to rest where
@@ -260,6 +279,9 @@ func TestAnyHistorySettlesWhereWantAsks(t *testing.T) {
 		w := newWorld(t.Fatalf)
 		w.seen = seen
 		w.rules.NoStop = rapid.Bool().Draw(t, "driver cannot stop")
+		w.rules.NoSave = rapid.Bool().Draw(t, "nobody can save")
+		w.rules.NoRecover = rapid.IntRange(1, 5).Draw(t, "no recovery") == 1
+		w.rules.Unreachable = rapid.SampledFrom([]Unseen{UnseenWait, UnseenFence}).Draw(t, "unreachable")
 		for range rapid.IntRange(1, 25).Draw(t, "happenings") {
 			w.happen(t)
 			w.settle(drawn{t})
@@ -276,7 +298,7 @@ func TestAnyHistorySettlesWhereWantAsks(t *testing.T) {
 		if w.s.Want == WantGone && len(w.live) > 0 {
 			t.Fatalf("gone, but %v is left", w.live)
 		}
-		if w.s.State == Running && w.live[w.s.Instance] != Up {
+		if w.s.State == Running && w.live[w.s.Instance] != Up && !w.impossible() {
 			t.Fatalf("recorded as running, the driver has %v", w.live)
 		}
 	})

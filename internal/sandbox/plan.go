@@ -1,7 +1,7 @@
 package sandbox
 
 import (
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berthdev/berth/api"
@@ -26,9 +26,19 @@ const (
 type Observation struct {
 	Sight  Sight        // of the recorded instance; Missing when none is recorded
 	Strays []InstanceID // every other instance of this sandbox: a dead holder's leavings
-	Sick   bool         // the instance is up and its health check failed
+	Ill    Illness      // of an instance that is up
 	Detail string       // the driver's words, for people
 }
+
+// Illness is what a health check found wrong with an instance that is up.
+type Illness string
+
+// The illnesses.
+const (
+	Well       Illness = ""
+	IllInside  Illness = "inside" // nothing in the instance answers
+	AgentIsIll Illness = "agent"  // all but the agent's server does
+)
 
 // Op is one thing the engine can do.
 type Op string
@@ -43,17 +53,21 @@ const (
 	OpStop    Op = "stop"    // stop the recorded instance
 	OpSave    Op = "save"    // save a last version of the workspace
 	OpDestroy Op = "destroy" // end Instance and its volume
+	OpHeal    Op = "heal"    // bring the agent's server in the running instance up again
+	OpFinal   Op = "final"   // do what the finalizer Final stands for
 	OpAsk     Op = "ask"     // a timer's wish: change Want, then plan again
 )
 
 // Step is one operation with what it needs.
 type Step struct {
-	Op       Op
-	Event    Event      // of OpMark
-	Instance InstanceID // of OpDestroy
-	Want     Want       // of OpAsk
-	Reason   string
-	Failure  *Failure // of OpMark with EventFail
+	Op        Op
+	Event     Event      // of OpMark
+	Instance  InstanceID // of OpDestroy
+	Want      Want       // of OpAsk
+	Reason    string
+	Final     string      // of OpFinal, and of OpMark with EventFinal
+	Failure   *Failure    // of OpMark with EventFail or EventSick
+	Recovered *Recoveries // of OpMark: the count from now on; nil keeps it
 }
 
 // Plan decides what to do next about one sandbox. The steps are taken in order, each only if the one
@@ -62,7 +76,7 @@ type Step struct {
 func Plan(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step, due time.Time) {
 	ending := s.Want == WantGone || s.State == Terminating
 	if o.Sight == Unreachable || o.Sight == Unclear && !ending {
-		return nil, now.Add(jitter(p.RetryEvery, s.ID))
+		return planUnseen(now, s, o, p)
 	}
 	if endStrays && len(o.Strays) > 0 {
 		return destroyAll(o.Strays, "left by an unfinished create"), time.Time{}
@@ -72,16 +86,20 @@ func Plan(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step, due 
 	}
 	switch {
 	case ending:
-		steps = planEnd(s, o, p)
-	case s.Want == WantArchived || s.Want == WantStopped && p.NoStop:
+		steps = planEnd(now, s, o, p)
+	case s.Want != WantRunning && p.NoStop && p.NoSave:
+		if steps = planStopped(s, o); slices.ContainsFunc(steps, func(step Step) bool { return step.Op == OpStop }) {
+			steps = nil // nothing can be done about this wish that would keep the files
+		}
+	case (s.Want == WantArchived || s.Want == WantStopped && p.NoStop) && !p.NoSave:
 		steps = planArchived(s, o, p)
-	case s.Want == WantStopped:
+	case s.Want != WantRunning:
 		steps = planStopped(s, o)
 	default:
-		steps = planRunning(now, s, o, p)
+		steps, due = planRunning(now, s, o, p)
 	}
-	if len(steps) > 0 {
-		return steps, time.Time{}
+	if len(steps) > 0 || !due.IsZero() {
+		return steps, due
 	}
 	return planTimers(now, s, p)
 }
@@ -100,65 +118,39 @@ func held(now time.Time, s Sandbox, p Policy) (until time.Time, wait bool) {
 	return until, now.Before(until)
 }
 
-func planRunning(now time.Time, s Sandbox, o Observation, p Policy) []Step {
+func planRunning(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step, due time.Time) {
 	switch s.State {
 	case Pending:
-		return rebirth("first use")
+		return rebirth("first use"), due
 	case Stopped:
-		return again(p, "used again")
+		return again(now, s, p, "used again"), due
 	case Running, Unhealthy:
 		return planHealth(now, s, o, p)
 	}
 	if o.Sight == Unasked {
-		return observe("find out what is there")
+		return observe("find out what is there"), due
 	}
 	switch s.State {
 	case Stopping:
 		if p.NoStop {
-			return end("a stop did not finish")
+			return end(s, p, "a stop did not finish"), due
 		}
-		return finishStop(o)
+		return finishStop(o), due
 	case Terminated, Archived:
-		return rebirth("used again")
+		return rebirth("used again"), due
 	}
 	// Creating, Starting and Failed: something was under way and did not finish.
 	switch {
 	case s.Instance == "":
-		return rebirth("a start did not finish")
+		return rebirth("a start did not finish"), due
 	case o.Sight == Missing:
-		return lost(o)
+		return mark(EventLost, goneReason(o)), due
 	case o.Sight == Broken:
-		return broken(now, s, o)
+		return broken(now, s, o), due
+	case o.Ill != Well:
+		return restart(now, s, p, "the instance runs, and "+ailing(o)), due
 	}
-	return again(p, "a start did not finish")
-}
-
-// planHealth is about a sandbox that has a running instance, as far as the record knows.
-func planHealth(now time.Time, s Sandbox, o Observation, p Policy) []Step {
-	switch o.Sight {
-	case Missing:
-		return lost(o)
-	case Down:
-		return mark(EventHalted, "found stopped")
-	case Broken:
-		return broken(now, s, o)
-	case Unasked:
-		if s.State == Unhealthy || p.ProbeEvery > 0 && !now.Before(s.ProbedAt.Add(p.ProbeEvery)) {
-			return observe("health check")
-		}
-		return nil
-	}
-	switch {
-	case s.State == Running && o.Sick:
-		return mark(EventSick, "health check failed")
-	case s.State == Unhealthy && o.Sick && !p.NoStop:
-		return append([]Step{{Op: OpStop, Reason: "health check failed again"}}, again(p, "health check failed again")...)
-	case s.State == Unhealthy && o.Sick:
-		return again(p, "health check failed again")
-	case s.State == Unhealthy:
-		return mark(EventReady, "healthy again")
-	}
-	return nil
+	return again(now, s, p, "a start did not finish"), due
 }
 
 func planStopped(s Sandbox, o Observation) []Step {
@@ -177,7 +169,7 @@ func planStopped(s Sandbox, o Observation) []Step {
 	case s.State == Stopping:
 		return finishStop(o)
 	case o.Sight == Missing:
-		return lost(o)
+		return mark(EventLost, goneReason(o))
 	case o.Sight == Up:
 		return stop("asked to stop")
 	}
@@ -187,99 +179,12 @@ func planStopped(s Sandbox, o Observation) []Step {
 func finishStop(o Observation) []Step {
 	switch o.Sight {
 	case Missing:
-		return lost(o)
+		return mark(EventLost, goneReason(o))
 	case Up:
 		return []Step{{Op: OpStop, Reason: "a stop did not finish"}, {Op: OpMark, Event: EventHalted, Reason: "stopped"}}
 	}
 	return mark(EventHalted, "found stopped")
 }
-
-// planArchived saves and ends what is stopped, or what runs at a driver that cannot stop it.
-func planArchived(s Sandbox, o Observation, p Policy) []Step {
-	switch {
-	case s.State == Stopped, p.NoStop && (s.State == Running || s.State == Unhealthy):
-		return end("saved before the volume goes")
-	case p.NoStop && s.Instance != "" && o.Sight != Unasked && o.Sight != Missing:
-		return end("saved before the volume goes")
-	}
-	return planStopped(s, o)
-}
-
-// end saves, then commits to the end. From there on nobody revives the instance, whoever holds the
-// lease: its volume may be gone already.
-func end(reason string) []Step {
-	return []Step{{Op: OpSave, Reason: reason}, {Op: OpMark, Event: EventEnd, Reason: reason}}
-}
-
-func planEnd(s Sandbox, o Observation, p Policy) []Step {
-	ended := Step{Op: OpMark, Event: EventEnded, Reason: "nothing left at the driver"}
-	if s.Want == WantArchived || s.Want == WantStopped && p.NoStop {
-		ended.Event = EventArchive
-	}
-	switch {
-	case s.State == Terminated:
-		return nil
-	case s.State != Terminating && s.Instance == "":
-		return mark(EventEnd, "asked to go")
-	case s.State != Terminating:
-		return end("asked to go")
-	case o.Sight == Unasked:
-		return observe("find what is left")
-	case o.Sight == Missing:
-		return []Step{ended}
-	}
-	return []Step{{Op: OpDestroy, Instance: s.Instance, Reason: ended.Reason}, ended}
-}
-
-// planTimers is what happens to a sandbox that is where it should be and nobody uses.
-func planTimers(now time.Time, s Sandbox, p Policy) ([]Step, time.Time) {
-	if s.Deleted() || s.State == Failed || s.State == Pending || s.State == Terminated {
-		return nil, time.Time{}
-	}
-	var due time.Time
-	for _, t := range timersOf(s, p) {
-		at := t.at
-		if t.yields && s.HeldUntil.After(at) {
-			at = s.HeldUntil
-		}
-		if !at.After(now) {
-			return t.steps, time.Time{}
-		}
-		if due.IsZero() || at.Before(due) {
-			due = at
-		}
-	}
-	return nil, due
-}
-
-type timer struct {
-	at     time.Time
-	yields bool // holds keep it away
-	steps  []Step
-}
-
-// timersOf lists the timers that can fire in this state, the gravest first.
-func timersOf(s Sandbox, p Policy) (ts []timer) {
-	add := func(since time.Time, d time.Duration, want Want, why string) {
-		if d > 0 && !s.Want.atLeast(want) {
-			reason := fmt.Sprintf("%s for %s", why, d)
-			ts = append(ts, timer{since.Add(d), true, []Step{{Op: OpAsk, Want: want, Reason: reason}}})
-		}
-	}
-	add(s.ActiveAt, p.Timers.Delete, WantGone, "not used")
-	add(s.ActiveAt, p.Timers.Archive, WantArchived, "not used")
-	add(s.ActiveAt, p.Timers.Stop, WantStopped, "not used")
-	add(s.StartedAt, p.Timers.MaxAge, WantStopped, "running")
-	if s.State == Running && p.ProbeEvery > 0 {
-		ts = append(ts, timer{s.ProbedAt.Add(p.ProbeEvery), false, observe("health check")})
-	}
-	return ts
-}
-
-// atLeast reports whether w already asks for as little as other or less.
-func (w Want) atLeast(other Want) bool { return rank[w] >= rank[other] }
-
-var rank = map[Want]int{WantRunning: 0, WantStopped: 1, WantArchived: 2, WantGone: 3}
 
 // rebirth makes a new instance under a new incarnation. The instance is recorded only once it is
 // ready, so that an instance nobody recorded is always somebody's unfinished create.
@@ -293,10 +198,13 @@ func rebirth(reason string) []Step {
 }
 
 // again runs the recorded instance once more, or at a driver that cannot, saves and ends it so that a
-// new one takes its place.
-func again(p Policy, reason string) []Step {
-	if p.NoStop {
-		return end(reason)
+// new one takes its place. Where it cannot be saved either, that is for a person to decide.
+func again(now time.Time, s Sandbox, p Policy, reason string) []Step {
+	switch {
+	case p.NoStop && p.NoSave:
+		return giveUp(now, s, api.CodeUnsupported, reason+"; its driver cannot start it again, and its files cannot be saved here: terminate it to begin anew without them")
+	case p.NoStop:
+		return end(s, p, reason)
 	}
 	return []Step{
 		{Op: OpMark, Event: EventStart, Reason: reason},
@@ -304,6 +212,14 @@ func again(p Policy, reason string) []Step {
 		{Op: OpRestore, Reason: reason},
 		{Op: OpMark, Event: EventReady, Reason: "started"},
 	}
+}
+
+// restart ends what runs in the instance and starts it again.
+func restart(now time.Time, s Sandbox, p Policy, reason string) []Step {
+	if p.NoStop {
+		return again(now, s, p, reason)
+	}
+	return append([]Step{{Op: OpStop, Reason: reason}}, again(now, s, p, reason)...)
 }
 
 func stop(reason string) []Step {
@@ -322,19 +238,10 @@ func destroyAll(ids []InstanceID, reason string) []Step {
 	return append(steps, observe("see that they are gone")...)
 }
 
-// lost records that the driver confirmed the instance gone, before anything replaces it.
-func lost(o Observation) []Step {
-	reason := "the driver confirmed that the instance is gone"
-	if o.Detail != "" {
-		reason += ": " + o.Detail
-	}
-	return mark(EventLost, reason)
-}
-
-// broken keeps an instance that cannot run and asks a person: its files may be all there is.
-func broken(now time.Time, s Sandbox, o Observation) []Step {
-	f := &Failure{Code: api.CodeDriverRefused, Message: "the instance can never run again: " + o.Detail, At: now, Want: s.Want, Attempts: 1, Final: true}
-	return []Step{{Op: OpMark, Event: EventFail, Reason: f.Message, Failure: f}}
+// giveUp leaves the sandbox in error until its next use.
+func giveUp(now time.Time, s Sandbox, code api.Code, reason string) []Step {
+	f := &Failure{Code: code, Message: reason, At: now, Want: s.Want, Attempts: 1, Final: true}
+	return []Step{{Op: OpMark, Event: EventFail, Reason: reason, Failure: f}}
 }
 
 func mark(ev Event, reason string) []Step { return []Step{{Op: OpMark, Event: ev, Reason: reason}} }

@@ -15,8 +15,55 @@ type Policy struct {
 	// NoStop says that the driver cannot stop an instance and keep its files: to stop one is to save
 	// and end it.
 	NoStop bool
+	// NoSave says that nobody can save a workspace here. Nothing then ends a volume by itself: no timer
+	// archives or deletes, and what cannot be stopped is not stopped.
+	NoSave bool
+	// NoRecover leaves a sandbox that is lost or unhealthy to its next use.
+	NoRecover bool
 	// ProbeEvery is how often a running sandbox is looked at; zero: only when asked.
 	ProbeEvery time.Duration
+	// ProbeAgain is how long after a failed probe the next one decides: a single one never does.
+	ProbeAgain time.Duration
+	// Breaker ends recoveries that do not last.
+	Breaker Breaker
+	// Unreachable is what to do about an instance that nobody could say anything about for
+	// UnreachableAfter.
+	Unreachable      Unseen
+	UnreachableAfter time.Duration
+	// SaveFor is how long a delete tries to save a last version before it goes on without.
+	SaveFor time.Duration
+}
+
+// Unseen is a way to deal with an instance that cannot be reached.
+type Unseen string
+
+// The ways. An instance that cannot be reached may run, and be all there is of somebody's work.
+const (
+	UnseenWait    Unseen = "wait"    // until it can be reached again; the default
+	UnseenReplace Unseen = "replace" // by a new one at once; for a time two may run
+	UnseenFence   Unseen = "fence"   // by a new one, once the driver has confirmed the end of the old
+)
+
+// Breaker bounds how often a sandbox is recovered: after so many recoveries within the window it is
+// left in error, for its next use to try again. No attempts: no bound.
+type Breaker struct {
+	Attempts int
+	Window   time.Duration
+}
+
+// Recoveries counts recoveries within one window.
+type Recoveries struct {
+	Count int
+	Since time.Time
+}
+
+// add counts one more, and reports whether that is too many.
+func (b Breaker) add(r Recoveries, now time.Time) (_ Recoveries, open bool) {
+	if r.Count == 0 || now.Sub(r.Since) > b.Window {
+		r = Recoveries{Since: now}
+	}
+	r.Count++
+	return r, b.Attempts > 0 && r.Count > b.Attempts
 }
 
 // Timers act on a sandbox that nobody uses. Zero turns one off.
@@ -40,6 +87,11 @@ func DefaultPolicy(kind OwnerKind) Policy {
 		Backoff:    Backoff{Base: time.Second, Max: time.Minute, Attempts: 5},
 		RetryEvery: 5 * time.Second,
 		ProbeEvery: time.Minute,
+		ProbeAgain: 2 * time.Second,
+		Breaker:    Breaker{Attempts: 5, Window: 10 * time.Minute},
+
+		UnreachableAfter: 5 * time.Minute,
+		SaveFor:          10 * time.Minute,
 	}
 }
 

@@ -34,6 +34,10 @@ type Sandbox struct {
 	Instance    InstanceID
 	Synced      SyncMark
 	Failure     *Failure
+	Recovered   Recoveries // how often it came back by itself of late
+	Finalizers  []string   // what is left to do before it has ended, in this order
+
+	SkipSave bool // its end was asked for without a last save
 
 	CreatedAt   time.Time
 	StartedAt   time.Time // when the present instance became ready
@@ -70,6 +74,12 @@ type Failure struct {
 	Attempts int
 	Final    bool // trying again unasked is pointless
 }
+
+// The finalizers that the engine knows itself. Others have the names that their makers give them.
+const (
+	FinalHook     = "terminate" // the terminate hook has run
+	FinalInstance = "instance"  // the instance and its volume are gone
+)
 
 // Deleted reports whether the sandbox is a tombstone.
 func (s *Sandbox) Deleted() bool { return !s.DeletedAt.IsZero() }

@@ -68,11 +68,12 @@ const (
 	EventLost    Event = "lost"    // the driver confirmed that the instance is gone
 	EventFail    Event = "fail"    // gave up; the failure says why
 	EventEnd     Event = "end"     // a Destroy is about to be sent
+	EventFinal   Event = "final"   // a finalizer is done
 	EventEnded   Event = "ended"   // nothing is left at the driver
 )
 
 // Events lists every event.
-var Events = []Event{EventBegin, EventStart, EventReady, EventSick, EventStop, EventHalted, EventArchive, EventLost, EventFail, EventEnd, EventEnded}
+var Events = []Event{EventBegin, EventStart, EventReady, EventSick, EventStop, EventHalted, EventArchive, EventLost, EventFail, EventEnd, EventFinal, EventEnded}
 
 // matrix is every legal transition. What it does not name is refused.
 var matrix = map[State]map[Event]State{
@@ -81,10 +82,10 @@ var matrix = map[State]map[Event]State{
 	Running:     {EventSick: Unhealthy, EventStop: Stopping, EventHalted: Stopped, EventLost: Terminated, EventFail: Failed, EventEnd: Terminating},
 	Unhealthy:   {EventReady: Running, EventStart: Starting, EventStop: Stopping, EventHalted: Stopped, EventLost: Terminated, EventFail: Failed, EventEnd: Terminating},
 	Stopping:    {EventHalted: Stopped, EventLost: Terminated, EventEnd: Terminating},
-	Stopped:     {EventStart: Starting, EventEnd: Terminating},
+	Stopped:     {EventStart: Starting, EventFail: Failed, EventEnd: Terminating},
 	Starting:    {EventBegin: Starting, EventStart: Starting, EventReady: Running, EventStop: Stopping, EventHalted: Stopped, EventLost: Terminated, EventFail: Failed, EventEnd: Terminating},
 	Archived:    {EventBegin: Starting, EventEnd: Terminating},
-	Terminating: {EventEnded: Terminated, EventArchive: Archived},
+	Terminating: {EventFinal: Terminating, EventEnded: Terminated, EventArchive: Archived},
 	Terminated:  {EventBegin: Creating},
 	Failed:      {EventBegin: Creating, EventStart: Starting, EventStop: Stopping, EventHalted: Stopped, EventLost: Terminated, EventFail: Failed, EventEnd: Terminating},
 }

@@ -17,10 +17,10 @@ var legal = map[State]string{
 	Running:     "sick>unhealthy stop>stopping halted>stopped lost>terminated fail>error end>terminating",
 	Unhealthy:   "ready>running start>starting stop>stopping halted>stopped lost>terminated fail>error end>terminating",
 	Stopping:    "halted>stopped lost>terminated end>terminating",
-	Stopped:     "start>starting end>terminating",
+	Stopped:     "start>starting fail>error end>terminating",
 	Starting:    "begin>starting start>starting ready>running stop>stopping halted>stopped lost>terminated fail>error end>terminating",
 	Archived:    "begin>starting end>terminating",
-	Terminating: "ended>terminated archive>archived",
+	Terminating: "final>terminating ended>terminated archive>archived",
 	Terminated:  "begin>creating",
 	Failed:      "begin>creating start>starting stop>stopping halted>stopped lost>terminated fail>error end>terminating",
 }

@@ -18,6 +18,8 @@ type change struct {
 	event         sandbox.Event // empty for a change of Want
 	from          sandbox.State // used with event only
 	reason, actor string
+
+	count count // what it does to the tenant's quota of sandboxes
 }
 
 func (c change) noteArgs() []any {
@@ -38,9 +40,13 @@ func note(source string, n int) string {
 // applyPostgres is one statement, so that no transaction stays open, and no row locked, when this
 // process is stopped or cut off halfway.
 func applyPostgres(ctx context.Context, db *DB, c change) (sandbox.Sandbox, error) {
-	text := `with changed as (` + c.text + ` returning sandboxes.*), noted as (` + note("changed", len(c.args)) + `)
-		select ` + sandboxColumns + ` from changed as sandboxes`
-	return first(ctx, db.write, scanSandbox, text, append(c.args[:len(c.args):len(c.args)], c.noteArgs()...)...)
+	args := append(c.args[:len(c.args):len(c.args)], c.noteArgs()...)
+	text := `with changed as (` + c.text + ` returning sandboxes.*), noted as (` + note("changed", len(c.args)) + `)`
+	if c.count.by != 0 {
+		text += `, counted as (` + c.count.text("changed where true", len(args)) + `)`
+		args = append(args, c.count.args()...)
+	}
+	return first(ctx, db.write, scanSandbox, text+` select `+sandboxColumns+` from changed as sandboxes`, args...)
 }
 
 // applySQLite needs a transaction: SQLite has no writing subqueries.
@@ -49,7 +55,10 @@ func applySQLite(ctx context.Context, db *DB, c change) (sb sandbox.Sandbox, err
 		if sb, err = first(ctx, tx, scanSandbox, c.text+` returning `+sandboxColumns, c.args...); err != nil {
 			return err
 		}
-		_, err = tx.exec(ctx, note("sandboxes where id = $1", 1), append([]any{sb.ID}, c.noteArgs()...)...)
+		if _, err = tx.exec(ctx, note("sandboxes where id = $1", 1), append([]any{sb.ID}, c.noteArgs()...)...); err != nil || c.count.by == 0 {
+			return err
+		}
+		_, err = tx.exec(ctx, c.count.text("sandboxes where id = $1", 1), append([]any{sb.ID}, c.count.args()...)...)
 		return err
 	})
 	return sb, err

@@ -53,23 +53,26 @@ func (db *DB) writeFenced(ctx context.Context, l Lease, from sandbox.State, sb s
 		text: `update sandboxes set state = $3, instance = $4, incarnation = $5, synced_version = $6, synced_incarnation = $7,
 				env = case when cast($3 as text) = 'terminated' and deleted_at is not null then '{}' else env end,
 				failure = $8, started_at = $9, probed_at = $10, destroyed_at = $11, changes = changes + 1,
+				recoveries = $16, recovered_since = $17, finalizers = $18, error_message = $19,
 				due_at = case when want = $12 and active_at = coalesce($15, active_at) then $13 else due_at end
 			where ` + fence + ` and state = $14`,
 		args: []any{
 			l.ID, l.Epoch, sb.State, sb.Instance, sb.Incarnation, sb.Synced.Version, sb.Synced.Incarnation, failureArg(sb.Failure),
 			at(sb.StartedAt), at(sb.ProbedAt), at(sb.DestroyedAt), due.Want, at(due.At), from, at(due.UsedAt),
+			sb.Recovered.Count, at(sb.Recovered.Since), listArg(sb.Finalizers), messageOf(sb.Failure),
 		},
 		event: c.Event, from: from, reason: c.Reason, actor: c.Actor,
 	})
 }
 
 // Stumble records what keeps a holder from going on, and when it is tried again, without a change of
-// state or an entry in the history: it may happen often. The next change clears it.
-func (db *DB) Stumble(ctx context.Context, l Lease, f sandbox.Failure, due Due) error {
+// state or an entry in the history: it may happen often. The next change clears it. Probed is as for
+// SetDue.
+func (db *DB) Stumble(ctx context.Context, l Lease, f sandbox.Failure, due Due, probed time.Time) error {
 	const op = "record failure"
 	n, err := db.write.exec(ctx, `
-		update sandboxes set failure = $3, due_at = case when want = $4 and active_at = coalesce($6, active_at) then $5 else due_at end
-		where `+fence, l.ID, l.Epoch, failureArg(&f), due.Want, at(due.At), at(due.UsedAt))
+		update sandboxes set failure = $3, error_message = $7, probed_at = coalesce($8, probed_at), due_at = case when want = $4 and active_at = coalesce($6, active_at) then $5 else due_at end
+		where `+fence, l.ID, l.Epoch, failureArg(&f), due.Want, at(due.At), at(due.UsedAt), messageOf(&f), at(probed))
 	if err == nil && n == 0 {
 		return stale(op, "sandbox "+l.ID)
 	}

@@ -35,6 +35,7 @@ type dialect struct {
 	unavailable func(error) bool // the database does not answer, or cannot just now
 	duplicate   func(error) bool // a unique index refused it
 	dangling    func(error) bool // a foreign key refused it
+	overQuota   func(error) bool // a quota's cap refused it
 
 	// apply makes the change and its history entry: both, or neither and sql.ErrNoRows.
 	apply func(ctx context.Context, db *DB, c change) (sandbox.Sandbox, error)
@@ -45,6 +46,10 @@ type dialect struct {
 	// takeSandbox takes the lease of a sandbox and makes its epoch the sandbox's generation: both,
 	// or neither and sql.ErrNoRows.
 	takeSandbox func(ctx context.Context, db *DB, l Lease) (Grant, error)
+	// reserve makes a reservation and counts it, or says that it is there already.
+	reserve func(ctx context.Context, s Scope, kind, ref string, cap int64, until time.Time) (made bool, err error)
+	// free removes reservations, which the statement remove selects, and counts them off.
+	free func(ctx context.Context, db *DB, remove string, args ...any) (int64, error)
 }
 
 var braces = regexp.MustCompile(`\{(now|skip locked|gate)(?:([ +-])(\$\d+))?\}`)

@@ -132,7 +132,7 @@ func TestWishAfterAClaimIsDueAtOnce(t *testing.T) {
 		if got := dueIDs(t, db, "", 0); len(got) != 0 {
 			t.Fatalf("claimed twice: %v", got)
 		}
-		_, err := db.In(acme).Delete(t.Context(), sb.ID, "unwanted", "request")
+		_, err := db.In(acme).Delete(t.Context(), sb.ID, false, "unwanted", "request")
 		noError(t, err)
 		if got := dueIDs(t, db, "", 0); len(got) != 1 {
 			t.Fatalf("due after the delete: %v", got)
@@ -149,7 +149,7 @@ func TestCountByState(t *testing.T) {
 			}
 		}
 		gone := intend(t, db.In(acme), intent("c1"))
-		_, err := db.In(acme).Delete(t.Context(), gone.ID, "", "")
+		_, err := db.In(acme).Delete(t.Context(), gone.ID, false, "", "")
 		noError(t, err)
 		counts, err := db.CountByState(t.Context())
 		noError(t, err)

@@ -40,6 +40,21 @@ func (db *DB) Drop(ctx context.Context, id, kind, ref string) error {
 	return db.fail("drop hold", err)
 }
 
+// Held is one hold of a sandbox.
+type Held struct {
+	Kind  string
+	Until time.Time
+}
+
+// Holds lists the holds of a sandbox that have not run out, the longest first.
+func (db *DB) Holds(ctx context.Context, id string) ([]Held, error) {
+	held, err := all(ctx, db.read, func(row scanner) (h Held, err error) {
+		err = row.Scan(&h.Kind, instant{&h.Until})
+		return h, err
+	}, `select kind, until from holds where sandbox = $1 and until > {now} order by until desc limit $2`, id, MaxLimit)
+	return held, db.fail("read holds", err)
+}
+
 // HeldUntil returns when the longest hold of a sandbox ends, zero if it has none.
 func (db *DB) HeldUntil(ctx context.Context, id string) (until time.Time, err error) {
 	_, err = first(ctx, db.read, func(row scanner) (any, error) { return nil, row.Scan(instant{&until}) },

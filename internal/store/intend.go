@@ -21,6 +21,7 @@ type Intent struct {
 	Name  string // empty for none
 	Spec  sandbox.Spec
 	Host  string // machine to pin it to; empty for none
+	Cap   int64  // how many sandboxes the tenant may have; 0: any number
 
 	Want   sandbox.Want
 	Reason string
@@ -50,6 +51,8 @@ func (s Scope) Intend(ctx context.Context, in Intent) (sb sandbox.Sandbox, creat
 		switch {
 		case err == nil:
 			return sb, created, nil
+		case s.db.dialect.overQuota(err):
+			return sandbox.Sandbox{}, false, overQuota("record sandbox", QuotaSandboxes, in.Cap)
 		case !errors.Is(err, sql.ErrNoRows):
 			return sandbox.Sandbox{}, false, s.db.fail("record sandbox", err)
 		}
@@ -73,6 +76,7 @@ func (s Scope) insert(ctx context.Context, in Intent) (sandbox.Sandbox, error) {
 			asJSON(in.Spec.Env), asJSON(in.Spec.Metadata), in.Host, sandbox.Pending, in.Want, s.gate(in),
 		},
 		reason: in.Reason, actor: in.Actor,
+		count: taken(in.Cap),
 	})
 }
 
@@ -98,7 +102,7 @@ func (s Scope) reuse(ctx context.Context, in Intent) (sandbox.Sandbox, error) {
 			return sb, err
 		}
 	}
-	return s.want(ctx, sb.ID, in.Want, in.Reason, in.Actor)
+	return s.want(ctx, sb.ID, in.Want, false, in.Reason, in.Actor)
 }
 
 // standing finds the owner's sandbox, or says what else stood in the way of the insert. It returns

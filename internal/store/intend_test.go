@@ -150,7 +150,7 @@ func TestIntendWithChosenID(t *testing.T) {
 			_, err := with(db.In(made.tenant), made.id, made.owner)
 			noError(t, err)
 		}
-		_, err := db.In(acme).Delete(t.Context(), gone, "unwanted", "request")
+		_, err := db.In(acme).Delete(t.Context(), gone, false, "unwanted", "request")
 		noError(t, err)
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestIntendWithAnIDForTheNewOne(t *testing.T) {
 		if created || found.ID != made.ID {
 			t.Errorf("got %s, created %v, want the one that is there, %s", found.ID, created, made.ID)
 		}
-		_, err = s.Delete(t.Context(), made.ID, "unwanted", "request")
+		_, err = s.Delete(t.Context(), made.ID, false, "unwanted", "request")
 		noError(t, err)
 		in.NewID = made.ID // the work is done again after its effect was deleted
 		_, _, err = s.Intend(t.Context(), in)
@@ -206,7 +206,7 @@ func TestIntendRefusesTakenNameAndBadOwner(t *testing.T) {
 		wantCode(t, named(""), api.CodeInvalidID)
 		sb, err := s.ByName(t.Context(), "web")
 		noError(t, err)
-		_, err = s.Delete(t.Context(), sb.ID, "unwanted", "request")
+		_, err = s.Delete(t.Context(), sb.ID, false, "unwanted", "request")
 		noError(t, err)
 		noError(t, named("b")) // a tombstone's name is free
 	})
@@ -232,7 +232,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 		wantCode(t, err, api.CodeNotFound)
 		_, err = rival.Want(t.Context(), sb.ID, sandbox.WantGone, "", "")
 		wantCode(t, err, api.CodeNotFound)
-		_, err = rival.Delete(t.Context(), sb.ID, "", "")
+		_, err = rival.Delete(t.Context(), sb.ID, false, "", "")
 		wantCode(t, err, api.CodeNotFound)
 		_, _, err = rival.History(t.Context(), sb.ID, 0, 0)
 		wantCode(t, err, api.CodeNotFound)
@@ -262,7 +262,7 @@ func TestTombstoneIsNeverRevived(t *testing.T) {
 			race(8, func(i int) {
 				s := dbs[i%2].In(acme)
 				if i < 2 {
-					if _, err := s.Delete(t.Context(), sb.ID, "unwanted", "request"); err != nil {
+					if _, err := s.Delete(t.Context(), sb.ID, false, "unwanted", "request"); err != nil {
 						t.Error(err)
 					}
 					deletes.Add(1)

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"strings"
+	"time"
 
 	"github.com/berthdev/berth/internal/sandbox"
 )
@@ -10,6 +12,7 @@ import (
 // asked for, but for those whose end is still under way when the state asked for is terminating.
 type Filter struct {
 	State          sandbox.State
+	States         []sandbox.State // any of these
 	OwnerKind      sandbox.OwnerKind
 	Template       string
 	Driver         string
@@ -37,6 +40,9 @@ func (s Scope) sandboxes(f Filter) listing[sandbox.Sandbox] {
 	if !f.IncludeDeleted && f.State != sandbox.Terminating {
 		l.conditions = append(l.conditions, "deleted_at is null")
 	}
+	if len(f.States) > 0 {
+		l.conditions = append(l.conditions, "state in ("+oneOf(f.States)+")")
+	}
 	if f.OwnerKind != "" {
 		l.where("owner_kind = $%d", f.OwnerKind)
 	}
@@ -47,6 +53,55 @@ func (s Scope) sandboxes(f Filter) listing[sandbox.Sandbox] {
 		l.where("driver = $%d", f.Driver)
 	}
 	return l
+}
+
+// oneOf is a list of states for in; they are words of ours.
+func oneOf(states []sandbox.State) string {
+	words := make([]string, len(states))
+	for i, state := range states {
+		words[i] = "'" + strings.ReplaceAll(string(state), "'", "''") + "'"
+	}
+	return strings.Join(words, ", ")
+}
+
+// Idle returns up to limit sandboxes of one kind of owner that were not used for so long, that nobody
+// holds and that are not asked to be gone, those longest unused first.
+func (s Scope) Idle(ctx context.Context, kind sandbox.OwnerKind, idle time.Duration, limit int) ([]sandbox.Sandbox, error) {
+	found, err := all(ctx, s.db.read, scanSandbox, `
+		select `+sandboxColumns+` from sandboxes
+		where owner_kind = $2 and active_at <= {now-$3} and deleted_at is null and tenant = $1 and want <> 'gone'
+			and not exists (select 1 from holds where holds.sandbox = sandboxes.id and holds.until > {now})
+		order by active_at limit $4`, s.tenant, kind, idle.Microseconds(), clampLimit(limit))
+	return found, s.db.fail("list idle sandboxes", err)
+}
+
+// Placed is what a record says of one instance.
+type Placed struct {
+	Sandbox  string
+	Instance sandbox.InstanceID
+	State    sandbox.State
+}
+
+// Placed lists what the records of every tenant say to have at a driver, on host or pinned to none, in
+// the order of the sandboxes' ids from after on.
+func (db *DB) Placed(ctx context.Context, driver, host, after string, limit int) ([]Placed, error) {
+	claims, err := all(ctx, db.read, func(row scanner) (c Placed, err error) {
+		err = row.Scan(&c.Sandbox, &c.Instance, &c.State)
+		return c, err
+	}, `select id, instance, state from sandboxes
+		where driver = $1 and host in ('', $2) and instance <> '' and id > $3 order by id limit $4`,
+		driver, host, after, clampLimit(limit))
+	return claims, db.fail("list claims", err)
+}
+
+// Installation is the id of whoever shares this database; it is made once.
+func (db *DB) Installation(ctx context.Context) (string, error) {
+	const op = "read the installation's id"
+	if _, err := db.write.exec(ctx, `insert into settings (name, value) values ('installation', $1) on conflict (name) do nothing`, NewID()); err != nil {
+		return "", db.fail(op, err)
+	}
+	id, err := first(ctx, db.write, scanOne[string], `select value from settings where name = 'installation'`)
+	return id, db.fail(op, err)
 }
 
 // Count returns how many sandboxes the tenant has, tombstones not counted.

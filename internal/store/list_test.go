@@ -65,7 +65,7 @@ func TestPagesUnderWritesKeepWhatStays(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			for i, id := range go_ {
-				if _, err := s.Delete(t.Context(), id, "", ""); err != nil {
+				if _, err := s.Delete(t.Context(), id, false, "", ""); err != nil {
 					t.Error(err)
 				}
 				if _, _, err := s.Intend(t.Context(), intent(fmt.Sprint("new", i))); err != nil {
@@ -109,7 +109,7 @@ func TestFiltersNarrowTheList(t *testing.T) {
 		creating := make("creating", func(*store.Intent) {})
 		commit(t, db, lease(t, db, creating, "holder").Lease, sandbox.Change{Event: sandbox.EventBegin})
 		gone := make("gone", func(*store.Intent) {})
-		_, err := s.Delete(t.Context(), gone, "", "")
+		_, err := s.Delete(t.Context(), gone, false, "", "")
 		noError(t, err)
 		for _, c := range []struct {
 			name   string

@@ -161,7 +161,7 @@ func TestStoreWorksBehindATransactionPooler(t *testing.T) {
 			claimed, err := db.ClaimMessages(t.Context(), 1, long)
 			noError(t, err)
 			noError(t, db.Delivered(t.Context(), claimed[0]))
-			_, err = s.Delete(t.Context(), sb.ID, "unwanted", "request")
+			_, err = s.Delete(t.Context(), sb.ID, false, "unwanted", "request")
 			noError(t, err)
 			if got := dueIDs(t, db, "", 1); len(got) != 1 {
 				t.Errorf("due %v", got)

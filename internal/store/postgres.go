@@ -32,12 +32,15 @@ var postgresDialect = &dialect{
 
 	unavailable: postgresUnavailable,
 	duplicate:   func(err error) bool { return sqlState(err) == "23505" },
+	overQuota:   func(err error) bool { return sqlState(err) == "23514" },
 	dangling:    func(err error) bool { return sqlState(err) == "23503" },
 
 	apply:       applyPostgres,
 	lockSchema:  lockSchemaPostgres,
 	mayMigrate:  mayMigratePostgres,
 	takeSandbox: takeSandboxPostgres,
+	reserve:     reservePostgres,
+	free:        freePostgres,
 }
 
 const (

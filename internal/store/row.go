@@ -11,7 +11,7 @@ import (
 // sandboxColumns is what scanSandbox reads, in its order.
 const sandboxColumns = `sandboxes.id, tenant, owner_kind, owner_id, name, template, driver, profile, env, metadata, host,
 	state, want, deleted_at, generation, incarnation, instance, synced_version, synced_incarnation, failure,
-	created_at, started_at, active_at, probed_at, destroyed_at, due_at,
+	recoveries, recovered_since, finalizers, skip_save, created_at, started_at, active_at, probed_at, destroyed_at, due_at,
 	(select max(h.until) from holds h where h.sandbox = sandboxes.id) as held_until`
 
 func scanSandbox(row scanner) (s sandbox.Sandbox, err error) {
@@ -20,6 +20,7 @@ func scanSandbox(row scanner) (s sandbox.Sandbox, err error) {
 		&s.Spec.Template, &s.Spec.Driver, &s.Spec.Profile, document{&s.Spec.Env}, document{&s.Spec.Metadata}, &s.Host,
 		&s.State, &s.Want, instant{&s.DeletedAt}, &s.Generation, &s.Incarnation, &s.Instance,
 		&s.Synced.Version, &s.Synced.Incarnation, document{&failure},
+		&s.Recovered.Count, instant{&s.Recovered.Since}, document{&s.Finalizers}, &s.SkipSave,
 		instant{&s.CreatedAt}, instant{&s.StartedAt}, instant{&s.ActiveAt}, instant{&s.ProbedAt},
 		instant{&s.DestroyedAt}, instant{&s.DueAt}, instant{&s.HeldUntil})
 	if failure != nil {
@@ -37,6 +38,14 @@ type failureRow struct {
 	Want     sandbox.Want `json:"want"`
 	Attempts int          `json:"attempts"`
 	Final    bool         `json:"final"`
+}
+
+// messageOf is what is wrong, for people; empty for nothing.
+func messageOf(f *sandbox.Failure) string {
+	if f == nil {
+		return ""
+	}
+	return printable(f.Message)
 }
 
 // failureArg is a failure as an argument, null for none.

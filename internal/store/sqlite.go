@@ -30,12 +30,15 @@ var sqliteDialect = &dialect{
 	unavailable: sqliteUnavailable,
 	duplicate:   sqliteCode(sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY),
 	dangling:    sqliteCode(sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY),
+	overQuota:   sqliteCode(sqlite3.SQLITE_CONSTRAINT_CHECK),
 
 	apply: applySQLite,
 	// The data directory's lock keeps other processes out.
 	lockSchema:  func(_ context.Context, _ *DB, f func() error) error { return f() },
 	mayMigrate:  func(context.Context, *DB) error { return nil },
 	takeSandbox: takeSandboxSQLite,
+	reserve:     reserveSQLite,
+	free:        freeSQLite,
 }
 
 const sqliteFile = "berth.db"

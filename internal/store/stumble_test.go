@@ -16,7 +16,7 @@ func TestStumbleRecordsTheReasonAndNothingElse(t *testing.T) {
 		g := lease(t, db, sb.ID, "holder")
 		f := sandbox.Failure{Code: api.CodeDriverRefused, Message: "no", At: time.Now().UTC().Truncate(time.Microsecond), Want: sb.Want, Attempts: 2}
 		at := time.Now().Add(time.Hour)
-		noError(t, db.Stumble(t.Context(), g.Lease, f, store.Due{At: at, Want: sb.Want, UsedAt: g.Sandbox.ActiveAt}))
+		noError(t, db.Stumble(t.Context(), g.Lease, f, store.Due{At: at, Want: sb.Want, UsedAt: g.Sandbox.ActiveAt}, time.Time{}))
 		got, err := db.Sandbox(t.Context(), sb.ID)
 		noError(t, err)
 		if got.Failure == nil || *got.Failure != f || got.State != sb.State || got.DueAt.Before(at.Add(-time.Second)) {
@@ -29,7 +29,7 @@ func TestStumbleRecordsTheReasonAndNothingElse(t *testing.T) {
 		}
 		noError(t, db.Release(t.Context(), g.Lease))
 		lease(t, db, sb.ID, "another")
-		wantCode(t, db.Stumble(t.Context(), g.Lease, f, store.Due{}), api.CodeStale)
+		wantCode(t, db.Stumble(t.Context(), g.Lease, f, store.Due{}, time.Time{}), api.CodeStale)
 	})
 }
 
@@ -52,7 +52,7 @@ func TestTombstoneCannotBeHeld(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		sb := intend(t, db.In(acme), intent("a"))
 		noError(t, db.Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour)))
-		_, err := db.In(acme).Delete(t.Context(), sb.ID, "", "")
+		_, err := db.In(acme).Delete(t.Context(), sb.ID, false, "", "")
 		noError(t, err)
 		if err := db.Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour)); !errors.Is(err, sandbox.ErrDeleted) {
 			t.Errorf("got %v", err)

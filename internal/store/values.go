@@ -33,7 +33,7 @@ func (i instant) Scan(v any) error {
 	return nil
 }
 
-// document reads JSON text into v; null and an empty object leave v as it is.
+// document reads JSON text into v; null, an empty object and an empty list leave v as it is.
 type document struct{ v any }
 
 // Scan implements sql.Scanner.
@@ -50,10 +50,22 @@ func (d document) Scan(v any) error {
 }
 
 func (d document) read(text []byte) error {
-	if string(text) == "{}" {
+	if t := string(text); t == "{}" || t == "[]" {
 		return nil
 	}
 	return json.Unmarshal(text, d.v)
+}
+
+// listArg is a list of names as an argument.
+func listArg(names []string) string {
+	if len(names) == 0 {
+		return "[]"
+	}
+	text, err := json.Marshal(names)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return string(text)
 }
 
 // asJSON is a map as an argument; an empty one is an empty object.

@@ -12,20 +12,31 @@ import (
 // Want sets what is wanted of a sandbox, makes it due at once and counts as use. It never disturbs a
 // lease holder, which sees it when it plans again.
 func (s Scope) Want(ctx context.Context, id string, w sandbox.Want, reason, actor string) (sandbox.Sandbox, error) {
-	const op = "set what is wanted"
-	sb, err := s.want(ctx, id, w, reason, actor)
-	if errors.Is(err, sql.ErrNoRows) {
-		return s.whyNot(ctx, op, id)
-	}
-	return sb, s.db.fail(op, err)
+	return s.wanted(ctx, id)(s.want(ctx, id, w, false, reason, actor))
 }
 
-func (s Scope) want(ctx context.Context, id string, w sandbox.Want, reason, actor string) (sandbox.Sandbox, error) {
+// Terminate wants the sandbox gone, with or without a last save; its next use revives it.
+func (s Scope) Terminate(ctx context.Context, id string, skipSave bool, reason, actor string) (sandbox.Sandbox, error) {
+	return s.wanted(ctx, id)(s.want(ctx, id, sandbox.WantGone, skipSave, reason, actor))
+}
+
+// wanted explains a wish that found no row to change.
+func (s Scope) wanted(ctx context.Context, id string) func(sandbox.Sandbox, error) (sandbox.Sandbox, error) {
+	const op = "set what is wanted"
+	return func(sb sandbox.Sandbox, err error) (sandbox.Sandbox, error) {
+		if errors.Is(err, sql.ErrNoRows) {
+			return s.whyNot(ctx, op, id)
+		}
+		return sb, s.db.fail(op, err)
+	}
+}
+
+func (s Scope) want(ctx context.Context, id string, w sandbox.Want, skipSave bool, reason, actor string) (sandbox.Sandbox, error) {
 	return s.db.dialect.apply(ctx, s.db, change{
-		text: `update sandboxes set want = $3, active_at = {now}, due_at = {now},
+		text: `update sandboxes set want = $3, skip_save = $4, active_at = {now}, due_at = {now},
 				changes = changes + case when want = $3 then 0 else 1 end
 			where tenant = $1 and id = $2 and deleted_at is null`,
-		args: []any{s.tenant, id, w}, reason: reason, actor: actor,
+		args: []any{s.tenant, id, w, skipSave}, reason: reason, actor: actor,
 	})
 }
 
@@ -33,7 +44,7 @@ func (s Scope) want(ctx context.Context, id string, w sandbox.Want, reason, acto
 // sandbox, asked otherwise or took a hold. It is no use of the sandbox.
 func (s Scope) Lapse(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, reason, actor string) (sb sandbox.Sandbox, done bool, err error) {
 	sb, err = s.db.dialect.apply(ctx, s.db, change{
-		text: `update sandboxes set want = $3, due_at = {now}, changes = changes + case when want = $3 then 0 else 1 end
+		text: `update sandboxes set want = $3, skip_save = false, due_at = {now}, changes = changes + case when want = $3 then 0 else 1 end
 			where tenant = $1 and id = $2 and deleted_at is null and want = $4 and active_at = $5
 				and not exists (select 1 from holds where holds.sandbox = sandboxes.id and holds.until > {now})`,
 		args: []any{s.tenant, seen.ID, w, seen.Want, at(seen.ActiveAt)}, reason: reason, actor: actor,
@@ -45,14 +56,16 @@ func (s Scope) Lapse(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, 
 }
 
 // Delete makes the sandbox a tombstone, once and for good, and makes it due so that what it has at
-// its driver is ended. Its environment, which may hold secrets, goes with the last of it. Deleting it
-// again changes nothing.
-func (s Scope) Delete(ctx context.Context, id, reason, actor string) (sandbox.Sandbox, error) {
+// its driver is ended, after a last save unless that is skipped. Its environment, which may hold
+// secrets, goes with the last of it; its place in the tenant's quota is free at once. Deleting it again
+// changes nothing.
+func (s Scope) Delete(ctx context.Context, id string, skipSave bool, reason, actor string) (sandbox.Sandbox, error) {
 	sb, err := s.db.dialect.apply(ctx, s.db, change{
-		text: `update sandboxes set want = $3, deleted_at = {now}, due_at = {now}, changes = changes + 1,
+		text: `update sandboxes set want = $3, skip_save = $4, deleted_at = {now}, due_at = {now}, changes = changes + 1,
 				env = case when state = 'terminated' then '{}' else env end
 			where tenant = $1 and id = $2 and deleted_at is null`,
-		args: []any{s.tenant, id, sandbox.WantGone}, reason: reason, actor: actor,
+		args: []any{s.tenant, id, sandbox.WantGone, skipSave}, reason: reason, actor: actor,
+		count: freed,
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return s.Record(ctx, id)

@@ -33,12 +33,12 @@ func TestDeleteIsFinalAndIdempotent(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s := db.In(acme)
 		sb := intend(t, s, intent("c1"))
-		first, err := s.Delete(t.Context(), sb.ID, "unwanted", "request")
+		first, err := s.Delete(t.Context(), sb.ID, false, "unwanted", "request")
 		noError(t, err)
 		if !first.Deleted() || first.Want != sandbox.WantGone {
 			t.Errorf("deleted row is %+v", first)
 		}
-		second, err := s.Delete(t.Context(), sb.ID, "again", "request")
+		second, err := s.Delete(t.Context(), sb.ID, false, "again", "request")
 		noError(t, err)
 		if diff := cmp.Diff(first, second); diff != "" {
 			t.Errorf("second delete changed the row:\n%s", diff)
@@ -55,7 +55,7 @@ func TestDeleteIsFinalAndIdempotent(t *testing.T) {
 		if diff := cmp.Diff(first, grave); diff != "" {
 			t.Errorf("tombstone changed:\n%s", diff)
 		}
-		_, err = s.Delete(t.Context(), store.NewID(), "", "")
+		_, err = s.Delete(t.Context(), store.NewID(), false, "", "")
 		wantCode(t, err, api.CodeNotFound)
 	})
 }
@@ -97,7 +97,7 @@ func TestTimerLosesAgainstAnyUse(t *testing.T) {
 			noError(t, db.Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour)))
 		},
 		"a delete": func(t *testing.T, db *store.DB, sb sandbox.Sandbox) {
-			_, err := db.In(acme).Delete(t.Context(), sb.ID, "", "")
+			_, err := db.In(acme).Delete(t.Context(), sb.ID, false, "", "")
 			noError(t, err)
 		},
 	}
@@ -131,7 +131,7 @@ func TestHistoryTellsEveryChangeOnce(t *testing.T) {
 		commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventReady, Instance: "i-1", Reason: "it runs", Actor: "request"})
 		_, err := s.Want(t.Context(), sb.ID, sandbox.WantStopped, "asked to stop", "request")
 		noError(t, err)
-		_, err = s.Delete(t.Context(), sb.ID, "unwanted", "request")
+		_, err = s.Delete(t.Context(), sb.ID, false, "unwanted", "request")
 		noError(t, err)
 		want := []sandbox.Transition{
 			{Seq: 5, From: sandbox.Running, To: sandbox.Running, Want: sandbox.WantGone, Reason: "unwanted", Actor: "request", Generation: 1, Incarnation: 1, Instance: "i-1"},

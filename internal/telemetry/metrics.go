@@ -27,7 +27,8 @@ type Metrics struct {
 	EgressIn         prometheus.Counter
 	EgressOut        prometheus.Counter
 	LeaseLosses      prometheus.Counter
-	StaleCommits     prometheus.Counter // writes refused by the fence
+	StaleCommits     prometheus.Counter     // writes refused by the fence
+	SweepFindings    *prometheus.CounterVec // by kind and action
 	RequestsInFlight prometheus.Gauge
 
 	requests       *prometheus.CounterVec
@@ -73,6 +74,7 @@ func (m *Metrics) makeEngine(made maker) {
 	m.EgressIn = made.counter("egress_received_bytes_total", "Bytes that sandboxes received from the outside.")
 	m.EgressOut = made.counter("egress_sent_bytes_total", "Bytes that sandboxes sent to the outside.")
 	m.LeaseLosses = made.counter("lease_losses_total", "Leases that ran out or were taken while work was under way.")
+	m.SweepFindings = made.counters("sweep_findings_total", "What sweeps found that did not fit.", "kind", "action")
 	m.StaleCommits = made.counter("stale_commits_total", "Writes refused because a newer lease holder exists.")
 }
 

@@ -1,0 +1,5 @@
+//go:build seeded_nograce
+
+package engine
+
+const graced = false

@@ -1,0 +1,119 @@
+package sandbox
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berthdev/berth/api"
+)
+
+// planHealth is about a sandbox that has a running instance, as far as the record knows.
+func planHealth(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step, due time.Time) {
+	switch o.Sight {
+	case Missing:
+		return recovery(now, s, p, EventLost, goneReason(o)), due
+	case Down:
+		return recovery(now, s, p, EventHalted, "found stopped"), due
+	case Broken:
+		return broken(now, s, o), due
+	}
+	next := probeDue(s, p)
+	switch {
+	case o.Sight == Unasked && (next.IsZero() || s.State == Running && now.Before(next)):
+		return nil, due
+	case o.Sight == Unasked && now.Before(next):
+		return nil, next
+	case o.Sight == Unasked:
+		return observe("health check"), due
+	case o.Ill == Well && s.State == Unhealthy:
+		return mark(EventReady, "healthy again"), due
+	case o.Ill == Well:
+		return nil, due
+	case s.State == Running:
+		return recovery(now, s, p, EventSick, "health check failed: "+ailing(o)), due
+	case now.Before(next):
+		return nil, next
+	case o.Ill == AgentIsIll:
+		return []Step{{Op: OpHeal, Reason: ailing(o)}, {Op: OpMark, Event: EventReady, Reason: "the agent's server was restarted"}}, due
+	}
+	return restart(now, s, p, "health check failed again: "+ailing(o)), due
+}
+
+// probeDue is when a sandbox with a running instance is looked at next; zero: only when asked. One that
+// failed a probe is looked at soon, whatever the policy, and no sooner: a single failed probe says
+// little.
+func probeDue(s Sandbox, p Policy) time.Time {
+	switch {
+	case s.State == Unhealthy && s.Failure != nil:
+		return s.Failure.At.Add(p.ProbeAgain)
+	case s.State == Unhealthy:
+		return s.ProbedAt.Add(p.ProbeAgain)
+	case s.State == Running && p.ProbeEvery > 0:
+		return s.ProbedAt.Add(jitter(p.ProbeEvery, s.ID))
+	}
+	return time.Time{}
+}
+
+// recovery records that a sandbox has left the running state unasked, and counts it. What happens too
+// often, or may not be mended without being asked, is left in error instead.
+func recovery(now time.Time, s Sandbox, p Policy, ev Event, reason string) []Step {
+	count, open := p.Breaker.add(s.Recovered, now)
+	switch {
+	case s.State == Unhealthy:
+		return mark(ev, reason) // counted when it fell ill
+	case p.NoRecover:
+		return giveUp(now, s, api.CodeUnhealthy, reason+"; this server recovers nothing by itself")
+	case open:
+		return giveUp(now, s, api.CodeUnhealthy, fmt.Sprintf("%s; it was recovered %d times within %s, which did not last", reason, p.Breaker.Attempts, p.Breaker.Window))
+	}
+	step := Step{Op: OpMark, Event: ev, Reason: reason, Recovered: &count}
+	if ev == EventSick {
+		step.Failure = &Failure{Code: api.CodeUnhealthy, Message: reason, At: now, Want: s.Want, Attempts: 1}
+	}
+	return []Step{step}
+}
+
+// planUnseen is about an instance that nobody can say anything about. It may be well and at work, so it
+// is waited for unless the template says otherwise.
+func planUnseen(now time.Time, s Sandbox, o Observation, p Policy) ([]Step, time.Time) {
+	act := s.ProbedAt.Add(p.UnreachableAfter)
+	chosen := p.Unreachable == UnseenReplace || p.Unreachable == UnseenFence
+	if !chosen || s.Want != WantRunning || s.Instance == "" || s.ProbedAt.IsZero() || now.Before(act) {
+		return nil, now.Add(jitter(p.RetryEvery, s.ID))
+	}
+	reason := fmt.Sprintf("not reachable for %s, and the template says %s", p.UnreachableAfter, p.Unreachable)
+	if o.Detail != "" {
+		reason += ": " + o.Detail
+	}
+	steps := recovery(now, s, p, EventLost, reason)
+	if p.Unreachable == UnseenFence {
+		steps = append([]Step{{Op: OpDestroy, Instance: s.Instance, Reason: reason}}, steps...)
+	}
+	return steps, time.Time{}
+}
+
+// goneReason is why the record says that an instance is lost: the driver confirmed it.
+func goneReason(o Observation) string {
+	reason := "the driver confirmed that the instance is gone"
+	if o.Detail != "" {
+		reason += ": " + o.Detail
+	}
+	return reason
+}
+
+// ailing says what is wrong, for people.
+func ailing(o Observation) string {
+	what := "nothing inside answers"
+	if o.Ill == AgentIsIll {
+		what = "the agent's server does not answer"
+	}
+	if o.Detail != "" {
+		what += ": " + o.Detail
+	}
+	return what
+}
+
+// broken keeps an instance that cannot run and asks a person: its files may be all there is.
+func broken(now time.Time, s Sandbox, o Observation) []Step {
+	return giveUp(now, s, api.CodeDriverRefused, "the instance can never run again: "+o.Detail)
+}
