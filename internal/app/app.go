@@ -34,6 +34,8 @@ type Options struct {
 
 	// Exe is the program that becomes the helper in local sandboxes; empty: this one.
 	Exe string
+	// Prober knows the agent's server in sandboxes; nil: there is none.
+	Prober engine.Prober
 	// At is called at named points of the work on sandboxes, for tests that stop a server there.
 	At func(point, id string)
 }
@@ -107,17 +109,26 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 	if err := s.openDrivers(ctx, metrics); err != nil {
 		return err
 	}
+	installation, err := s.Store.Installation(ctx)
+	if err != nil {
+		return err
+	}
 	s.Engine = engine.New(engine.Options{
 		Store:     engine.OnDB(s.Store),
 		Drivers:   s.drivers,
+		Prober:    s.Prober,
 		Defaults:  sandbox.Spec{Template: s.cfg.DefaultTemplate, Driver: s.cfg.DefaultDriver, Profile: s.cfg.SandboxProfileType},
 		Templates: s.templates,
-		Policy:    policy,
-		LeaseTTL:  s.Store.LeaseTTL(),
-		Logger:    s.log,
-		Metrics:   metrics,
-		Host:      host,
-		At:        func(point string, sb sandbox.Sandbox) { s.at(point, sb.ID) },
+		Policy:    s.policy,
+
+		MaxSandboxes: int64(s.cfg.Caps().SandboxesPerTenant),
+		Installation: installation,
+		Finalizers:   []engine.Finalizer{{Name: "holds", Do: func(ctx context.Context, sb sandbox.Sandbox) error { return s.Store.DropAll(ctx, sb.ID) }}},
+		LeaseTTL:     s.Store.LeaseTTL(),
+		Logger:       s.log,
+		Metrics:      metrics,
+		Host:         host,
+		At:           func(point string, sb sandbox.Sandbox) { s.at(point, sb.ID) },
 	})
 	return nil
 }
@@ -150,10 +161,10 @@ func storeOptions(cfg *config.Loaded, log *slog.Logger) store.Options {
 
 const drainDelay = 2 * time.Second // for load balancers to see that the server is about to go
 
-// policy retries what failed. Nothing stops, archives or probes a sandbox by itself yet.
-func policy(s sandbox.Sandbox) sandbox.Policy {
-	p := sandbox.DefaultPolicy(s.Owner.Kind)
-	p.Timers, p.ProbeEvery = sandbox.Timers{}, 0
+// policy is what the sandbox's template and the configuration say.
+func (s *System) policy(sb sandbox.Sandbox) sandbox.Policy {
+	p := s.templates.Policy(sb)
+	p.ProbeEvery, p.NoRecover = s.cfg.SandboxHealthCheckInterval, !s.cfg.SandboxAutoRecover
 	return p
 }
 
@@ -165,7 +176,9 @@ func (s *System) Serve(ctx context.Context) error {
 	defer stop()
 	var wg sync.WaitGroup
 	wg.Go(func() { s.Engine.Run(background, s.cfg.ReconcileInterval) })
-	wg.Go(func() { s.forget(background) })
+	wg.Go(func() {
+		s.Engine.RunSweeps(background, s.cfg.SweepInterval, engine.SweepOptions{Grace: s.cfg.OrphanGrace})
+	})
 	err := s.Server.Serve(ctx)
 	stop()
 	wg.Wait()
@@ -173,24 +186,6 @@ func (s *System) Serve(ctx context.Context) error {
 	defer cancel()
 	s.Engine.Quiesce(rest)
 	return err
-}
-
-// forget removes idempotency keys that are past their time.
-func (s *System) forget(ctx context.Context) {
-	tick := time.NewTicker(time.Hour)
-	defer tick.Stop()
-	for {
-		if n, err := s.Store.ExpireKeys(ctx, time.Now().Add(-24*time.Hour), 1000); err != nil && ctx.Err() == nil {
-			s.log.Warn("forget old idempotency keys", "error", err)
-		} else if n == 1000 {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
 }
 
 // Close lets go of the drivers, whose sandboxes live on, of the database and of the data directory.

@@ -60,6 +60,8 @@ type Config struct {
 
 	LeaseTTL          time.Duration
 	ReconcileInterval time.Duration
+	SweepInterval     time.Duration
+	OrphanGrace       time.Duration
 	DrainTimeout      time.Duration
 
 	// Templates are the [templates.NAME] sections, still undecoded.

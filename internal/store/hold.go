@@ -40,6 +40,12 @@ func (db *DB) Drop(ctx context.Context, id, kind, ref string) error {
 	return db.fail("drop hold", err)
 }
 
+// DropAll ends every hold of a sandbox.
+func (db *DB) DropAll(ctx context.Context, id string) error {
+	_, err := db.write.exec(ctx, `delete from holds where sandbox = $1`, id)
+	return db.fail("drop holds", err)
+}
+
 // Held is one hold of a sandbox.
 type Held struct {
 	Kind  string

@@ -98,6 +98,7 @@ s3_key_prefix = "docs/"
 init_from_s3 = true
 sync = false
 unreachable = "fence"
+unreachable_after = "3m"
 turns = 2
 
 [templates.web.env]
@@ -133,7 +134,7 @@ func TestEveryFieldOfATemplate(t *testing.T) {
 		Profile:  "full", CPU: 1.5, Memory: 768 << 20, Disk: template.Disk{Bytes: 3 << 30, Kind: "loop"}, Processes: 99,
 		Timers: template.Timers{AutoStop: template.After(5 * time.Minute), AutoArchive: template.After(0), MaxAge: template.After(time.Hour)},
 		Image:  "img", Runtime: "claude", AgentCommand: template.Command{"claude", "-p"}, Volume: "vol",
-		S3BucketName: "bucket", S3KeyPrefix: "docs/", InitFromS3: &yes, Sync: &no, Unreachable: "fence", Turns: 2,
+		S3BucketName: "bucket", S3KeyPrefix: "docs/", InitFromS3: &yes, Sync: &no, Unreachable: "fence", UnreachableAfter: template.After(3 * time.Minute), Turns: 2,
 		Hooks: template.Hooks{Raw: []map[string]any{{"phase": "cold_start", "command": "make"}}},
 	}
 	if diff := cmp.Diff(want, lookup(t, r, "web")); diff != "" {
@@ -153,8 +154,9 @@ func TestEveryFieldOfATemplate(t *testing.T) {
 	}, spec); diff != "" {
 		t.Error(diff)
 	}
-	if got := r.Timers(s); got != (sandbox.Timers{Stop: 5 * time.Minute, MaxAge: time.Hour}) {
-		t.Errorf("timers %+v", got)
+	timers := sandbox.Timers{Stop: 5 * time.Minute, MaxAge: time.Hour}
+	if got := r.Policy(s); got.Timers != timers || got.Unreachable != sandbox.UnseenFence || got.UnreachableAfter != 3*time.Minute {
+		t.Errorf("policy %+v", got)
 	}
 	if r.User("web") != "root" || r.Env("web")["TOKEN"] != "canary-in-the-template" || !slices.Contains(r.Secrets(), "canary-in-the-template") {
 		t.Errorf("user %s, env %v", r.User("web"), r.Env("web"))
@@ -175,7 +177,7 @@ func TestUnusedFieldsAreKeptWithAWarning(t *testing.T) {
 			t.Errorf("%s", w)
 		}
 	}
-	if got := strings.Join(keys, " "); got != "image runtime agent_command volume s3_bucket_name s3_key_prefix init_from_s3 sync hooks unreachable turns timers" {
+	if got := strings.Join(keys, " "); got != "image runtime agent_command volume s3_bucket_name s3_key_prefix init_from_s3 sync hooks turns" {
 		t.Errorf("warned of %s", got)
 	}
 }

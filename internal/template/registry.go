@@ -156,9 +156,13 @@ func (r *Registry) Env(name string) map[string]string {
 // User is whom commands run as that do not say.
 func (r *Registry) User(name string) string { return cmp.Or(r.all[name].User, guest.Agent) }
 
-// Timers are those of the sandbox's template over those of its kind of owner.
-func (r *Registry) Timers(s sandbox.Sandbox) sandbox.Timers {
-	return r.all[s.Spec.Template].Timers.Over(sandbox.DefaultPolicy(s.Owner.Kind).Timers)
+// Policy is what the sandbox's template says over what its kind of owner has.
+func (r *Registry) Policy(s sandbox.Sandbox) sandbox.Policy {
+	t, p := r.all[s.Spec.Template], sandbox.DefaultPolicy(s.Owner.Kind)
+	p.Timers = t.Timers.Over(p.Timers)
+	p.Unreachable = sandbox.Unseen(t.Unreachable)
+	p.UnreachableAfter = t.UnreachableAfter.or(p.UnreachableAfter)
+	return p
 }
 
 // Secrets are the values of all environments, for a redactor to know.

@@ -44,7 +44,7 @@ func TestUnknownTemplates(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	s := sandbox.Sandbox{Spec: sandbox.Spec{Template: "gone"}, Owner: sandbox.Owner{Kind: sandbox.OwnerThread}}
-	if r.User("gone") != "agent" || len(r.Env("gone")) > 0 || r.Timers(s) != sandbox.DefaultPolicy(sandbox.OwnerThread).Timers || r.Spec("gone").Driver != "" {
+	if r.User("gone") != "agent" || len(r.Env("gone")) > 0 || r.Policy(s) != sandbox.DefaultPolicy(sandbox.OwnerThread) || r.Spec("gone").Driver != "" {
 		t.Error("an unknown template has something of its own")
 	}
 }

@@ -40,6 +40,10 @@ type Template struct {
 
 	Timers Timers `toml:"timers"`
 
+	// What to do about an instance that nobody can reach, and after how long: wait, replace or fence.
+	Unreachable      string `toml:"unreachable"`
+	UnreachableAfter Timer  `toml:"unreachable_after"`
+
 	Image        string  `toml:"image"`
 	Runtime      string  `toml:"runtime"`
 	AgentCommand Command `toml:"agent_command"`
@@ -49,8 +53,7 @@ type Template struct {
 	InitFromS3   *bool   `toml:"init_from_s3"`
 	Sync         *bool   `toml:"sync"`
 	Hooks        Hooks   `toml:"hooks"`
-	Unreachable  string  `toml:"unreachable"` // what to do about an instance nobody can reach: wait, replace or fence
-	Turns        int     `toml:"turns"`       // how many may run at once in one sandbox
+	Turns        int     `toml:"turns"` // how many may run at once in one sandbox
 }
 
 // Mount shows a directory of the host inside, read only.
@@ -62,7 +65,7 @@ type Mount struct {
 // unused are the keys that are kept and that nothing in this version acts on.
 var unused = []string{
 	"image", "runtime", "agent_command", "volume", "s3_bucket_name", "s3_key_prefix", "init_from_s3",
-	"sync", "hooks", "unreachable", "turns", "timers",
+	"sync", "hooks", "turns",
 }
 
 // Limits is what one sandbox may use, given the profile that it asked for.
