@@ -45,7 +45,11 @@ func TestMain(m *testing.M) {
 }
 
 func serve(ctx context.Context, cfg *config.Loaded, out io.Writer) error {
-	s, err := app.New(ctx, app.Options{Config: cfg, Out: out, Exe: os.Getenv(exeEnv), At: killAt(os.Getenv(killEnv))})
+	o := app.Options{Config: cfg, Out: out, Exe: os.Getenv(exeEnv), At: killAt(os.Getenv(killEnv))}
+	if os.Getenv(standInEnv) != "" {
+		o.Prober = new(standIn)
+	}
+	s, err := app.New(ctx, o)
 	if err != nil {
 		return err
 	}
