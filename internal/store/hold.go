@@ -34,10 +34,17 @@ func (db *DB) Hold(ctx context.Context, id, kind, ref string, until time.Time) e
 	return deleted(op, "sandbox", id)
 }
 
-// Drop ends a hold. A hold that is not there is no error.
+// Drop ends a hold, which was use until now, and has the engine look at the timers again. A hold that is
+// not there is no error.
 func (db *DB) Drop(ctx context.Context, id, kind, ref string) error {
-	_, err := db.write.exec(ctx, `delete from holds where sandbox = $1 and kind = $2 and ref = $3`, id, kind, ref)
-	return db.fail("drop hold", err)
+	return db.fail("drop hold", db.atomically(ctx, func(tx *txn) error {
+		n, err := tx.exec(ctx, `delete from holds where sandbox = $1 and kind = $2 and ref = $3`, id, kind, ref)
+		if err != nil || n == 0 {
+			return err
+		}
+		_, err = tx.exec(ctx, `update sandboxes set active_at = {now}, due_at = {now} where id = $1 and deleted_at is null`, id)
+		return err
+	}))
 }
 
 // DropAll ends every hold of a sandbox.

@@ -310,6 +310,7 @@ func TestBadTemplatesAreRefusedWithWords(t *testing.T) {
 		{`unreachable = "shrug"`, `templates.x.unreachable = "shrug" (FILE:2) is not one of the choices; write one of: wait, replace, fence`},
 		{`timers.auto_stop = "soon"`, `templates.x.timers.auto_stop (FILE:2) is not a duration`},
 		{`timers.auto_stop = 0`, `templates.x.timers.auto_stop (FILE:2) is zero`},
+		{`timers.auto_stop = "9s"`, `templates.x.timers.auto_stop (FILE:2) is shorter than 10s`},
 		{`timers.auto_stop = true`, `templates.x.timers.auto_stop (FILE:2) has a type that does not fit; write a duration`},
 		{`egress = "some"`, `templates.x.egress (FILE:2) is no list of rules`},
 		{`egress = [1]`, `templates.x.egress (FILE:2) is no list of rules`},

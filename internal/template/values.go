@@ -72,6 +72,9 @@ type Timer struct {
 // After is a timer that is set; zero turns it off.
 func After(d time.Duration) Timer { return Timer{Set: true, After: d} }
 
+// shortest is the shortest timer: work is noticed a few seconds after it began.
+const shortest = 10 * time.Second
+
 // UnmarshalTOML reads a duration or off.
 func (t *Timer) UnmarshalTOML(v any) error {
 	text, ok := number(v)
@@ -83,8 +86,12 @@ func (t *Timer) UnmarshalTOML(v any) error {
 		return nil
 	}
 	d, err := config.ParseDuration(text)
-	if err == nil && d == 0 {
+	switch {
+	case err != nil:
+	case d == 0:
 		err = &config.Misfit{Why: "is zero", Fix: `write a duration, such as "15m", or "off"`}
+	case d < shortest:
+		err = &config.Misfit{Why: "is shorter than " + config.FormatDuration(shortest), Fix: `write a longer duration, such as "15m", or "off"`}
 	}
 	*t = After(d)
 	return err
