@@ -68,6 +68,7 @@ func (h *Handle) Archive(ctx context.Context) (sandbox.Sandbox, error) {
 
 // wish records what is wanted of the sandbox and waits until it is so.
 func (h *Handle) wish(ctx context.Context, verb string, record func(context.Context) (sandbox.Sandbox, error)) (sandbox.Sandbox, error) {
+	h.just.Store(nil) // what was read before is history
 	s, err := h.e.Store.ByID(ctx, h.tenant, h.id)
 	if err == nil {
 		err = h.e.here(s)

@@ -199,6 +199,17 @@ func TestStopStartRestart(t *testing.T) {
 	srv.one(t, s)
 }
 
+// A handle made of a record that was just read must not take that record for the truth after a stop.
+func TestRestartOfARunningSandboxRuns(t *testing.T) {
+	srv, _, _, h := handled(t, onSQLite(t))
+	if s, err := h.Restart(t.Context()); err != nil || s.State != sandbox.Running {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if row := srv.row(t, project("a")); row.State != sandbox.Running || row.Want != sandbox.WantRunning {
+		t.Errorf("answered running, and is %s, wanted %s", row.State, row.Want)
+	}
+}
+
 func TestFreezeOfAHaltedInstanceStartsItFirst(t *testing.T) {
 	srv, _, s, h := handled(t, onSQLite(t))
 	if err := srv.fake.Halt(driver.ID(s.Instance)); err != nil {
