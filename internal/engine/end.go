@@ -80,6 +80,9 @@ func (h *Handle) wish(ctx context.Context, verb string, record func(context.Cont
 		return s, err
 	}
 	s, err = h.e.join(ctx, s, h.actor)
+	if err == nil && s.Deleted() {
+		return h.e.Store.ByID(ctx, h.tenant, h.id) // the store's own words for a tombstone
+	}
 	if err == nil && !s.Settled() {
 		err = sandbox.Errorf(verb+" sandbox", api.CodeBusy, "sandbox %s was asked to be %s meanwhile", s.ID, s.Want)
 	}

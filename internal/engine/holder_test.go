@@ -198,6 +198,16 @@ func (k skewed) fix(s sandbox.Sandbox) sandbox.Sandbox {
 	return s
 }
 
+func (k skewed) Intend(ctx context.Context, tenant string, in store.Intent) (sandbox.Sandbox, bool, error) {
+	s, created, err := k.Store.Intend(ctx, tenant, in)
+	return k.fix(s), created, err
+}
+
+func (k skewed) Sandbox(ctx context.Context, id string) (sandbox.Sandbox, error) {
+	s, err := k.Store.Sandbox(ctx, id)
+	return k.fix(s), err
+}
+
 func (k skewed) Lease(ctx context.Context, kind, id, holder string) (store.Grant, error) {
 	g, err := k.Store.Lease(ctx, kind, id, holder)
 	g.Lease.Until, g.Sandbox = g.Lease.Until.Add(k.ahead), k.fix(g.Sandbox)

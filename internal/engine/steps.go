@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berthdev/berth/api"
@@ -20,7 +21,7 @@ func (w *work) take(ctx context.Context, step sandbox.Step) (again bool, err err
 		w.seen, err = w.observe(ctx)
 		return true, err
 	case sandbox.OpMark:
-		return false, w.mark(ctx, step)
+		return w.mark(ctx, step)
 	case sandbox.OpAsk:
 		return true, w.ask(ctx, step)
 	case sandbox.OpCreate:
@@ -65,8 +66,12 @@ func (w *work) instance() sandbox.InstanceID {
 	return w.s.Instance
 }
 
-// mark writes an event, fenced by the lease.
-func (w *work) mark(ctx context.Context, step sandbox.Step) error {
+// begins are the events that begin something which was wished for. One that is overtaken by another wish
+// before it is written never happens: whoever was told that the sandbox is as they asked can rely on it.
+var begins = []sandbox.Event{sandbox.EventBegin, sandbox.EventStart, sandbox.EventStop, sandbox.EventEnd}
+
+// mark writes an event, fenced by the lease. again asks for a new plan, on another wish.
+func (w *work) mark(ctx context.Context, step sandbox.Step) (again bool, err error) {
 	change := sandbox.Change{
 		Event: step.Event, Reason: step.Reason, Actor: w.actor,
 		Instance: w.instance(), Synced: w.synced, Failure: step.Failure, Recovered: step.Recovered, Final: step.Final,
@@ -74,18 +79,26 @@ func (w *work) mark(ctx context.Context, step sandbox.Step) error {
 	if step.Event == sandbox.EventEnd {
 		change.Finalizers = w.finalizers()
 	}
+	if overtakes && slices.Contains(begins, step.Event) {
+		change.If = w.s.Want
+	}
 	if step.Event == sandbox.EventBegin || step.Event == sandbox.EventStart {
 		change.Failure = w.s.Failure // still unproven: a success clears it, the next failure counts on
 	}
+	w.at("before-"+string(step.Event), w.s)
 	s, err := w.Store.Commit(ctx, w.lease, change, store.Due{}) // stays due until the plan is empty
+	if errors.Is(err, sandbox.ErrOvertaken) {
+		w.s, err = w.Store.Sandbox(ctx, w.s.ID)
+		return true, err
+	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	w.Logger.InfoContext(ctx, "sandbox "+string(step.Event), "from", w.s.State, "to", s.State, "reason", step.Reason,
 		"actor", w.actor, "driver", s.Spec.Driver, "generation", w.lease.Epoch, "incarnation", s.Incarnation)
 	w.s = s
 	w.at("after-"+string(step.Event), s)
-	return nil
+	return false, nil
 }
 
 // ask is a timer's wish. It is void if the sandbox was used or asked for otherwise since it was read.
@@ -194,7 +207,8 @@ func (w *work) broken(ctx context.Context, step sandbox.Step, err error) error {
 		_, _ = w.stop(ctx) // as it was before; one that cannot be stopped is found running
 	}
 	w.made = ""
-	return errors.Join(told, w.mark(ctx, sandbox.Step{Op: sandbox.OpMark, Event: sandbox.EventFail, Reason: told.Error(), Failure: w.failed(told)}))
+	_, failed := w.mark(ctx, sandbox.Step{Op: sandbox.OpMark, Event: sandbox.EventFail, Reason: told.Error(), Failure: w.failed(told)})
+	return errors.Join(told, failed)
 }
 
 // disown ends the instance that this holder made and may not record any more. If its own commit went

@@ -11,6 +11,7 @@ type Change struct {
 	Event  Event
 	Reason string // why, for people: "idle for 15m0s", "driver confirmed it gone"
 	Actor  string // who: "request", "timer", "reconcile", "recovery"
+	If     Want   // what it was planned on: if something else is wanted by now, nothing is written; empty: whatever
 
 	Instance InstanceID // the instance after the change, where the event does not say it
 	Synced   SyncMark

@@ -46,6 +46,8 @@ var (
 	ErrDeleted  = &Error{Code: api.CodeDeleted}
 	ErrStale    = &Error{Code: api.CodeStale, Retry: true}
 	ErrBusy     = &Error{Code: api.CodeBusy, Retry: true}
+	// ErrOvertaken is the answer to a change that was planned on another wish than the present one.
+	ErrOvertaken = errors.New("something else is wanted by now")
 )
 
 // CodeOf returns the code of the first Error in err's chain, or CodeInternal.

@@ -19,25 +19,50 @@ type Due struct {
 
 // Commit writes what a lease holder did: the change, its history entry and the next due time, all or
 // nothing. A holder that lost its lease gets ErrStale and has written nothing; an event that the
-// record's state does not allow is refused. When the database stops answering during Commit, the
+// record's state does not allow is refused; one that was planned on another wish than the present one is
+// ErrOvertaken, and nothing is written. When the database stops answering during Commit, the
 // change may or may not have been made: read the record again.
 func (db *DB) Commit(ctx context.Context, l Lease, c sandbox.Change, due Due) (sandbox.Sandbox, error) {
 	const op = "commit change"
 	was, now, err := db.readFenced(ctx, l)
 	if err == nil {
-		var to sandbox.State
-		if to, err = sandbox.Next(was.State, c.Event); err != nil {
-			return sandbox.Sandbox{}, err
+		was, err = db.commit(ctx, l, was, now, c, due)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = db.whyNotCommitted(ctx, l, c)
 		}
-		was, err = db.writeFenced(ctx, l, was.State, was.Apply(c, to, now), c, due)
 	}
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return sandbox.Sandbox{}, stale(op, "sandbox "+l.ID)
+	case errors.Is(err, sandbox.ErrOvertaken):
+		return sandbox.Sandbox{}, err
 	case err != nil:
 		return sandbox.Sandbox{}, db.fail(op, err)
 	}
 	return was, nil
+}
+
+func (db *DB) commit(ctx context.Context, l Lease, was sandbox.Sandbox, now time.Time, c sandbox.Change, due Due) (sandbox.Sandbox, error) {
+	if c.If != "" && was.Want != c.If {
+		return was, sandbox.ErrOvertaken
+	}
+	to, err := sandbox.Next(was.State, c.Event)
+	if err != nil {
+		return was, err
+	}
+	return db.writeFenced(ctx, l, was.State, was.Apply(c, to, now), c, due)
+}
+
+// whyNotCommitted explains a write that found no row: another wish, or sql.ErrNoRows for a lost lease.
+func (db *DB) whyNotCommitted(ctx context.Context, l Lease, c sandbox.Change) error {
+	is, _, err := db.readFenced(ctx, l)
+	if err == nil && c.If != "" && is.Want != c.If {
+		return sandbox.ErrOvertaken
+	}
+	if err == nil {
+		err = sql.ErrNoRows
+	}
+	return err
 }
 
 // readFenced reads the record and the database's clock, or returns sql.ErrNoRows when the lease is
@@ -55,11 +80,11 @@ func (db *DB) writeFenced(ctx context.Context, l Lease, from sandbox.State, sb s
 				failure = $8, started_at = $9, probed_at = $10, destroyed_at = $11, changes = changes + 1,
 				recoveries = $16, recovered_since = $17, finalizers = $18, error_message = $19,
 				due_at = case when want = $12 and active_at = coalesce($15, active_at) then $13 else due_at end
-			where ` + fence + ` and state = $14`,
+			where ` + fence + ` and state = $14 and want = coalesce($20, want)`,
 		args: []any{
 			l.ID, l.Epoch, sb.State, sb.Instance, sb.Incarnation, sb.Synced.Version, sb.Synced.Incarnation, failureArg(sb.Failure),
 			at(sb.StartedAt), at(sb.ProbedAt), at(sb.DestroyedAt), due.Want, at(due.At), from, at(due.UsedAt),
-			sb.Recovered.Count, at(sb.Recovered.Since), listArg(sb.Finalizers), messageOf(sb.Failure),
+			sb.Recovered.Count, at(sb.Recovered.Since), listArg(sb.Finalizers), messageOf(sb.Failure), orNull(c.If),
 		},
 		event: c.Event, from: from, reason: c.Reason, actor: c.Actor,
 	})

@@ -56,6 +56,14 @@ func (d document) read(text []byte) error {
 	return json.Unmarshal(text, d.v)
 }
 
+// orNull is a word as an argument, null for none.
+func orNull[T ~string](word T) any {
+	if word == "" {
+		return nil
+	}
+	return string(word)
+}
+
 // listArg is a list of names as an argument.
 func listArg(names []string) string {
 	if len(names) == 0 {

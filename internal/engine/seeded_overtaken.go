@@ -1,0 +1,5 @@
+//go:build seeded_overtaken
+
+package engine
+
+const overtakes = false
