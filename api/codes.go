@@ -49,6 +49,12 @@ const (
 	CodeDriverUnreachable Code = "driver_unreachable"
 	CodeDriverRefused     Code = "driver_refused"
 	CodeBusy              Code = "sandbox_busy"
+	CodeBadManifest       Code = "bad_manifest"
+	CodeWorkspaceTooLarge Code = "workspace_too_large"
+	CodeMassDelete        Code = "sync_mass_delete"
+	CodeSyncFailed        Code = "sync_failed"
+	CodeSyncConflict      Code = "sync_conflict"
+	CodeUnknownVersion    Code = "unknown_version"
 	CodeUnhealthy         Code = "unhealthy"
 	CodeNotRunning        Code = "sandbox_not_running"
 	CodeWrongHost         Code = "wrong_host"
@@ -129,6 +135,12 @@ var Codes = []CodeInfo{
 	{CodeDriverUnreachable, http.StatusServiceUnavailable, true, "The driver does not answer", "What was asked for is recorded, and Berth tries again by itself; the same call with the same name, id or Idempotency-Key joins in."},
 	{CodeDriverRefused, http.StatusBadGateway, false, "The driver refused", "The detail has the driver's words; check its credentials and quota."},
 	{CodeBusy, http.StatusServiceUnavailable, true, "The sandbox is being worked on", "Try the same call again; it joins the work under way."},
+	{CodeBadManifest, http.StatusBadGateway, false, "A stored version cannot be read", "Restore another version; 'berth verify' says which are whole. Nothing was deleted."},
+	{CodeWorkspaceTooLarge, http.StatusRequestEntityTooLarge, false, "The workspace is too large to be saved", "Remove what is not needed, or leave it out with a .berthignore file."},
+	{CodeMassDelete, http.StatusConflict, false, "That would delete most of the workspace", "Look at the version first; to go on all the same, allow it (--allow-mass-delete)."},
+	{CodeSyncFailed, http.StatusBadGateway, true, "The workspace could not be saved or brought back", "The detail says how far it came; trying again goes on from there."},
+	{CodeSyncConflict, http.StatusConflict, true, "The stored workspace was changed by somebody else", "Try again: both changes are brought together, and a file changed on both sides is kept twice."},
+	{CodeUnknownVersion, http.StatusNotFound, false, "No such version", "List the versions to see which there are."},
 	{CodeUnhealthy, http.StatusBadGateway, false, "The sandbox does not stay healthy", "Its next use tries again; 'berth explain' says what happened to it."},
 	{CodeNotRunning, http.StatusConflict, false, "The sandbox does not run", "Start it, or use it: the next command does."},
 	{CodeWrongHost, http.StatusMisdirectedRequest, false, "The sandbox is on another machine", "Send the request to the Berth on the machine that the detail names."},

@@ -1,0 +1,190 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/berthdev/berth/internal/blob"
+)
+
+// headKey is the one object that changes.
+const headKey = "HEAD"
+
+// Head says which versions there are: the newest, and those it leads back to.
+type Head struct {
+	Format   int       `json:"format"`
+	Lineage  string    `json:"lineage"`
+	Sequence int64     `json:"sequence"`         // of the newest version
+	Versions []Version `json:"versions"`         // newest first; older ones are in Log
+	Log      string    `json:"log,omitempty"`    // key of the object that has the versions before these
+	Prunes   int64     `json:"prunes,omitempty"` // how often versions were taken out
+}
+
+// Version is one line of the history.
+type Version struct {
+	ID       string    `json:"id"`
+	Sequence int64     `json:"sequence"`
+	Parent   string    `json:"parent,omitempty"`
+	At       time.Time `json:"at"`
+	SHA256   string    `json:"sha256"` // of the manifest as stored
+	Files    int       `json:"files"`
+	Bytes    int64     `json:"bytes"`
+	Note     string    `json:"note,omitempty"`
+	Layout   string    `json:"layout,omitempty"` // empty: packed
+}
+
+// historyPage is how many versions move from HEAD into a log object at once; HEAD has at most twice as
+// many.
+const historyPage = 64
+
+// logPage is an object with versions that HEAD has no room for. It never changes.
+type logPage struct {
+	Versions []Version `json:"versions"`
+	Log      string    `json:"log,omitempty"`
+}
+
+const maxHead = 1 << 20
+
+// errNoHead is a prefix in which nothing was ever committed.
+var errNoHead = errors.New("there is no version yet")
+
+// readHead reads HEAD, or says errNoHead.
+func (r *Repo) readHead(ctx context.Context) (*Head, blob.Tag, error) {
+	text, tag, err := r.read(ctx, headKey, maxHead)
+	switch {
+	case errors.Is(err, blob.ErrNotFound):
+		return nil, "", errNoHead
+	case err != nil:
+		return nil, "", fmt.Errorf("read HEAD: %w", err)
+	}
+	h := new(Head)
+	if err := json.Unmarshal(text, h); err != nil {
+		return nil, "", bad("HEAD is not JSON: %w", err)
+	}
+	return h, tag, h.check()
+}
+
+func (h *Head) check() error {
+	switch {
+	case h.Format != 1:
+		return bad("HEAD has the format %d, and this Berth reads 1", h.Format)
+	case len(h.Versions) == 0 || h.Lineage == "":
+		return bad("HEAD names no version")
+	case h.Log != "" && !strings.HasPrefix(h.Log, logFolder):
+		return bad("HEAD leads on to %q", clip(h.Log))
+	}
+	for _, v := range h.Versions {
+		if err := checkVersion(v.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newest is the version that HEAD stands for.
+func (h *Head) newest() Version { return h.Versions[0] }
+
+const logFolder = "log/"
+
+// writeHead commits: it makes next what HEAD is, if HEAD is still what it was when it was read.
+func (r *Repo) writeHead(ctx context.Context, next *Head, was blob.Tag) (blob.Tag, error) {
+	if len(next.Versions) > 2*historyPage {
+		page := logPage{Versions: next.Versions[historyPage:], Log: next.Log}
+		text, err := json.Marshal(page)
+		if err != nil {
+			return "", err
+		}
+		key := logFolder + next.Versions[historyPage].ID
+		if _, err := r.put(ctx, key, text, blob.PutOptions{}); err != nil {
+			return "", err
+		}
+		next.Versions, next.Log = next.Versions[:historyPage:historyPage], key
+	}
+	text, err := json.Marshal(next)
+	if err != nil {
+		return "", err
+	}
+	if r.Unconditional {
+		return r.put(ctx, headKey, text, blob.PutOptions{})
+	}
+	return r.put(ctx, headKey, text, blob.PutOptions{IfAbsent: was == "", IfMatch: was})
+}
+
+// NewVersionID makes an id that sorts by time and is unique even within one instant.
+func NewVersionID(now time.Time) string {
+	var suffix [3]byte
+	_, _ = rand.Read(suffix[:])
+	return now.UTC().Format("20060102T150405.000000000Z") + "-" + hex.EncodeToString(suffix[:])
+}
+
+// checkVersion says what is wrong with the id of a version. It becomes part of keys.
+func checkVersion(id string) error {
+	if id == "" || len(id) > 100 || id[0] == '.' || strings.Trim(id, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz.-_:") != "" {
+		return bad("%q is no id of a version", clip(id))
+	}
+	return nil
+}
+
+// after is an id later than the one before, whatever the clock says.
+func after(before string, now time.Time) string {
+	id := NewVersionID(now)
+	for id <= before {
+		at, err := time.Parse("20060102T150405.000000000Z", strings.SplitN(before, "-", 2)[0])
+		if err != nil {
+			return id
+		}
+		now = at.Add(time.Nanosecond)
+		id = NewVersionID(now)
+	}
+	return id
+}
+
+// read reads a whole object of at most so many bytes.
+func (r *Repo) read(ctx context.Context, key string, most int64) ([]byte, blob.Tag, error) {
+	o, err := r.Store.Get(ctx, r.Prefix+key, blob.GetOptions{})
+	if err != nil {
+		return nil, "", err
+	}
+	defer o.Body.Close()
+	if o.Size > most {
+		return nil, "", bad("%s has %d bytes, more than %d", key, o.Size, most)
+	}
+	text := make([]byte, o.Size)
+	if _, err := io.ReadFull(o.Body, text); err != nil {
+		return nil, "", fmt.Errorf("read %s: %w", key, err)
+	}
+	return text, o.Tag, nil
+}
+
+func (r *Repo) put(ctx context.Context, key string, text []byte, o blob.PutOptions) (blob.Tag, error) {
+	return r.Store.Put(ctx, r.Prefix+key, bytes.NewReader(text), int64(len(text)), o)
+}
+
+// manifestOf reads the manifest of a version and checks that it is the one that was committed.
+func (r *Repo) manifestOf(ctx context.Context, v Version) (*Manifest, error) {
+	text, _, err := r.read(ctx, v.ID+"/"+StateFile, maxManifest)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of version %s: %w", v.ID, err)
+	}
+	sum := sha256.Sum256(text)
+	if hex.EncodeToString(sum[:]) != v.SHA256 {
+		return nil, bad("the manifest of version %s is not the one that was saved", v.ID)
+	}
+	m, err := Decode(text)
+	if err != nil {
+		return nil, err
+	}
+	if m.ID != v.ID {
+		return nil, bad("the manifest of version %s says that it is %q", v.ID, clip(m.ID))
+	}
+	return m, nil
+}

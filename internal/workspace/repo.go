@@ -1,0 +1,108 @@
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/berthdev/berth/internal/blob"
+)
+
+// Repo is the versions of one tree: one prefix of a store.
+type Repo struct {
+	Store  blob.Store
+	Prefix string // empty, or ends with a slash
+	// Unconditional says that the store does not keep its promise about conditional writes. Whoever pushes
+	// must then hold a lock that keeps every other writer of this prefix away.
+	Unconditional bool
+
+	Log      *slog.Logger // nil: silent
+	Progress *Progress    // nil: nobody looks
+	Now      func() time.Time
+}
+
+func (r *Repo) now() time.Time {
+	if r.Now != nil {
+		return r.Now()
+	}
+	return time.Now()
+}
+
+func (r *Repo) log() *slog.Logger {
+	return cmp.Or(r.Log, slog.New(slog.DiscardHandler))
+}
+
+// Stats is what one push, pull or restore did.
+type Stats struct {
+	FilesDownloaded  int     `json:"files_downloaded"`
+	FilesUploaded    int     `json:"files_uploaded"`
+	FilesDeleted     int     `json:"files_deleted"`
+	FilesSkipped     int     `json:"files_skipped"` // unchanged
+	BytesTransferred int64   `json:"bytes_transferred"`
+	Duration         float64 `json:"duration"` // seconds
+
+	FilesRead int   `json:"files_read"` // opened because they may have changed
+	Requests  int64 `json:"requests"`   // sent to the store
+}
+
+// Progress tells how far a push, a pull or a restore is. It may be read at any time.
+type Progress struct {
+	Files, AllFiles atomic.Int64
+	Bytes, AllBytes atomic.Int64
+}
+
+func (p *Progress) expect(files int, bytes int64) {
+	if p != nil {
+		p.AllFiles.Add(int64(files))
+		p.AllBytes.Add(bytes)
+	}
+}
+
+func (p *Progress) did(files int, bytes int64) {
+	if p != nil {
+		p.Files.Add(int64(files))
+		p.Bytes.Add(bytes)
+	}
+}
+
+// Result is what a push, a pull or a restore came to.
+type Result struct {
+	Version   string // the version that the tree is now the same as, but for what was changed meanwhile
+	New       bool   // the version was made by this push
+	Stats     Stats
+	Index     *Index    // to keep for the next one
+	Skipped   []Skipped // what could not be saved
+	Conflicts []string  // paths changed on both sides, each kept twice
+}
+
+// counted counts the requests to a store.
+type counted struct {
+	blob.Store
+	n *atomic.Int64
+}
+
+// counting returns the repo with a store that counts.
+func (r *Repo) counting() (*Repo, *atomic.Int64) {
+	n := new(atomic.Int64)
+	c := *r
+	c.Store = &counted{r.Store, n}
+	return &c, n
+}
+
+func (c *counted) Get(ctx context.Context, key string, o blob.GetOptions) (*blob.Object, error) {
+	c.n.Add(1)
+	return c.Store.Get(ctx, key, o)
+}
+
+func (c *counted) Put(ctx context.Context, key string, from io.Reader, size int64, o blob.PutOptions) (blob.Tag, error) {
+	c.n.Add(1)
+	return c.Store.Put(ctx, key, from, size, o)
+}
+
+func (c *counted) Delete(ctx context.Context, keys ...string) error {
+	c.n.Add(1)
+	return c.Store.Delete(ctx, keys...)
+}

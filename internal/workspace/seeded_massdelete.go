@@ -1,0 +1,5 @@
+//go:build seeded_massdelete
+
+package workspace
+
+const massive = false

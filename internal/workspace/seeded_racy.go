@@ -1,0 +1,5 @@
+//go:build seeded_racy
+
+package workspace
+
+const racy = false

@@ -1,0 +1,5 @@
+//go:build seeded_unverified
+
+package workspace
+
+const verified = false
