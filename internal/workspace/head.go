@@ -171,20 +171,35 @@ func (r *Repo) put(ctx context.Context, key string, text []byte, o blob.PutOptio
 
 // manifestOf reads the manifest of a version and checks that it is the one that was committed.
 func (r *Repo) manifestOf(ctx context.Context, v Version) (*Manifest, error) {
+	m, _, err := r.manifestText(ctx, v)
+	return m, err
+}
+
+// manifestText is manifestOf with the manifest as stored.
+func (r *Repo) manifestText(ctx context.Context, v Version) (*Manifest, []byte, error) {
 	text, _, err := r.read(ctx, v.ID+"/"+StateFile, maxManifest)
 	if err != nil {
-		return nil, fmt.Errorf("read the manifest of version %s: %w", v.ID, err)
+		return nil, nil, fmt.Errorf("read the manifest of version %s: %w", v.ID, err)
 	}
 	sum := sha256.Sum256(text)
 	if hex.EncodeToString(sum[:]) != v.SHA256 {
-		return nil, bad("the manifest of version %s is not the one that was saved", v.ID)
+		return nil, nil, bad("the manifest of version %s is not the one that was saved", v.ID)
 	}
 	m, err := Decode(text)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if m.ID != v.ID {
-		return nil, bad("the manifest of version %s says that it is %q", v.ID, clip(m.ID))
+		return nil, nil, bad("the manifest of version %s says that it is %q", v.ID, clip(m.ID))
 	}
-	return m, nil
+	return m, text, nil
+}
+
+// BaseOf is the index of a version in a tree of which nothing more is known: every file is read once.
+func (r *Repo) BaseOf(ctx context.Context, id string) (*Index, error) {
+	v, m, err := r.Version(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &Index{Manifest: *m, Digest: v.digest(), Stamps: make([]Stamp, len(m.Entries))}, nil
 }

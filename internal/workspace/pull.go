@@ -52,6 +52,7 @@ type pull struct {
 
 	headTag blob.Tag
 	there   *Manifest
+	state   []byte // of there, as stored
 	version Version
 	steps   []Step
 	stats   Stats
@@ -80,7 +81,7 @@ func (p *pull) run(ctx context.Context) (*Result, error) {
 	}
 	index := &Index{Manifest: *p.there, HeadTag: p.headTag, Stamps: stamps, Scanned: p.scanned}
 	index.Digest = p.version.digest()
-	return &Result{Version: p.there.ID, Stats: p.stats, Index: index, Conflicts: p.both, Skipped: p.scan.Skipped}, nil
+	return &Result{Version: p.there.ID, Stats: p.stats, Index: index, Conflicts: p.both, Skipped: p.scan.Skipped, State: p.state}, nil
 }
 
 // look finds the version to bring. It reports whether the tree was the same as that when it was last
@@ -103,7 +104,7 @@ func (p *pull) look(ctx context.Context) (same bool, err error) {
 		p.base.HeadTag = tag
 		return true, nil
 	}
-	p.there, err = p.manifestOf(ctx, p.version)
+	p.there, p.state, err = p.manifestText(ctx, p.version)
 	return false, err
 }
 

@@ -194,7 +194,9 @@ func (p *push) commit(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	p.headTag = tag
-	return p.result(m.ID, digest, true), nil
+	res := p.result(m.ID, digest, true)
+	res.State = text
+	return res, nil
 }
 
 // move makes the new version what HEAD is.

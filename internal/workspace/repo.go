@@ -76,6 +76,7 @@ type Result struct {
 	Index     *Index    // to keep for the next one
 	Skipped   []Skipped // what could not be saved
 	Conflicts []string  // paths changed on both sides, each kept twice
+	State     []byte    // the version's manifest as stored; nil if the tree was the same as that before
 }
 
 // counted counts the requests to a store.

@@ -1,0 +1,244 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berthdev/berth/internal/blob"
+)
+
+// Policy says which versions are kept. The newest always is.
+type Policy struct {
+	Last  int // so many of the newest
+	Daily int // the newest of each of so many days
+}
+
+// DefaultGrace is how long bytes that no version refers to are kept: longer than any push takes.
+const DefaultGrace = 24 * time.Hour
+
+// PruneOptions say how to prune.
+type PruneOptions struct {
+	Policy Policy
+	Grace  time.Duration // zero: DefaultGrace
+	DryRun bool
+}
+
+// Pruned is what a prune did, or would do.
+type Pruned struct {
+	Kept, Removed []Version
+	Packs         int   // objects that were deleted
+	Bytes         int64 // in them
+	Waiting       int   // objects that no version refers to and that are deleted after the grace
+}
+
+// keep divides versions, newest first, by the policy.
+func (p Policy) keep(versions []Version, now time.Time) (kept, removed []Version) {
+	days := map[string]bool{}
+	for i, v := range versions {
+		day := v.At.UTC().Format(time.DateOnly)
+		daily := !days[day] && now.Sub(v.At) < time.Duration(p.Daily)*24*time.Hour
+		if i == 0 || i < p.Last || daily {
+			kept = append(kept, v)
+			days[day] = true
+			continue
+		}
+		removed = append(removed, v)
+	}
+	return kept, removed
+}
+
+// Prune takes versions out of the history by the policy, and deletes the bytes that no version refers to
+// once they have been so for the grace. Pushes may go on meanwhile.
+func (r *Repo) Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
+	if o.Grace == 0 {
+		o.Grace = DefaultGrace
+	}
+	for try := 1; ; try++ {
+		done, err := r.prune(ctx, o)
+		if !errors.Is(err, blob.ErrPrecondition) || try == syncTries {
+			return done, err
+		}
+	}
+}
+
+func (r *Repo) prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
+	head, tag, err := r.readHead(ctx)
+	if errors.Is(err, errNoHead) {
+		return new(Pruned), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, pages, err := r.history(ctx, head)
+	if err != nil {
+		return nil, err
+	}
+	done := new(Pruned)
+	done.Kept, done.Removed = o.Policy.keep(all, r.now())
+	if len(done.Removed) > 0 && !o.DryRun {
+		if err := r.rewrite(ctx, head, tag, done.Kept); err != nil {
+			return nil, err
+		}
+		if err := r.forget(ctx, done.Removed, pages); err != nil {
+			return nil, err
+		}
+	}
+	return done, r.collect(ctx, done, o)
+}
+
+// history is every version, newest first, and the keys of the pages they were read from.
+func (r *Repo) history(ctx context.Context, head *Head) (all []Version, pages []string, err error) {
+	r.walk(ctx, head, func(v Version, failed error) bool {
+		err = failed
+		all = append(all, v)
+		return failed == nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for e, err := range r.Store.List(ctx, r.Prefix+logFolder, blob.ListOptions{}) {
+		if err != nil {
+			return nil, nil, fmt.Errorf("list the history: %w", err)
+		}
+		pages = append(pages, strings.TrimPrefix(e.Key, r.Prefix))
+	}
+	return all, pages, nil
+}
+
+// rewrite makes the history consist of the versions that are kept.
+func (r *Repo) rewrite(ctx context.Context, head *Head, tag blob.Tag, kept []Version) error {
+	next := Head{Format: 1, Lineage: head.Lineage, Sequence: head.Sequence, Prunes: head.Prunes + 1}
+	pages := slices.Collect(slices.Chunk(kept, historyPage))
+	for i, page := range slices.Backward(pages) {
+		if i == 0 {
+			next.Versions = page
+			break
+		}
+		text, err := json.Marshal(logPage{page, next.Log})
+		if err != nil {
+			return err
+		}
+		key := fmt.Sprintf("%s%s-%d", logFolder, page[0].ID, next.Prunes)
+		if _, err := r.put(ctx, key, text, blob.PutOptions{}); err != nil {
+			return fmt.Errorf("store the history: %w", err)
+		}
+		next.Log = key
+	}
+	_, err := r.writeHead(ctx, &next, tag)
+	return err
+}
+
+// forget deletes the manifests of versions that are no more, and pages that nothing leads to.
+func (r *Repo) forget(ctx context.Context, removed []Version, pages []string) error {
+	keys := make([]string, 0, len(removed)+len(pages))
+	for _, v := range removed {
+		keys = append(keys, r.Prefix+v.ID+"/"+StateFile)
+	}
+	for _, page := range pages {
+		keys = append(keys, r.Prefix+page)
+	}
+	if err := r.Store.Delete(ctx, keys...); err != nil {
+		return fmt.Errorf("delete what was pruned: %w", err)
+	}
+	return nil
+}
+
+// trashKey is the list of packs that no version referred to when they were last looked for.
+const trashKey = "trash"
+
+// trash is since when each of them has been so, by the store's clock.
+type trash map[string]time.Time
+
+// collect deletes packs that no version has referred to for the grace. A push that is under way has packs
+// that no version refers to yet, and is over long before its packs' grace is.
+func (r *Repo) collect(ctx context.Context, done *Pruned, o PruneOptions) error {
+	live, err := r.live(ctx)
+	if err != nil {
+		return err
+	}
+	known, now, err := r.readTrash(ctx, o.DryRun)
+	if err != nil {
+		return err
+	}
+	next := trash{}
+	var gone []string
+	for e, err := range r.Store.List(ctx, r.Prefix+packsFolder, blob.ListOptions{}) {
+		if err != nil {
+			return fmt.Errorf("list packs: %w", err) // an unreadable list is not an empty list
+		}
+		key := strings.TrimPrefix(e.Key, r.Prefix)
+		since, seen := known[key]
+		switch {
+		case collecting && live[key]:
+		case seen && now.Sub(since) >= o.Grace || !collecting:
+			gone = append(gone, e.Key)
+			done.Packs++
+			done.Bytes += e.Size
+		case seen:
+			next[key] = since
+			done.Waiting++
+		default:
+			next[key] = now
+			done.Waiting++
+		}
+	}
+	if o.DryRun {
+		return nil
+	}
+	if err := r.Store.Delete(ctx, gone...); err != nil {
+		return fmt.Errorf("delete packs: %w", err)
+	}
+	text, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	_, err = r.put(ctx, trashKey, text, blob.PutOptions{})
+	return err
+}
+
+// live is every pack that a version refers to. A version that cannot be read stops the collection: what
+// it refers to is not known.
+func (r *Repo) live(ctx context.Context) (map[string]bool, error) {
+	live := map[string]bool{}
+	for v, err := range r.Versions(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		m, err := r.manifestOf(ctx, v)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range m.Packs {
+			live[p.Key] = true
+		}
+	}
+	return live, nil
+}
+
+// readTrash reads the list, and the store's clock off a write of it.
+func (r *Repo) readTrash(ctx context.Context, dry bool) (trash, time.Time, error) {
+	known := trash{}
+	text, _, err := r.read(ctx, trashKey, maxManifest)
+	if err == nil {
+		err = json.Unmarshal(text, &known)
+	}
+	if err != nil && !errors.Is(err, blob.ErrNotFound) {
+		known = trash{} // everything waits anew
+	}
+	if dry {
+		return known, r.now(), nil
+	}
+	if _, err := r.put(ctx, trashKey, text, blob.PutOptions{}); err != nil {
+		return nil, time.Time{}, err
+	}
+	o, err := r.Store.Get(ctx, r.Prefix+trashKey, blob.GetOptions{})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return known, o.At, o.Body.Close()
+}

@@ -1,0 +1,5 @@
+//go:build seeded_collect
+
+package workspace
+
+const collecting = false

@@ -1,0 +1,65 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// WriteState writes a manifest into the root of its tree, for people and older tools: whole or not at
+// all, also when the process is killed or the machine stops.
+func WriteState(t Tree, text []byte) error {
+	return t.Run(func(root int) error { return writeState(root, text) })
+}
+
+func writeState(root int, text []byte) (err error) {
+	temp := fmt.Sprintf("%s.tmp-%d", StateFile, os.Getpid())
+	if err := unix.Unlinkat(root, temp, 0); err != nil && err != unix.ENOENT {
+		return &os.PathError{Op: "remove", Path: temp, Err: err}
+	}
+	fd, err := unix.Openat(root, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return &os.PathError{Op: "create", Path: temp, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), temp)
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = unix.Renameat(root, temp, root, StateFile)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(root, temp, 0)
+		return &os.PathError{Op: "write", Path: StateFile, Err: err}
+	}
+	return unix.Fsync(root)
+}
+
+// ReadState reads the manifest in the root of a tree: a hint, written by whoever works in the tree. One
+// that is not there is nil; one that cannot be read as a manifest is CodeBadManifest.
+func ReadState(t Tree) (m *Manifest, err error) {
+	err = t.Run(func(root int) error {
+		f, st, err := openFile(root, StateFile)
+		if errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		if err != nil {
+			return bad("open it: %w", err)
+		}
+		defer f.Close()
+		if st.Size > maxManifest {
+			return bad("it has %d bytes, more than %d", st.Size, maxManifest)
+		}
+		text, err := io.ReadAll(io.LimitReader(f, maxManifest))
+		if err != nil {
+			return bad("read it: %w", err)
+		}
+		m, err = Decode(text)
+		return err
+	})
+	return m, err
+}
