@@ -1,9 +1,9 @@
 package guest
 
 import (
-	"errors"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +18,9 @@ type streams struct {
 	theirs  []int // the command's ends
 	stdin   *feed
 	outputs []*drain
+
+	later   *time.Timer   // begins to copy the outputs
+	begun   chan struct{} // closed when it has
 	copying sync.WaitGroup
 }
 
@@ -25,12 +28,6 @@ type streams struct {
 type feed struct {
 	from io.Reader
 	to   *os.File
-}
-
-// drain brings a command's output to its writer.
-type drain struct {
-	from *os.File
-	to   io.Writer
 }
 
 func openStreams(std Stdio, owner int) (*streams, error) {
@@ -49,7 +46,7 @@ func (s *streams) open(std Stdio, owner int) error {
 		if err != nil {
 			return err
 		}
-		s.stdin = &feed{std.Stdin, ours}
+		s.stdin = &feed{std.Stdin, os.NewFile(uintptr(ours), "pipe")}
 	}
 	if std.Stdout != nil {
 		if err := s.output(wire.Stdout, std.Stdout, owner); err != nil {
@@ -79,33 +76,37 @@ func (s *streams) output(which wire.Streams, to io.Writer, owner int) error {
 	if err != nil {
 		return err
 	}
-	s.outputs = append(s.outputs, &drain{ours, to})
+	s.outputs = append(s.outputs, &drain{fd: ours, to: to})
 	return nil
 }
 
-// pipe makes a pipe and returns our end of it. Only ours does not block: the command's would, too, if both
-// were made so.
-func (s *streams) pipe(which wire.Streams, owner int) (*os.File, error) {
+// pipe makes a pipe and returns our end of it. Only ours does not block: a command does not expect that
+// of its own.
+func (s *streams) pipe(which wire.Streams, owner int) (ours int, err error) {
 	var p [2]int
-	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-		return nil, os.NewSyscallError("pipe2", err)
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return -1, os.NewSyscallError("pipe2", err)
 	}
 	ours, theirs := p[0], p[1]
 	if which == wire.Stdin {
 		ours, theirs = p[1], p[0]
 	}
-	err := unix.SetNonblock(ours, true)
+	_, err = unix.FcntlInt(uintptr(theirs), unix.F_SETFL, 0)
 	if err == nil && owner >= 0 {
 		err = unix.Fchown(theirs, owner, -1)
 	}
 	if err != nil {
 		wire.CloseAll(p[:])
-		return nil, os.NewSyscallError("prepare a pipe", err)
+		return -1, os.NewSyscallError("prepare a pipe", err)
 	}
 	s.which |= which
 	s.theirs = append(s.theirs, theirs)
-	return os.NewFile(uintptr(ours), "pipe"), nil
+	return ours, nil
 }
+
+// copyAfter is how long a command runs before its output is copied. Until then it stays in the pipes: what
+// most commands write fits, and is read at once when they have ended.
+const copyAfter = 2 * time.Millisecond
 
 // start begins to copy. The command has its ends by now.
 func (s *streams) start() {
@@ -113,7 +114,16 @@ func (s *streams) start() {
 	if s.stdin != nil {
 		go s.stdin.run()
 	}
+	if len(s.outputs) > 0 {
+		s.begun = make(chan struct{})
+		s.later = time.AfterFunc(copyAfter, s.copy)
+	}
+}
+
+func (s *streams) copy() {
+	defer close(s.begun)
 	for _, d := range s.outputs {
+		d.open()
 		s.copying.Go(d.run)
 	}
 }
@@ -124,6 +134,14 @@ func (s *streams) finish() {
 	if s.stdin != nil {
 		s.stdin.to.Close()
 	}
+	if s.later == nil {
+		return
+	}
+	if s.later.Stop() {
+		s.outputs = slices.DeleteFunc(s.outputs, (*drain).empty)
+		s.copy()
+	}
+	<-s.begun
 	until := time.Now().Add(outputGrace)
 	for _, d := range s.outputs {
 		_ = d.from.SetReadDeadline(until)
@@ -145,7 +163,7 @@ func (s *streams) close() {
 		s.stdin.to.Close()
 	}
 	for _, d := range s.outputs {
-		d.from.Close()
+		d.close()
 	}
 }
 
@@ -153,55 +171,4 @@ func (s *streams) close() {
 func (f *feed) run() {
 	_, _ = io.Copy(f.to, f.from)
 	f.to.Close()
-}
-
-var copyBuffers = sync.Pool{New: func() any {
-	b := make([]byte, 32<<10)
-	return &b
-}}
-
-// run copies until all writers are gone, or until the deadline, and then what lies in the pipe. When
-// nobody takes the output any more the command learns it as it would from a broken pipe.
-func (d *drain) run() {
-	defer d.from.Close()
-	buf := copyBuffers.Get().(*[]byte)
-	defer copyBuffers.Put(buf)
-	for {
-		n, err := d.from.Read(*buf)
-		if n > 0 {
-			if _, err := d.to.Write((*buf)[:n]); err != nil {
-				return
-			}
-		}
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			d.rest(*buf)
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// rest copies what lies in the pipe, which is no more than it can hold: descendants may go on writing.
-func (d *drain) rest(buf []byte) {
-	raw, err := d.from.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = raw.Control(func(fd uintptr) {
-		left, err := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0)
-		if err != nil {
-			return
-		}
-		for left > 0 {
-			n, err := unix.Read(int(fd), buf[:min(len(buf), left)])
-			if n <= 0 || err != nil {
-				return
-			}
-			if _, err := d.to.Write(buf[:n]); err != nil {
-				return
-			}
-			left -= n
-		}
-	})
 }

@@ -284,24 +284,30 @@ func TestStopIsGraceful(t *testing.T) {
 	}
 }
 
+// firstProcess is the first process of an instance.
+func firstProcess(t testing.TB, d driver.Guester, id driver.ID) (pid int) {
+	t.Helper()
+	conn, err := d.Guest(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	pid, err = conn.(interface {
+		PeerPID(context.Context) (int, error)
+	}).PeerPID(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
 // An instance whose first process is gone is stopped, and starts again.
 func TestInstanceThatDied(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
 	id := create(t, d, spec()).ID
 	output(t, d, id, sh("echo kept >mark"))
-	conn, err := d.Guest(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	pid, err := conn.(interface {
-		PeerPID(context.Context) (int, error)
-	}).PeerPID(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(firstProcess(t, d, id), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, 30*time.Second, func() error {

@@ -18,10 +18,11 @@ func (d *Driver) Create(ctx context.Context, spec driver.Spec) (driver.Status, e
 	}
 	id := idOf(spec.Key)
 	for {
-		p, err := d.begin(id, spec)
+		r := record{Spec: spec, Limits: fill(spec.Limits, d.opts.Defaults), CreatedAt: time.Now().UTC().Round(0)}
+		p, err := d.begin(id, r)
 		if err == nil {
 			defer p.Close()
-			return d.finish(ctx, p)
+			return d.finish(ctx, p, r)
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return driver.Status{}, err
@@ -55,8 +56,8 @@ func (d *Driver) valid(spec driver.Spec) error {
 }
 
 // begin claims the ID with the record of what is asked for.
-func (d *Driver) begin(id driver.ID, spec driver.Spec) (*place, error) {
-	p, err := d.stage(id, record{Spec: spec, Limits: fill(spec.Limits, d.opts.Defaults), CreatedAt: time.Now().UTC()})
+func (d *Driver) begin(id driver.ID, r record) (*place, error) {
+	p, err := d.stage(id, r)
 	if err != nil {
 		return nil, full(err)
 	}
@@ -69,9 +70,9 @@ func (d *Driver) begin(id driver.ID, spec driver.Spec) (*place, error) {
 }
 
 // finish starts a claimed instance, or leaves nothing of it.
-func (d *Driver) finish(ctx context.Context, p *place) (driver.Status, error) {
-	r, err := p.record()
-	if err == nil && r.Limits.DiskHard {
+func (d *Driver) finish(ctx context.Context, p *place, r record) (driver.Status, error) {
+	var err error
+	if r.Limits.DiskHard {
 		err = makeImage(ctx, p, r.Limits.DiskBytes)
 	}
 	if err == nil {
@@ -85,7 +86,7 @@ func (d *Driver) finish(ctx context.Context, p *place) (driver.Status, error) {
 		return driver.Status{}, errors.Join(fmt.Errorf("create instance: %w", err), d.drop(p))
 	}
 	d.background(p.syncer())
-	st, err := d.status(p)
+	st, err := d.statusOf(p, r)
 	if err == nil {
 		d.attach(st, r.Spec)
 	}

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -110,6 +111,40 @@ func TestPrivilegesAreBounded(t *testing.T) {
 		for _, want := range []string{"NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t" + caps, "CapPrm:\t" + caps, "CapInh:\t0000000000000000", "CapAmb:\t0000000000000000"} {
 			if !strings.Contains(status, want+"\n") {
 				t.Errorf("as %s: no %q in\n%s", user, want, status)
+			}
+		}
+	}
+}
+
+// The helper starts as nobody in its namespace, with every capability there; none of its threads stays so.
+func TestEveryThreadOfTheHelperIsBounded(t *testing.T) {
+	testkit.Proves(t, "E3")
+	d := open(t, t.TempDir())
+	id := create(t, d, spec()).ID
+	output(t, d, id, sh("true")) // by now it has all of its threads
+	proc := "/proc/" + strconv.Itoa(firstProcess(t, d, id))
+	uids, err := os.ReadFile(proc + "/uid_map")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := strings.Repeat("\t"+strings.Fields(string(uids))[1], 4)
+	const caps = "00000000800404fb"
+	wants := []string{
+		"Uid:" + ids, "Gid:" + ids, "Groups:\t ", "NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t" + caps, "CapPrm:\t" + caps,
+		"CapInh:\t0000000000000000", "CapAmb:\t0000000000000000",
+	}
+	threads, err := filepath.Glob(proc + "/task/*/status")
+	if err != nil || len(threads) < 2 {
+		t.Fatalf("threads %v, %v", threads, err)
+	}
+	for _, path := range threads {
+		status, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(string(status), want+"\n") {
+				t.Errorf("%s: no %q in\n%s", path, want, status)
 			}
 		}
 	}

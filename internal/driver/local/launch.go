@@ -39,6 +39,7 @@ func (d *Driver) launch(ctx context.Context, p *place, r record) error {
 		l.line.Close()
 	}
 	if err == nil {
+		l.child.group.Store(&l.group)
 		d.remember(p.id, l.child)
 		return nil
 	}
@@ -144,10 +145,6 @@ func (l *launch) exec(ids *identity, listener, line, spools *os.File) error {
 	}
 	defer null.Close()
 	sys := ids.attributes()
-	sys.Cloneflags = namespaces
-	if !untethered {
-		sys.Pdeathsig = unix.SIGKILL
-	}
 	sys.Setsid = true // a terminal's signals are not for instances
 	attr := &os.ProcAttr{
 		Dir: "/", Env: boot.Environ(), Sys: sys,
@@ -161,8 +158,13 @@ func (l *launch) exec(ids *identity, listener, line, spools *os.File) error {
 	if err != nil {
 		return fmt.Errorf("clone the helper: %w", err)
 	}
-	l.child, err = childOf(process)
-	return err
+	if l.child, err = childOf(process); err != nil {
+		return err
+	}
+	if err := ids.grant(process.Pid); err != nil {
+		return fmt.Errorf("map the instance's uids: %w", err)
+	}
+	return nil
 }
 
 // setup tells the helper what to make and waits until it is made.

@@ -168,14 +168,27 @@ func (d *Driver) setFrozen(ctx context.Context, p *place, alive *running, frozen
 }
 
 func (d *Driver) frozen(p *place, alive *running) bool {
-	r, err := p.run()
+	g, err := p.groupOf(alive)
 	if err != nil {
 		return false
 	}
-	if !r.Group.canFreeze() {
+	if !g.canFreeze() {
 		return stopped(alive.pid)
 	}
-	return r.Group.frozen()
+	return g.frozen()
+}
+
+// groupOf are the cgroups of the run that alive is the first process of: the file is written anew only
+// when that has ended.
+func (p *place) groupOf(alive *running) (group, error) {
+	if known := alive.group.Load(); known != nil {
+		return *known, nil
+	}
+	r, err := p.run()
+	if err == nil && alive.alive() {
+		alive.group.Store(&r.Group)
+	}
+	return r.Group, err
 }
 
 // release lets the processes of an instance go that are held: even a killed one dies only then.

@@ -19,7 +19,8 @@ type running struct {
 	file *os.File
 	raw  syscall.RawConn
 
-	first atomic.Int64 // of its uids; zero: not looked up yet
+	first atomic.Int64          // of its uids; zero: not looked up yet
+	group atomic.Pointer[group] // its cgroups; nil: not looked up yet
 
 	process *os.Process // if it is our child
 	reap    sync.Once

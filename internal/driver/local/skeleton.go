@@ -24,7 +24,7 @@ type skeleton struct {
 }
 
 // skeletonVersion changes with what buildSkeleton makes.
-const skeletonVersion = "1"
+const skeletonVersion = "2"
 
 // fromHost is what is taken from the host's /etc.
 var fromHost = []string{
@@ -47,6 +47,7 @@ var skeletonFiles = map[string]string{
 		"agent:x:1000:1000:agent:/home/agent:/bin/sh\n" +
 		"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
 	"etc/group":         "root:x:0:\ndaemon:x:1:\ntty:x:5:\nagent:x:1000:\nnogroup:x:65534:\n",
+	"etc/resolv.conf":   resolvConf,
 	"etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 	"etc/shells":        "/bin/sh\n/bin/bash\n",
 	"etc/profile":       "export PATH=${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}\n",

@@ -65,6 +65,11 @@ func (d *Driver) status(p *place) (driver.Status, error) {
 	if err != nil {
 		return d.unreadable(p, err)
 	}
+	return d.statusOf(p, r)
+}
+
+// statusOf is status for who knows what was asked for.
+func (d *Driver) statusOf(p *place, r record) (driver.Status, error) {
 	st := driver.Status{
 		ID: p.id, Key: r.Spec.Key, Tenant: r.Spec.Tenant, Labels: maps.Clone(r.Spec.Labels),
 		CreatedAt: r.CreatedAt, Reason: p.reason(),

@@ -69,6 +69,9 @@ func (t *trees) name(p *place, layers []layer) {
 	}
 }
 
+// resolvConf is the same everywhere, so that the host's base has it already.
+const resolvConf = "# Names are resolved by the proxy outside.\n"
+
 // config is what the helper is told about its limits and names.
 func (l *launch) config() wire.Config {
 	limits := l.record.Limits
@@ -85,7 +88,7 @@ func (l *launch) config() wire.Config {
 		Etc: []wire.EtcFile{
 			{Path: "/etc/hostname", Mode: 0o644, Data: []byte(name + "\n")},
 			{Path: "/etc/hosts", Mode: 0o644, Data: []byte("127.0.0.1 localhost\n::1 localhost ip6-localhost\n127.0.1.1 " + name + "\n")},
-			{Path: "/etc/resolv.conf", Mode: 0o644, Data: []byte("# Names are resolved by the proxy outside.\n")},
+			{Path: "/etc/resolv.conf", Mode: 0o644, Data: []byte(resolvConf)},
 		},
 	}
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/berthdev/berth/internal/guest/unix"
 )
 
-// Environ is what the helper should be started with. It works without, and is a little larger then: the
-// runtime makes room for every processor before it can be told that one is enough.
-func Environ() []string { return []string{"GOMAXPROCS=1"} }
+// Environ is what the helper should be started with. It works without, and is a little larger and slower
+// then: the runtime makes room for every processor before it can be told that one is enough, and looks for
+// the cgroup that limits them, which it keeps open.
+func Environ() []string { return []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0"} }
 
 // freeOSMemory is runtime/debug's, without that package: importing it would bring fmt along, and would let
 // most packages of the program be initialised before this one.

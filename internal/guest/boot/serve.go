@@ -119,9 +119,6 @@ func (s *server) handle(conn *wire.Conn) {
 // receive reads a request into the shared buffer, which nobody holds while waiting.
 func (s *server) receive(conn *wire.Conn) (r wire.Request, files []int, err error) {
 	for {
-		if err := conn.Wait(); err != nil {
-			return r, nil, err
-		}
 		s.received.mu.Lock()
 		var body []byte
 		body, files, err = conn.TryRecv(s.received.bytes[:])
@@ -134,6 +131,9 @@ func (s *server) receive(conn *wire.Conn) (r wire.Request, files []int, err erro
 		}
 		wire.CloseAll(files)
 		if err != unix.EAGAIN {
+			return r, nil, err
+		}
+		if err := conn.Wait(); err != nil {
 			return r, nil, err
 		}
 	}

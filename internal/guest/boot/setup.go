@@ -1,8 +1,6 @@
 package boot
 
 import (
-	"runtime"
-
 	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
@@ -23,6 +21,7 @@ type step struct {
 // The order matters: what is found by a path of the host comes before the pivot, what the mapped root
 // writes comes after it, and the bounds that nothing can take off again come last.
 var steps = []step{
+	{"take the instance's uids", (*world).identity},
 	{"enter a cgroup namespace", (*world).cgroups},
 	{"take the mounts apart from the host's", (*world).private},
 	{"lay out the layers", (*world).layers},
@@ -46,10 +45,8 @@ const filterStep = "filter system calls"
 
 // setup makes the instance's world out of what the server sent: file systems, root, network, limits, and
 // at last the bounds. The descriptors are those that came with c; setup closes them. It is called once,
-// before anything else runs in the instance.
+// before anything else runs in the instance, by an init function: that stays on its thread.
 func setup(c *wire.Config, trees []int) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	defer wire.CloseAll(trees)
 	w := &world{config: c, root: -1}
 	if err := w.assign(trees); err != nil {

@@ -7,6 +7,28 @@ import (
 	"github.com/berthdev/berth/internal/guest/unix"
 )
 
+// identity makes this process, which so far is nobody in its namespace, the instance's root. An ordinary
+// user's only user it is already.
+func (w *world) identity() error {
+	if w.config.Single {
+		return nil
+	}
+	// Each of these acts on every thread.
+	if err := syscall.Setgroups(nil); err != nil {
+		return failed("setgroups", err)
+	}
+	if err := syscall.Setresgid(0, 0, 0); err != nil {
+		return failed("setresgid", err)
+	}
+	if err := syscall.Setresuid(0, 0, 0); err != nil {
+		return failed("setresuid", err)
+	}
+	if !untethered {
+		return unix.Prctl(syscall.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+	}
+	return nil
+}
+
 // cgroups hides where in the host's tree this instance's cgroups are. Every thread must be in the new
 // namespace: any of them may be the one that forks a command.
 func (w *world) cgroups() error {
@@ -68,9 +90,6 @@ func (w *world) bounds() error {
 	if err := everyThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); err != nil {
 		return failed("no new privileges", err)
 	}
-	if err := everyThread(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0); err != nil {
-		return failed("clear ambient capabilities", err)
-	}
 	keep := uint64(kept)
 	if !bounded {
 		keep = 1<<41 - 1
@@ -86,6 +105,8 @@ func (w *world) bounds() error {
 	return failed("dumpable", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 }
 
+// keepCaps leaves these capabilities, and none that are inherited. Ambient ones go with those: the kernel
+// keeps no capability ambient that is not inheritable.
 func keepCaps(set uint64) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	data := [2]unix.CapUserData{

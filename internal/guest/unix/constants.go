@@ -156,8 +156,6 @@ const (
 	OPEN_TREE_CLOEXEC          = 0x80000
 	OPEN_TREE_CLONE            = 0x1
 	O_PATH                     = 0x200000
-	PR_CAP_AMBIENT             = 0x2f
-	PR_CAP_AMBIENT_CLEAR_ALL   = 0x4
 	PR_SET_NO_NEW_PRIVS        = 0x26
 	P_ALL                      = 0x0
 	RLIMIT_NPROC               = 0x6

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"time"
 
@@ -14,10 +14,12 @@ import (
 // Conn is one end of a SEQPACKET connection. One goroutine may receive while others send; Close waits
 // for neither, so the owner sees to it that nobody does either of them any more.
 type Conn struct {
-	fd     int
-	file   *os.File // registered with the poller; closes fd
+	fd int
+
+	mu     sync.Mutex
+	file   *os.File // registered with the poller; closes fd. Nil until somebody has to wait
 	raw    syscall.RawConn
-	closed atomic.Bool
+	closed bool
 }
 
 // NewConn takes over a connected or listening socket.
@@ -25,12 +27,40 @@ func NewConn(fd int) (*Conn, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
-	file := os.NewFile(uintptr(fd), "guest")
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
+	return &Conn{fd: fd}, nil
+}
+
+// poll registers the socket with the poller. That is put off until there is something to wait for: most
+// requests are sent and received at once, and sooner without it.
+func (c *Conn) poll() (*os.File, syscall.RawConn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return nil, nil, os.ErrClosed
+	case c.file != nil:
+		return c.file, c.raw, nil
 	}
-	return &Conn{fd: fd, file: file, raw: raw}, nil
+	c.file = os.NewFile(uintptr(c.fd), "guest")
+	var err error
+	c.raw, err = c.file.SyscallConn()
+	return c.file, c.raw, err
+}
+
+// await tries now, and when the poller says that it is worth it, as long as there is nothing (EAGAIN).
+func (c *Conn) await(on func(syscall.RawConn, func(uintptr) bool) error, try func() error) error {
+	_, raw, err := c.poll()
+	if err != nil {
+		return err
+	}
+	var tried error
+	if err := on(raw, func(uintptr) bool {
+		tried = try()
+		return tried != unix.EAGAIN
+	}); err != nil {
+		return c.ended(err)
+	}
+	return tried
 }
 
 // Pair is a connection with itself, such as the setup line.
@@ -45,15 +75,12 @@ func Pair() (a, b *os.File, err error) {
 // Accept waits for the next connection to a listening socket.
 func (c *Conn) Accept() (*Conn, error) {
 	var fd int
-	var err error
-	if waited := c.raw.Read(func(uintptr) bool {
+	err := c.await(syscall.RawConn.Read, func() (err error) {
 		fd, err = accept(c.fd)
-		return err != unix.EAGAIN
-	}); waited != nil {
-		return nil, c.ended(waited)
-	}
+		return err
+	})
 	if err != nil {
-		return nil, os.NewSyscallError("accept4", err)
+		return nil, err
 	}
 	return NewConn(fd)
 }
@@ -61,8 +88,12 @@ func (c *Conn) Accept() (*Conn, error) {
 func accept(listener int) (fd int, err error) {
 	for {
 		fd, _, err = unix.Accept4(listener, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
-		if err != unix.EINTR && err != unix.ECONNABORTED {
+		switch err {
+		case nil, unix.EAGAIN:
 			return fd, err
+		case unix.EINTR, unix.ECONNABORTED:
+		default:
+			return -1, os.NewSyscallError("accept4", err)
 		}
 	}
 }
@@ -99,22 +130,21 @@ func (c *Conn) send(packet []byte, files []int) error {
 	}
 	err := sendmsg(c.fd, packet, rights)
 	if err == unix.EAGAIN {
-		if waited := c.raw.Write(func(uintptr) bool {
-			err = sendmsg(c.fd, packet, rights)
-			return err != unix.EAGAIN
-		}); waited != nil {
-			return c.ended(waited)
-		}
+		err = c.await(syscall.RawConn.Write, func() error { return sendmsg(c.fd, packet, rights) })
 	}
-	return os.NewSyscallError("sendmsg", err)
+	return err
 }
 
 // sendmsg does not wait.
 func sendmsg(fd int, packet, rights []byte) error {
 	for {
 		_, err := unix.SendmsgN(fd, packet, rights, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
-		if err != unix.EINTR {
+		switch err {
+		case nil, unix.EAGAIN:
 			return err
+		case unix.EINTR:
+		default:
+			return os.NewSyscallError("sendmsg", err)
 		}
 	}
 }
@@ -123,14 +153,11 @@ func sendmsg(fd int, packet, rights []byte) error {
 // the caller's to close, and close on exec. io.EOF says that the other side is gone.
 func (c *Conn) Recv(buf []byte) (body []byte, files []int, err error) {
 	body, files, err = c.TryRecv(buf)
-	if err != unix.EAGAIN {
-		return body, files, err
-	}
-	if waited := c.raw.Read(func(uintptr) bool {
-		body, files, err = c.TryRecv(buf)
-		return err != unix.EAGAIN
-	}); waited != nil {
-		return nil, nil, c.ended(waited)
+	if err == unix.EAGAIN {
+		err = c.await(syscall.RawConn.Read, func() (err error) {
+			body, files, err = c.TryRecv(buf)
+			return err
+		})
 	}
 	return body, files, err
 }
@@ -216,15 +243,20 @@ func CloseAll(files []int) {
 // Wait waits until there is a message, or the other side is gone.
 func (c *Conn) Wait() error {
 	var peek [1]byte
-	return c.ended(c.raw.Read(func(uintptr) bool {
+	return c.await(syscall.RawConn.Read, func() error {
 		_, _, err := unix.Recvfrom(c.fd, peek[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		return err != unix.EAGAIN
-	}))
+		if err != unix.EAGAIN {
+			err = nil // Recv will say
+		}
+		return err
+	})
 }
 
 // ended names the reason why waiting ended, which the poller does not export.
 func (c *Conn) ended(err error) error {
-	if err != nil && c.closed.Load() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil && c.closed {
 		return os.ErrClosed
 	}
 	return err
@@ -234,13 +266,35 @@ func (c *Conn) ended(err error) error {
 func (c *Conn) FD() int { return c.fd }
 
 // SetReadDeadline bounds Recv, Wait and Accept.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.file.SetReadDeadline(t) }
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	file, _, err := c.poll()
+	if err != nil {
+		return err
+	}
+	return file.SetReadDeadline(t)
+}
 
 // CloseWrite tells the other side that nothing more will be sent.
-func (c *Conn) CloseWrite() error { return unix.Shutdown(c.fd, unix.SHUT_WR) }
+func (c *Conn) CloseWrite() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return os.ErrClosed // the number may be another's by now
+	}
+	return unix.Shutdown(c.fd, unix.SHUT_WR)
+}
 
 // Close closes the socket.
 func (c *Conn) Close() error {
-	c.closed.Store(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return os.ErrClosed
+	case c.file == nil:
+		c.closed = true
+		return unix.Close(c.fd)
+	}
+	c.closed = true
 	return c.file.Close()
 }

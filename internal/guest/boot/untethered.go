@@ -1,6 +1,6 @@
 //go:build !seeded_tether
 
-package local
+package boot
 
 // untethered lets instances outlive the server.
 const untethered = true
