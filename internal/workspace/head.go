@@ -203,3 +203,6 @@ func (r *Repo) BaseOf(ctx context.Context, id string) (*Index, error) {
 	}
 	return &Index{Manifest: *m, Digest: v.digest(), Stamps: make([]Stamp, len(m.Entries))}, nil
 }
+
+// IsEmpty reports whether an error says that there is no version yet.
+func IsEmpty(err error) bool { return errors.Is(err, errNoHead) }

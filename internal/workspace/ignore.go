@@ -1,8 +1,12 @@
 package workspace
 
 import (
+	"errors"
+	"io"
 	"path"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/sandbox"
@@ -129,4 +133,26 @@ func (r *rule) match(parts []string) bool {
 		row = next
 	}
 	return row[len(parts)]
+}
+
+// ReadIgnore reads the ignore file of a tree; nil if it has none. It is written by whoever works in the
+// tree: one that is not valid is an error for them to see.
+func ReadIgnore(t Tree) (g *Ignore, err error) {
+	err = t.Run(func(root int) error {
+		f, _, err := openFile(root, IgnoreFile)
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, errNotRegular) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		text, err := io.ReadAll(io.LimitReader(f, MaxIgnore+1))
+		if err != nil {
+			return err
+		}
+		g, err = ParseIgnore(string(text))
+		return err
+	})
+	return g, err
 }

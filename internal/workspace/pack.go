@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/md5"
 	"crypto/rand"
@@ -296,17 +297,18 @@ func (r *reader) stream(f *os.File, e *Entry) (sent bool, err error) {
 			return false, err
 		}
 	}
+	// This thread is the tree's owner, who has no business in the store: another one sends.
 	pr, pw := io.Pipe()
 	var g errgroup.Group
-	g.Go(func() error {
-		err := hashed(e, f, pw)
-		_ = pw.CloseWithError(err)
+	g.Go(func() (err error) {
+		e.At, err = r.large(pr, e.Size)
+		_ = pr.CloseWithError(cmp.Or(err, io.ErrClosedPipe))
 		return err
 	})
-	e.At, err = r.large(pr, e.Size)
-	_ = pr.CloseWithError(errShrunk)
-	if hashErr := g.Wait(); hashErr != nil && (err == nil || errors.Is(hashErr, errShrunk)) {
-		err = hashErr
+	readErr := hashed(e, f, pw)
+	_ = pw.CloseWithError(readErr)
+	if err = g.Wait(); errors.Is(readErr, errShrunk) || err == nil {
+		err = readErr
 	}
 	if err == nil {
 		r.mu.Lock()

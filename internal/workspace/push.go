@@ -179,7 +179,10 @@ func (p *push) commit(ctx context.Context) (*Result, error) {
 	digest := sha256.Sum256(text)
 	var g errgroup.Group
 	g.Go(func() error {
-		_, err := p.put(ctx, m.ID+"/"+StateFile, text, blob.PutOptions{IfAbsent: !p.Unconditional})
+		_, err := p.put(ctx, m.ID+"/"+StateFile, text, blob.PutOptions{IfAbsent: p.o.Version != "" && !p.Unconditional})
+		if errors.Is(err, blob.ErrPrecondition) {
+			return sandbox.Errorf("push", api.CodeConflict, "there is a version %s already", m.ID)
+		}
 		if err != nil {
 			return fmt.Errorf("store the manifest of version %s: %w", m.ID, err)
 		}
@@ -213,13 +216,17 @@ func (p *push) move(ctx context.Context, digest [32]byte) (blob.Tag, error) {
 		next.Versions, next.Log, next.Prunes = append(next.Versions, p.head.Versions...), p.head.Log, p.head.Prunes
 	}
 	tag, err := p.writeHead(ctx, &next, p.headTag)
-	switch {
-	case errors.Is(err, blob.ErrPrecondition):
-		return "", ErrMoved
-	case err != nil:
-		return "", fmt.Errorf("commit version %s: %w", p.next.ID, err)
+	if err == nil {
+		return tag, nil
 	}
-	return tag, nil
+	// The answer to a write that succeeded may have been lost, and its repetition refused.
+	if is, tag, readErr := p.readHead(ctx); readErr == nil && is.newest().ID == p.next.ID {
+		return tag, nil
+	}
+	if errors.Is(err, blob.ErrPrecondition) {
+		return "", ErrMoved
+	}
+	return "", fmt.Errorf("commit version %s: %w", p.next.ID, err)
 }
 
 func (p *push) result(version string, digest [32]byte, fresh bool) *Result {

@@ -65,7 +65,7 @@ func (w *writer) all(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return w.tree.Run(func(root int) error { return w.span(ctx, root, &spans[i]) })
+			return w.span(ctx, &spans[i])
 		})
 	}
 	err = g.Wait()
@@ -102,7 +102,7 @@ func (w *writer) easy() (items []item, err error) {
 				}
 			default:
 				n, ok := byPlace[s.There.At]
-				if !ok {
+				if !ok || s.There.Size >= largeFile {
 					n = len(items)
 					byPlace[s.There.At] = n
 					items = append(items, item{e: s.There})
@@ -168,20 +168,25 @@ func (w *writer) spans(items []item) (spans []span) {
 	return spans
 }
 
-// span reads one range and writes the files in it.
-func (w *writer) span(ctx context.Context, root int, s *span) error {
+// span reads one range and writes the files in it. The store is asked as ourselves, the files are written
+// as their owner.
+func (w *writer) span(ctx context.Context, s *span) error {
 	pack := w.there.Packs[s.pack]
 	o, err := w.Store.Get(ctx, w.Prefix+pack.Key, blob.GetOptions{Offset: s.from, Length: s.to - s.from})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", pack.Key, err)
 	}
 	defer o.Body.Close()
+	return w.tree.Run(func(root int) error { return w.items(root, s, pack, o.Body) })
+}
+
+func (w *writer) items(root int, s *span, pack Pack, body io.Reader) error {
 	at := s.from
 	for _, it := range s.items {
-		if _, err := io.CopyN(io.Discard, o.Body, it.e.At.Offset-at); err != nil {
+		if _, err := io.CopyN(io.Discard, body, it.e.At.Offset-at); err != nil {
 			return fmt.Errorf("read %s: %w", pack.Key, err)
 		}
-		if err := w.item(root, it, o.Body); err != nil {
+		if err := w.item(root, it, body); err != nil {
 			return err
 		}
 		at = it.e.At.Offset + it.e.Size
@@ -213,34 +218,14 @@ func (w *writer) item(root int, it item, body io.Reader) error {
 
 // large writes a file while it comes. What is not what the version says never gets its name.
 func (w *writer) large(root int, it item, body io.Reader) error {
-	for i, s := range it.steps {
-		if i > 0 {
-			if err := w.again(root, it, s); err != nil {
-				return err
-			}
-			continue
-		}
-		sum := &summing{r: io.LimitReader(body, it.e.Size), e: it.e}
-		sum.sha = sha256.New()
-		stamp, err := writeFile(root, s.There, w.target(s), false, sum)
-		if err != nil {
-			return err
-		}
-		if s.Act == Down {
-			w.stamps[s.there] = stamp
-		}
-		w.files.Add(1)
-	}
-	return nil
-}
-
-// again reads a large file once more for another of its places.
-func (w *writer) again(root int, it item, s *Step) error {
-	pack := w.there.Packs[it.e.At.Pack]
-	o, err := w.Store.Get(context.Background(), w.Prefix+pack.Key, blob.GetOptions{Offset: it.e.At.Offset, Length: it.e.Size})
+	s := it.steps[0]
+	stamp, err := writeFile(root, s.There, w.target(s), false, &summing{r: io.LimitReader(body, it.e.Size), e: it.e, sha: sha256.New()})
 	if err != nil {
-		return fmt.Errorf("read %s: %w", pack.Key, err)
+		return err
 	}
-	defer o.Body.Close()
-	return w.large(root, item{it.e, []*Step{s}}, o.Body)
+	if s.Act == Down {
+		w.stamps[s.there] = stamp
+	}
+	w.files.Add(1)
+	return nil
 }

@@ -1,0 +1,5 @@
+//go:build seeded_pushany
+
+package keeper
+
+const restored = false
