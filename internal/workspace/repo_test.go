@@ -1,76 +1,22 @@
 package workspace_test
 
 import (
-	"bytes"
-	"context"
 	"crypto/md5"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berthdev/berth/internal/blob"
 	"github.com/berthdev/berth/internal/workspace"
 )
-
-// memory is a store in memory.
-type memory struct {
-	mu   sync.Mutex
-	data map[string][]byte
-	tags map[string]blob.Tag
-	n    int
-}
-
-func newMemory() *memory { return &memory{data: map[string][]byte{}, tags: map[string]blob.Tag{}} }
-
-func (m *memory) Get(_ context.Context, key string, o blob.GetOptions) (*blob.Object, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	data, ok := m.data[key]
-	if !ok {
-		return nil, blob.ErrNotFound
-	}
-	size := int64(len(data))
-	data = data[o.Offset:]
-	if o.Length > 0 {
-		data = data[:o.Length]
-	}
-	return &blob.Object{Body: io.NopCloser(bytes.NewReader(data)), Size: size, Tag: m.tags[key]}, nil
-}
-
-func (m *memory) Put(_ context.Context, key string, r io.Reader, size int64, o blob.PutOptions) (blob.Tag, error) {
-	data, err := io.ReadAll(r)
-	if err != nil || int64(len(data)) != size {
-		return "", errors.Join(err, io.ErrUnexpectedEOF)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_, there := m.data[key]
-	if o.IfAbsent && there || o.IfMatch != "" && o.IfMatch != m.tags[key] {
-		return "", blob.ErrPrecondition
-	}
-	m.n++
-	m.data[key], m.tags[key] = data, blob.Tag(fmt.Sprint(m.n))
-	return m.tags[key], nil
-}
-
-func (m *memory) Copy(context.Context, string, string) error { return errors.ErrUnsupported }
-func (m *memory) List(context.Context, string, blob.ListOptions) iter.Seq2[blob.Entry, error] {
-	return nil
-}
-func (m *memory) Delete(context.Context, ...string) error { return nil }
-func (m *memory) String() string                          { return "memory" }
 
 func write(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
