@@ -75,6 +75,15 @@ const (
 	CodePrecondition      Code = "precondition_failed"
 	CodeInvalidRange      Code = "range_not_satisfiable"
 	CodeStoreUnavailable  Code = "store_unavailable"
+	CodeBlobUnreachable   Code = "object_store_unreachable"
+	CodeBlobCredentials   Code = "object_store_credentials"
+	CodeBlobDenied        Code = "object_store_denied"
+	CodeBlobNoBucket      Code = "object_store_no_bucket"
+	CodeBlobRegion        Code = "object_store_wrong_region"
+	CodeBlobClock         Code = "object_store_clock_skew"
+	CodeBlobFull          Code = "object_store_full"
+	CodeBlobDamaged       Code = "object_store_damaged"
+	CodeBlobRefused       Code = "object_store_refused"
 	CodeShuttingDown      Code = "shutting_down"
 	CodeTimeout           Code = "timeout"
 	CodeSchemaTooNew      Code = "schema_too_new"
@@ -161,6 +170,15 @@ var Codes = []CodeInfo{
 	{CodePrecondition, http.StatusPreconditionFailed, false, "The file is not as the request expects", "Read it again and decide anew."},
 	{CodeInvalidRange, http.StatusRequestedRangeNotSatisfiable, false, "The range is not in the file", "Ask for bytes below the size that Content-Range tells."},
 	{CodeStoreUnavailable, http.StatusServiceUnavailable, true, "The database does not answer", "Try again; 'berth doctor' on the server says what is wrong."},
+	{CodeBlobUnreachable, http.StatusServiceUnavailable, true, "The object store does not answer", "Nothing is lost, and trying again goes on where it stopped; if it stays so, check that the store runs and that object_store names its address."},
+	{CodeBlobCredentials, http.StatusBadGateway, false, "The object store does not accept the credentials", "Give the server a valid AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN for temporary ones), then try again."},
+	{CodeBlobDenied, http.StatusBadGateway, false, "The object store does not allow it", "Allow the server's credentials to get, put, list and delete objects below the prefix."},
+	{CodeBlobNoBucket, http.StatusBadGateway, false, "The object store has no such bucket", "Make the bucket, or correct its name in object_store."},
+	{CodeBlobRegion, http.StatusBadGateway, false, "The bucket is in another region", "Put the bucket's region into object_store (region=…) or AWS_REGION."},
+	{CodeBlobClock, http.StatusBadGateway, false, "The server's clock is wrong", "Set the clock of the machine that Berth runs on, with NTP for example; the object store refuses requests that are minutes off."},
+	{CodeBlobFull, http.StatusInsufficientStorage, false, "The object store is full", "Make room: prune old versions, raise the store's quota, or use a larger disk."},
+	{CodeBlobDamaged, http.StatusBadGateway, false, "The object store is not as Berth left it", "Somebody changed what the detail names; put it back, or remove it."},
+	{CodeBlobRefused, http.StatusBadGateway, false, "The object store refused", "The detail has the store's words; change what they name, then try again."},
 	{CodeShuttingDown, http.StatusServiceUnavailable, true, "The server is shutting down", "Try again in a moment."},
 	{CodeTimeout, http.StatusGatewayTimeout, true, "It took too long", "Try the same call again; it joins the work under way."},
 	{CodeSchemaTooNew, 0, false, "The database was written by a newer Berth", "Run a Berth at least as new, or restore the database from before the upgrade."},

@@ -8,8 +8,8 @@ type EnsureProject struct {
 	Template string            `json:"template,omitempty" maxLength:"63" doc:"Template; the server's default if left out"`
 	Driver   string            `json:"driver,omitempty" maxLength:"63" doc:"Driver; the template's or the server's default if left out"`
 	Profile  string            `json:"profile,omitempty" maxLength:"63" doc:"Size: lite, standard or full"`
-	Env      map[string]string `json:"env,omitempty" doc:"Environment of the processes in it"`
-	Metadata map[string]string `json:"metadata,omitempty" doc:"Anything of yours, returned as it is"`
+	Env      map[string]string `json:"env,omitempty" doc:"Environment of the processes in it; the same rules as for sandboxes hold"`
+	Metadata map[string]string `json:"metadata,omitempty" doc:"Anything of yours, returned as it is; the same rules as for sandboxes hold"`
 }
 
 // ProjectSandbox is a project's sandbox in the words of the project API.
@@ -35,7 +35,7 @@ type ProjectSandbox struct {
 type ProjectHealth struct {
 	ProjectID string    `json:"project_id"`
 	SandboxID string    `json:"sandbox_id"`
-	Status    string    `json:"status" enum:"PENDING,CREATING,RUNNING,UNHEALTHY,STOPPED,TERMINATED,ERROR"`
+	Status    string    `json:"status" doc:"The status in the record" enum:"PENDING,CREATING,RUNNING,UNHEALTHY,STOPPED,TERMINATED,ERROR"`
 	Healthy   bool      `json:"healthy" doc:"It runs, and everything in it answers"`
 	Actual    string    `json:"actual" doc:"What its driver says of it" enum:"missing,up,down,broken,unclear,unreachable"`
 	Detail    string    `json:"detail,omitempty" doc:"What is wrong, for people"`
@@ -56,7 +56,7 @@ type ProjectSync struct {
 
 // CleanupProjects asks for sandboxes that nobody used for a while to be let go.
 type CleanupProjects struct {
-	MaxIdleSeconds int64 `json:"max_idle_seconds" minimum:"1" doc:"Those not used for so long"`
+	MaxIdleSeconds int64 `json:"max_idle_seconds" minimum:"1" maximum:"3153600000" doc:"Those not used for so long"`
 	DryRun         bool  `json:"dry_run,omitempty" doc:"Say which, and do nothing"`
 }
 
@@ -67,13 +67,13 @@ type ProjectCleanup struct {
 	More   bool             `json:"more,omitempty" doc:"There are more; ask again"`
 }
 
-// CleanedProject is one sandbox that was let go: terminated after a save, or where nothing can be saved,
-// stopped with its files kept.
+// CleanedProject is one sandbox that was, or would be, let go: terminated after a save, or where nothing can
+// be saved, stopped with its files kept.
 type CleanedProject struct {
 	ProjectID   string `json:"project_id"`
 	SandboxID   string `json:"sandbox_id"`
 	IdleSeconds int64  `json:"idle_seconds"`
-	Action      string `json:"action" enum:"stop,terminate"`
-	Done        bool   `json:"done"`
-	Error       string `json:"error,omitempty"`
+	Action      string `json:"action,omitempty" enum:"stop,terminate" doc:"Absent: it could not be found out what is possible"`
+	Done        bool   `json:"done" doc:"Never in a dry run"`
+	Error       string `json:"error,omitempty" doc:"Why it is not done; what was asked of it is recorded, and goes on by itself"`
 }

@@ -51,16 +51,17 @@ func (c *Client) do(ctx context.Context, call call, out any) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("%s: encode the request: %w", call.op, err)
 	}
-	key := rand.Text()
+	key, lost := rand.Text(), false
 	for attempt := 1; ; attempt++ {
 		got, err := c.once(ctx, call, key, body, out)
-		got.attempts = attempt
+		got.attempts, got.lost = attempt, lost
 		if err == nil {
 			return got, nil
 		}
 		if attempt >= c.attempts || !retryable(err) || !pause(ctx, got.wait(attempt)) {
 			return got, fmt.Errorf("%s: %w", call.op, ended(ctx, err))
 		}
+		lost = lost || hasCode(err, api.CodeServerUnreachable)
 	}
 }
 
@@ -76,6 +77,7 @@ func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFu
 type reply struct {
 	status     int
 	attempts   int
+	lost       bool // an earlier attempt got no answer, and may have been done
 	retryAfter time.Duration
 }
 

@@ -26,6 +26,7 @@ import (
 // Client is one server seen with one key. It is safe for concurrent use.
 type Client struct {
 	Sandboxes Sandboxes
+	Projects  Projects
 	Keys      Keys
 	Accounts  Accounts
 	Agents    Agents
@@ -83,7 +84,8 @@ func New(baseURL, key string, opts ...Option) (*Client, error) {
 	for _, opt := range opts {
 		opt(c)
 	}
-	c.Sandboxes, c.Keys, c.Accounts, c.Agents, c.Templates = Sandboxes{c}, Keys{c}, Accounts{c}, Agents{c}, Templates{c}
+	c.Sandboxes, c.Projects, c.Templates = Sandboxes{c}, Projects{c}, Templates{c}
+	c.Keys, c.Accounts, c.Agents = Keys{c}, Accounts{c}, Agents{c}
 	return c, nil
 }
 

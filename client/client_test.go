@@ -192,6 +192,28 @@ func TestEveryCallReachesItsRoute(t *testing.T) {
 			return drain(c.Sandboxes.List(ctx, client.SandboxFilter{State: "running", OwnerKind: "project", Template: "t", Driver: "d"}))
 		}},
 		{"GET /api/v1/sandboxes/scratch/history?limit=200", func(c *client.Client) error { return drain(c.Sandboxes.History(ctx, "scratch")) }},
+		{"GET /api/v1/sandboxes/scratch/explain", func(c *client.Client) error { _, err := c.Sandboxes.Explain(ctx, "scratch"); return err }},
+		{"POST /api/v1/sandboxes/scratch/archive", func(c *client.Client) error { _, err := c.Sandboxes.Archive(ctx, "scratch"); return err }},
+		{"POST /api/v1/sandboxes/scratch/terminate", func(c *client.Client) error { _, err := c.Sandboxes.Terminate(ctx, "scratch"); return err }},
+		{"POST /api/v1/sandboxes/scratch/terminate?sync=false", func(c *client.Client) error {
+			_, err := c.Sandboxes.Terminate(ctx, "scratch", client.SkipSave())
+			return err
+		}},
+		{"DELETE /api/v1/sandboxes/scratch?sync=false", func(c *client.Client) error { return c.Sandboxes.Delete(ctx, "scratch", client.SkipSave()) }},
+		{"POST /api/v1/sweep", func(c *client.Client) error { _, err := c.Sweep(ctx, api.SweepRequest{}); return err }},
+		{"GET /api/v1/projects/a%2Fb/sandbox", func(c *client.Client) error { _, err := c.Projects.Get(ctx, "a/b"); return err }},
+		{"POST /api/v1/projects/p/sandbox", func(c *client.Client) error {
+			_, _, err := c.Projects.Ensure(ctx, "p", api.EnsureProject{})
+			return err
+		}},
+		{"DELETE /api/v1/projects/p", func(c *client.Client) error { return c.Projects.Delete(ctx, "p") }},
+		{"GET /api/v1/projects/sandboxes?limit=200&status=RUNNING", func(c *client.Client) error {
+			return drain(c.Projects.List(ctx, client.ProjectFilter{Status: "RUNNING"}))
+		}},
+		{"POST /api/v1/projects/sandboxes/cleanup", func(c *client.Client) error {
+			_, err := c.Projects.Cleanup(ctx, api.CleanupProjects{MaxIdleSeconds: 1})
+			return err
+		}},
 		{"POST /api/v1/keys", func(c *client.Client) error { _, err := c.Keys.Create(ctx, api.CreateKey{}); return err }},
 		{"GET /api/v1/keys?limit=200", func(c *client.Client) error { return drain(c.Keys.List(ctx)) }},
 		{"DELETE /api/v1/keys/k", func(c *client.Client) error { return c.Keys.Revoke(ctx, "k") }},

@@ -14,7 +14,7 @@ import (
 // that it outlives a context that ends early, up to its own timeout. To end one sooner, use ExecStream and
 // Signal.
 func (s Sandboxes) Exec(ctx context.Context, ref string, want api.Exec) (result api.ExecResult, err error) {
-	ctx, cancel := s.c.patient(ctx, want)
+	ctx, cancel := s.c.lasting(ctx, want.TimeoutSeconds)
 	defer cancel()
 	_, err = s.c.do(ctx, call{op: "run command", method: http.MethodPost, path: path{sandboxesPath, ref, "exec"}, body: want}, &result)
 	return result, err
@@ -22,18 +22,6 @@ func (s Sandboxes) Exec(ctx context.Context, ref string, want api.Exec) (result 
 
 // longestExec is how long a server lets a command run that is waited for.
 const longestExec = time.Hour
-
-// patient gives a context without a deadline one that leaves the command its time.
-func (c *Client) patient(ctx context.Context, want api.Exec) (context.Context, context.CancelFunc) {
-	if _, has := ctx.Deadline(); has || c.timeout <= 0 {
-		return ctx, func() {}
-	}
-	run := longestExec
-	if s := want.TimeoutSeconds; s > 0 && s < run.Seconds() {
-		run = time.Duration(s * float64(time.Second))
-	}
-	return context.WithTimeout(ctx, run+c.timeout)
-}
 
 // Execs lists the commands that were started in the sandbox with an id since it runs, newest first.
 func (s Sandboxes) Execs(ctx context.Context, ref string) ([]api.ExecStatus, error) {

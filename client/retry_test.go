@@ -199,6 +199,14 @@ func TestDeleteWhoseAnswerWasLostSucceeds(t *testing.T) {
 		if p := problemOf(t, c.Sandboxes.Delete(t.Context(), "x")); p.Code != api.CodeDeleted {
 			t.Errorf("delete of what was deleted before: %v", p)
 		}
+		c, _ = scripted(t, lost, refusal(api.CodeNotFound))
+		if err := c.Projects.Delete(t.Context(), "x"); err != nil {
+			t.Errorf("delete by a name that is free after a lost answer: %v", err)
+		}
+		c, _ = scripted(t, refusal(api.CodeStoreUnavailable), refusal(api.CodeNotFound))
+		if p := problemOf(t, c.Projects.Delete(t.Context(), "x")); p.Code != api.CodeNotFound {
+			t.Errorf("delete of what never was, at the second try: %v", p)
+		}
 	})
 }
 

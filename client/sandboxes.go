@@ -57,16 +57,25 @@ func (s Sandboxes) History(ctx context.Context, ref string) iter.Seq2[api.Transi
 
 // Delete ends a sandbox for good and returns once nothing of it is left. The server goes on with it
 // by itself when the context ends first.
-func (s Sandboxes) Delete(ctx context.Context, ref string) error {
-	const op = "delete sandbox"
-	ctx, cancel := s.c.bounded(ctx)
+func (s Sandboxes) Delete(ctx context.Context, ref string, opts ...EndOption) error {
+	return s.c.end(ctx, "delete sandbox", opts, sandboxesPath, ref)
+}
+
+// end deletes a sandbox, or what has one, and waits until the sandbox is gone.
+func (c *Client) end(ctx context.Context, op string, opts []EndOption, at ...string) error {
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	var left api.Sandbox
-	got, err := s.c.remove(ctx, op, &left, sandboxesPath, ref)
+	var left struct {
+		ID string `json:"id"` // the sandbox's, also in what has one
+	}
+	got, err := c.do(ctx, call{op: op, method: http.MethodDelete, path: at, query: ending(opts)}, &left)
+	if got.doneBefore(err) {
+		return nil
+	}
 	if err != nil || got.status != http.StatusAccepted {
 		return err
 	}
-	if err := s.gone(ctx, left.ID); err != nil {
+	if err := c.Sandboxes.gone(ctx, left.ID); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return nil
@@ -94,15 +103,23 @@ const deletePoll = 500 * time.Millisecond
 
 // remove deletes one thing. When an earlier attempt's answer was lost, finding it deleted is the
 // success that was asked for.
-func (c *Client) remove(ctx context.Context, op string, left any, at ...string) (reply, error) {
-	got, err := c.do(ctx, call{op: op, method: http.MethodDelete, path: at}, left)
-	if got.attempts > 1 && deleted(err) {
-		return got, nil
+func (c *Client) remove(ctx context.Context, op string, at ...string) error {
+	got, err := c.do(ctx, call{op: op, method: http.MethodDelete, path: at}, nil)
+	if got.doneBefore(err) {
+		return nil
 	}
-	return got, err
+	return err
 }
 
-func deleted(err error) bool {
+func deleted(err error) bool { return hasCode(err, api.CodeDeleted) }
+
+// doneBefore reports whether a delete was refused because an earlier attempt at it was done. What had a
+// name is not found by it any more.
+func (r reply) doneBefore(err error) bool {
+	return r.attempts > 1 && deleted(err) || r.lost && hasCode(err, api.CodeNotFound)
+}
+
+func hasCode(err error, code api.Code) bool {
 	var p *api.Problem
-	return errors.As(err, &p) && p.Code == api.CodeDeleted
+	return errors.As(err, &p) && p.Code == code
 }

@@ -30,8 +30,7 @@ func (k Keys) List(ctx context.Context) iter.Seq2[api.Key, error] {
 
 // Revoke ends a key at once.
 func (k Keys) Revoke(ctx context.Context, id string) error {
-	_, err := k.c.remove(ctx, "revoke key", nil, keysPath, id)
-	return err
+	return k.c.remove(ctx, "revoke key", keysPath, id)
 }
 
 // Accounts are the calls on accounts. Changing them needs a key with the scope admin.
@@ -56,8 +55,7 @@ func (a Accounts) List(ctx context.Context) iter.Seq2[api.Account, error] {
 
 // Delete ends an account and revokes its keys.
 func (a Accounts) Delete(ctx context.Context, id string) error {
-	_, err := a.c.remove(ctx, "delete account", nil, accountsPath, id)
-	return err
+	return a.c.remove(ctx, "delete account", accountsPath, id)
 }
 
 // Agents are the calls on agents: templates with a tenant's own changes. Changing them needs a
@@ -89,6 +87,5 @@ func (a Agents) Put(ctx context.Context, id string, want api.PutAgent) (agent ap
 
 // Delete ends an agent.
 func (a Agents) Delete(ctx context.Context, id string) error {
-	_, err := a.c.remove(ctx, "delete agent", nil, agentsPath, id)
-	return err
+	return a.c.remove(ctx, "delete agent", agentsPath, id)
 }

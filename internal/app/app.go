@@ -149,7 +149,7 @@ func (s *System) handler(metrics *telemetry.Metrics, red *telemetry.Redactor) *h
 	return httpapi.New(httpapi.Options{
 		Engine: s.Engine, Store: s.Store, Keys: auth.NewAuthenticator(s.Store), Templates: s.templates, Open: s.handle, Traffic: s.traffic.read,
 		Listen: s.cfg.Listen, AllowedHosts: s.cfg.AllowedHosts,
-		MaxBodyBytes: s.cfg.MaxBodyBytes, RequestTimeout: s.cfg.RequestTimeout,
+		MaxBodyBytes: s.cfg.MaxBodyBytes, RequestTimeout: s.cfg.RequestTimeout, OrphanGrace: s.cfg.OrphanGrace,
 		Rate: caps.RequestsPerSecond, Burst: caps.Burst,
 		Version: s.Version, Log: s.log, Metrics: metrics, Redactor: red,
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/berthdev/berth/client"
 )
 
-const completionHelp = `Print the code that makes your shell complete berth's commands, flags, sandboxes and keys.
+const completionHelp = `Print the code that makes your shell complete berth's commands, flags, sandboxes, projects and keys.
 
   bash   source <(berth completion bash)                          for this shell
          berth completion bash > /etc/bash_completion.d/berth     for good; needs bash-completion
@@ -78,6 +78,21 @@ func (f *frame) completeSandboxes(most int) cobra.CompletionFunc {
 		}
 		return complete(cmd.Context(), f, args, list, func(s api.Sandbox) candidate {
 			return candidate{first(s.Name, s.ID), s.State}
+		})
+	}
+}
+
+// completeProjects offers the ids of projects, for the first most arguments; most < 0 means all.
+func (f *frame) completeProjects(most int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if most >= 0 && len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		list := func(ctx context.Context, c *connection) iter.Seq2[api.ProjectSandbox, error] {
+			return c.Projects.List(ctx, client.ProjectFilter{})
+		}
+		return complete(cmd.Context(), f, args, list, func(p api.ProjectSandbox) candidate {
+			return candidate{p.ProjectID, p.Status}
 		})
 	}
 }

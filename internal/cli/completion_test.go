@@ -23,7 +23,7 @@ func TestCompletionScripts(t *testing.T) {
 // TestFlagsThatTakeNoFileOfferNone looks at the directive for the shell; 4 is "no file names".
 func TestFlagsThatTakeNoFileOfferNone(t *testing.T) {
 	s := newShell(t, nil)
-	for _, line := range []string{"ls --driver", "ls --state", "ls --template", "ls --limit", "history --limit", "create --driver", "create --template", "create --profile", "keys create --scope"} {
+	for _, line := range []string{"ls --driver", "ls --state", "ls --template", "ls --limit", "history --limit", "create --driver", "create --template", "create --profile", "keys create --scope", "project ls --status", "project cleanup --max-idle", "project ensure --template", "project tool --timeout"} {
 		out := s.berth(append([]string{"__complete"}, append(strings.Fields(line), "")...)...).out
 		if !strings.Contains(out, "\n:4\n") && !strings.HasPrefix(out, ":4\n") {
 			t.Errorf("%s: %q", line, out)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/client"
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
@@ -28,28 +29,39 @@ func (d *stillDeleting) Error() string {
 	return fmt.Sprintf("%s is being deleted%s; watch it with 'berth get %s'", clean(d.ref), why, clean(d.left.ID))
 }
 
-// delete waits for the end of a sandbox and shows how far it is. From its acceptance on, a delete is
-// found by id only: the name is free again.
-func (f *frame) delete(ctx context.Context, c *connection, ref string) error {
-	id := ref
-	if s, err := c.Sandboxes.Get(ctx, ref); err == nil {
-		id = s.ID
-	}
-	spin := f.spin("deleting " + clean(ref))
-	stop := follow(ctx, c, spin, id)
+// deletion is one delete.
+type deletion struct {
+	ref string // as it was typed
+	id  string // of the sandbox
+	do  func(context.Context) error
+}
+
+// delete waits for the end of a sandbox and shows how far it is.
+func (f *frame) delete(ctx context.Context, c *connection, d deletion) error {
+	spin := f.spin("deleting " + clean(d.ref))
+	stop := follow(ctx, spin, c.stateOf(d.id))
 	patient, cancel := context.WithTimeout(ctx, f.patience)
-	err := c.Sandboxes.Delete(patient, id)
+	err := d.do(patient)
 	cancel()
 	stop()
 	spin.stop()
 	switch {
 	case err != nil && ctx.Err() != nil:
-		f.goesOn("berth get " + id)
+		f.goesOn("berth get " + d.id)
 		return err
 	case !passing(err):
 		return err
 	}
-	return became(ctx, c, id, ref, err)
+	return became(ctx, c, d.id, d.ref, err)
+}
+
+// deleteSandbox deletes one. From its acceptance on, a delete is found by id only: the name is free again.
+func (f *frame) deleteSandbox(ctx context.Context, c *connection, ref string, opts []client.EndOption) error {
+	id := ref
+	if s, err := c.Sandboxes.Get(ctx, ref); err == nil {
+		id = s.ID
+	}
+	return f.delete(ctx, c, deletion{ref, id, func(ctx context.Context) error { return c.Sandboxes.Delete(ctx, id, opts...) }})
 }
 
 // became says what a delete came to whose answer was not waited for.

@@ -29,7 +29,7 @@ func (s *shell) rm(ctx context.Context, asJSON bool, refs ...string) (result, er
 	deps.Stdout, deps.Stderr = &out, &err
 	f := newFrame(deps)
 	f.patience, f.json = 50*time.Millisecond, asJSON
-	failure := f.runRm(ctx, refs)
+	failure := f.runRm(ctx, ending{}, refs)
 	return result{out: out.String(), err: err.String()}, failure
 }
 
@@ -79,7 +79,7 @@ func TestRmShowsTheStateAtATerminal(t *testing.T) {
 	s := newShell(t, f).at(m)
 	frame := newFrame(s.forFrame())
 	frame.yes, frame.patience = true, 2*time.Second
-	if err := frame.runRm(t.Context(), []string{"scratch"}); err != nil {
+	if err := frame.runRm(t.Context(), ending{}, []string{"scratch"}); err != nil {
 		t.Fatal(err)
 	}
 	m.wait("scratch is being deleted; the driver says: the engine is asleep")
@@ -94,7 +94,7 @@ func TestInterruptedRmSaysThatTheServerGoesOn(t *testing.T) {
 	frame := newFrame(s.forFrame())
 	var words strings.Builder
 	frame.err = stream{Writer: &words}
-	if err := frame.runRm(ctx, []string{"scratch"}); err == nil {
+	if err := frame.runRm(ctx, ending{}, []string{"scratch"}); err == nil {
 		t.Error("no error")
 	}
 	contains(t, "stderr", words.String(), "the server may go on with it: 'berth get "+firstID+"'")

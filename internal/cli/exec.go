@@ -33,6 +33,7 @@ cannot be run; 127 it was not found; 130 it was interrupted, or left running.`
 type execution struct {
 	api.Exec
 	environ
+	find                          finder
 	ref                           string
 	interactive, terminal, detach bool
 	timeout                       time.Duration
@@ -40,14 +41,10 @@ type execution struct {
 }
 
 func (f *frame) exec() *cobra.Command {
-	want := execution{keys: defaultDetachKeys}
-	cmd := &cobra.Command{
+	return f.execIn(itself, &cobra.Command{
 		Use:   "exec ID|NAME [flags] [--] COMMAND [ARGUMENT...]",
 		Short: "Run a command in a sandbox",
-
-		DisableFlagsInUseLine: true,
-
-		Long: execHelp,
+		Long:  execHelp,
 		Example: `  berth exec scratch uname -a
   berth exec scratch -w src -e MODE=test --timeout 2m -- go test ./...
   echo hello | berth exec scratch -i -- sh -c 'cat > greeting'
@@ -55,7 +52,19 @@ func (f *frame) exec() *cobra.Command {
   id=$(berth exec scratch -d -- ./server)`,
 		Args:              takes(1, -1, "the ID or NAME of one sandbox and a command"),
 		ValidArgsFunction: f.completeSandboxes(1),
-	}
+	})
+}
+
+// finder finds the sandbox that a word on the command line stands for.
+type finder func(ctx context.Context, c *connection, word string) (ref string, err error)
+
+// itself is for words that are ids and names of sandboxes.
+func itself(_ context.Context, _ *connection, ref string) (string, error) { return ref, nil }
+
+// execIn makes a command run others in the sandbox that its first argument stands for.
+func (f *frame) execIn(find finder, cmd *cobra.Command) *cobra.Command {
+	want := execution{find: find, keys: defaultDetachKeys}
+	cmd.DisableFlagsInUseLine = true
 	f.online(cmd)
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // flags behind the command are the command's
@@ -92,7 +101,7 @@ func split(cmd *cobra.Command, args []string) ([]string, error) {
 		return nil, pflag.ErrHelp
 	case flags.NArg() == 0:
 		return nil, &usageError{fmt.Sprintf("%s needs a command to run in %s", cmd.CommandPath(), args[0]),
-			fmt.Sprintf("'berth exec %[1]s -- uname -a' runs one; 'berth shell %[1]s' opens a shell.", args[0])}
+			fmt.Sprintf("'%[1]s %[2]s -- uname -a' runs one, and '%[1]s %[2]s -it -- sh' a shell.", cmd.CommandPath(), args[0])}
 	}
 	return flags.Args(), nil
 }
@@ -119,6 +128,9 @@ func (f *frame) runExec(ctx context.Context, cmd *cobra.Command, want execution)
 	want.TimeoutSeconds = want.timeout.Seconds()
 	c, err := f.connect()
 	if err != nil {
+		return err
+	}
+	if want.ref, err = want.find(ctx, c, want.ref); err != nil {
 		return err
 	}
 	var end api.ExecExit

@@ -54,7 +54,7 @@ func TestExecRefusesWhatItCannotUnderstand(t *testing.T) {
 	f := newMachine(t)
 	for want, args := range map[string][]string{
 		"needs a command to run in box":                     {"box"},
-		"'berth shell box' opens a shell":                   {"box", "-i"},
+		"and 'berth exec box -it -- sh' a shell.":           {"box", "-i"},
 		"needs the ID or NAME":                              {},
 		"unknown flag: --nope":                              {"box", "--nope", "--", "ls"},
 		"--timeout takes a time above zero":                 {"box", "--timeout", "0s", "ls"},

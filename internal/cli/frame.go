@@ -47,6 +47,12 @@ func (f *frame) notef(format string, args ...any) {
 	}
 }
 
+// line prints one word as the whole result.
+func (f *frame) line(word string) error {
+	_, err := fmt.Fprintln(f.out, clean(word))
+	return err
+}
+
 // goesOn tells whoever interrupts a command that the server is not interrupted by that.
 func (f *frame) goesOn(look string) {
 	f.notef("berth: interrupted; the server may go on with it: '%s' shows how far it is", clean(look))

@@ -83,7 +83,7 @@ func (f *frame) details(lines []detail) error {
 			continue
 		}
 		colour := colour("")
-		if l.name == "state" {
+		if l.name == "state" || l.name == "status" {
 			colour = stateColour(l.value)
 		}
 		if _, err := fmt.Fprintf(f.out, "  %-12s %s\n", l.name, f.out.paint(colour, clean(l.value))); err != nil {

@@ -27,6 +27,8 @@ var turns = []turn{
 		"Hold everything that runs in sandboxes where it is, in memory, without a bit of processor time. The\nnext use of one, or 'berth thaw', lets it run on.", client.Sandboxes.Freeze},
 	{"thaw", "thawing", "thawed", "Let frozen sandboxes run on",
 		"Let frozen sandboxes run on from where they were held. Using one does the same.", client.Sandboxes.Thaw},
+	{"archive", "archiving", "archived", "Save sandboxes and give their machines back",
+		"Save the workspaces of sandboxes and end their machines. The next use of one brings it back with its\nworkspace; what is outside of it is gone. A server that cannot save workspaces refuses, and nothing\nis lost.", client.Sandboxes.Archive},
 }
 
 // turns makes a command of each.
@@ -45,27 +47,40 @@ func (f *frame) turns() (cmds []*cobra.Command) {
 	return cmds
 }
 
-// runTurn tries each, whatever became of the others.
 func (f *frame) runTurn(ctx context.Context, t turn, refs []string) error {
 	c, err := f.connect()
 	if err != nil {
 		return err
 	}
+	return f.inTurn(ctx, act{t.doing, t.done, "berth get ", func(ctx context.Context, ref string) (any, error) {
+		s, err := t.do(c.Sandboxes, ctx, ref)
+		return s, c.about(ctx, ref, err)
+	}}, refs)
+}
+
+// act is what is done to one thing after the other.
+type act struct {
+	doing, done string
+	look        string // the command that shows one
+	do          func(ctx context.Context, ref string) (result any, err error)
+}
+
+// inTurn does it to each, whatever became of the others.
+func (f *frame) inTurn(ctx context.Context, a act, refs []string) error {
 	list, failed := &jsonList{w: f.out}, false
 	for _, ref := range refs {
-		s, err := f.turnOne(ctx, c, t, ref)
+		result, err := f.actOn(ctx, a, ref)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			f.goesOn("berth get " + ref)
+			f.goesOn(a.look + ref)
 			return err
 		case err != nil:
-			f.fail(c.about(ctx, ref, err))
+			f.fail(err)
 			failed = true
 		case f.json:
-			err = list.add(s)
-		}
-		if err != nil && !failed {
-			return err
+			if err := list.add(result); err != nil {
+				return err
+			}
 		}
 	}
 	if f.json {
@@ -79,13 +94,13 @@ func (f *frame) runTurn(ctx context.Context, t turn, refs []string) error {
 	return nil
 }
 
-func (f *frame) turnOne(ctx context.Context, c *connection, t turn, ref string) (api.Sandbox, error) {
+func (f *frame) actOn(ctx context.Context, a act, ref string) (any, error) {
 	start := f.now()
-	spin := f.spin(t.doing + " " + clean(ref))
-	s, err := t.do(c.Sandboxes, ctx, ref)
+	spin := f.spin(a.doing + " " + clean(ref))
+	result, err := a.do(ctx, ref)
 	spin.stop()
 	if err == nil {
-		f.say("%s %s (%s)", t.done, clean(ref), brief(f.now().Sub(start)))
+		f.say("%s %s (%s)", a.done, clean(ref), brief(f.now().Sub(start)))
 	}
-	return s, err
+	return result, err
 }

@@ -44,6 +44,21 @@ func show[T any](f *frame, items iter.Seq2[T, error], l listing[T]) error {
 	return p.end()
 }
 
+// these are items that are all there already, or the error instead of them.
+func these[T any](items []T, err error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+		if err != nil {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
 func (l listing[T]) printer(f *frame) printer[T] {
 	nothing := func() error { return nil }
 	switch {

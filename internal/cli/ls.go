@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -54,13 +55,21 @@ func (f *frame) runLs(ctx context.Context, filter client.SandboxFilter, most lim
 	return c.explain(show(f, c.Sandboxes.List(ctx, filter), listing[api.Sandbox]{
 		columns: []string{"NAME", "ID", "STATE", "DRIVER", "TEMPLATE", "CREATED", "ACTIVE"},
 		row: func(s api.Sandbox) []cell {
-			return []cell{plain(orDash(s.Name)), plain(s.ID), {s.State, stateColour(s.State)}, plain(s.Driver),
+			return []cell{nameOf(s), plain(s.ID), {s.State, stateColour(s.State)}, plain(s.Driver),
 				plain(s.Template), plain(f.when(s.CreatedAt)), plain(f.when(s.ActiveAt))}
 		},
 		id:    func(s api.Sandbox) string { return s.ID },
 		empty: noSandboxes(filter),
 		limit: int(most),
 	}))
+}
+
+// nameOf is a sandbox's name, or whom it belongs to.
+func nameOf(s api.Sandbox) cell {
+	if s.Name == "" && s.Owner.Kind != "" && s.Owner.Kind != string(sandbox.OwnerSandbox) {
+		return cell{"(" + s.Owner.Kind + " " + s.Owner.ID + ")", dim}
+	}
+	return plain(orDash(s.Name))
 }
 
 func noSandboxes(filter client.SandboxFilter) string {
@@ -70,9 +79,9 @@ func noSandboxes(filter client.SandboxFilter) string {
 	return "No sandboxes yet. 'berth create NAME' makes one."
 }
 
-// stateColour is green for what works, red for what does not, yellow for what is on its way.
+// stateColour is, for a state or a project's status, green for what works, red for what does not, yellow for what is on its way.
 func stateColour(state string) colour {
-	switch state {
+	switch strings.ToLower(state) {
 	case "running":
 		return green
 	case "error", "unhealthy":

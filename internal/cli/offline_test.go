@@ -192,12 +192,16 @@ func TestOutputThatCannotBeWrittenIsAnError(t *testing.T) {
 	f := newFakeServer(t)
 	f.sandboxes = []api.Sandbox{{ID: "1", Name: "one", State: "running"}}
 	f.history = []api.Transition{{Event: "created"}}
+	f.projects, f.canned = []api.ProjectSandbox{{ProjectID: "shop"}}, cannedLife()
 	s := newShell(t, f).with("BERTH_LISTEN", freePort(t))
 	s.deps.Stdout = fullDisk{}
 	for _, line := range []string{
 		"ls", "ls -q", "ls --json", "get one", "get one --json", "history one", "create one", "create -q", "create --json",
 		"keys create", "keys ls --json", "config", "config --json", "version", "version --json", "doctor", "doctor --json",
 		"migrate", "migrate --json", "completion bash", "rm one --json",
+		"explain scratch", "explain scratch -q", "explain scratch --json", "sweep", "sweep --json", "project ls", "project get shop", "project get shop -q",
+		"project ensure shop", "project health shop", "project health shop --json", "project sync shop", "project sync shop --json", "project tools shop",
+		"project tool shop bash", "project tool shop bash --json", "project cleanup --max-idle 1h", "project cleanup --max-idle 1h --json", "project restart shop --json",
 	} {
 		r := s.berth(strings.Fields(line)...)
 		if r.code != 125 || !strings.Contains(r.err, "no space left") {

@@ -47,18 +47,7 @@ func (f *frame) runPs(ctx context.Context, ref string, most limit) error {
 
 // execs lists what was started in a sandbox, newest first.
 func execs(ctx context.Context, c *connection, ref string) iter.Seq2[api.ExecStatus, error] {
-	return func(yield func(api.ExecStatus, error) bool) {
-		list, err := c.Sandboxes.Execs(ctx, ref)
-		if err != nil {
-			yield(api.ExecStatus{}, err)
-			return
-		}
-		for _, e := range list {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
+	return these(c.Sandboxes.Execs(ctx, ref))
 }
 
 // execState is how a command is, and how it ended.

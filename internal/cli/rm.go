@@ -12,25 +12,29 @@ import (
 )
 
 func (f *frame) rm() *cobra.Command {
+	var end ending
 	cmd := &cobra.Command{
 		Use:     "rm ID|NAME...",
 		Aliases: []string{"delete"},
 		Short:   "Delete sandboxes for good",
 		Long: `Delete sandboxes for good, with everything in them. A terminal is asked first.
 
+A server that can save workspaces does so first, unless --no-save is given.
+
 Each one is tried, whatever became of the others. One that is not gone after half a minute is told
 with what its driver says; the server goes on with it by itself.`,
 		Example:           "  berth rm scratch\n  berth rm --yes scratch other\n  berth ls -q | xargs berth rm -y",
 		Args:              takes(1, -1, "the ID or NAME of at least one sandbox"),
-		RunE:              run(f.runRm),
+		RunE:              run(func(ctx context.Context, refs []string) error { return f.runRm(ctx, end, refs) }),
 		ValidArgsFunction: f.completeSandboxes(-1),
 	}
 	f.confirmed(cmd)
 	cmd.Flags().BoolVarP(&f.yes, "force", "f", false, "the same as --yes")
+	end.flag(cmd)
 	return f.online(cmd)
 }
 
-func (f *frame) runRm(ctx context.Context, refs []string) error {
+func (f *frame) runRm(ctx context.Context, end ending, refs []string) error {
 	c, err := f.connect()
 	if err != nil {
 		return err
@@ -38,7 +42,9 @@ func (f *frame) runRm(ctx context.Context, refs []string) error {
 	return f.each(ctx, removal{
 		question: "Delete sandbox %s and everything in it for good?",
 		word:     "deleted",
-		do:       func(ctx context.Context, ref string) error { return c.known(ctx, ref, f.delete(ctx, c, ref)) },
+		do: func(ctx context.Context, ref string) error {
+			return c.known(ctx, ref, f.deleteSandbox(ctx, c, ref, end.options()))
+		},
 	}, refs)
 }
 

@@ -55,9 +55,9 @@ func (f *frame) root() *cobra.Command {
 			root.AddCommand(cmd)
 		}
 	}
-	in(groupSandboxes, append(f.lives(), f.sandbox())...)
+	in(groupSandboxes, append(f.lives(), f.project(), f.sandbox())...)
 	in(groupInside, f.insides()...)
-	in(groupServer, f.serve(), f.down(), f.keys(), f.template(), f.config(), f.migrate(), f.doctor())
+	in(groupServer, f.serve(), f.down(), f.sweep(), f.keys(), f.template(), f.config(), f.migrate(), f.doctor())
 	in(groupMore, f.completion(root), f.versionCommand())
 	return root
 }
@@ -65,7 +65,8 @@ func (f *frame) root() *cobra.Command {
 // lives are the verbs of a sandbox's life, and insides those of what goes on in it, in the order they are
 // met.
 func (f *frame) lives() []*cobra.Command {
-	return slices.Concat([]*cobra.Command{f.create(), f.ls(), f.get()}, f.turns(), []*cobra.Command{f.history(), f.rm()})
+	return slices.Concat([]*cobra.Command{f.create(), f.ls(), f.get()}, f.turns(),
+		[]*cobra.Command{f.explain(), f.history(), f.terminate(), f.rm()})
 }
 
 func (f *frame) insides() []*cobra.Command {

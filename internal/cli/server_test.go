@@ -35,6 +35,9 @@ type fakeServer struct {
 	stuck     *api.SandboxError   // why deletes are accepted and do not end; nil: they end
 	tombs     []string            // the ids of what was deleted
 	machine   *machine            // what runs commands; nil: nothing does
+	projects  []api.ProjectSandbox
+	canned    map[string]any    // what a request, such as "POST /api/v1/sweep", is answered with; an api.Code refuses it
+	bodies    map[string]string // what was sent with such a request last
 }
 
 var birth = time.Date(2026, 11, 15, 3, 0, 0, 0, time.UTC)
@@ -83,7 +86,8 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, api.CodeUnauthenticated, "no valid key was sent")
 		return
 	}
-	if f.inside(w, r) {
+	f.projectRoutes(mux)
+	if f.can(w, r) || f.inside(w, r) {
 		return
 	}
 	f.mu.Lock()
@@ -117,7 +121,7 @@ func (f *fakeServer) inside(w http.ResponseWriter, r *http.Request) bool {
 
 // turnRoutes change the state as they are asked to.
 func (f *fakeServer) turnRoutes(mux *http.ServeMux) {
-	for verb, state := range map[string]string{"start": "running", "stop": "stopped", "restart": "running", "freeze": "running", "thaw": "running"} {
+	for verb, state := range map[string]string{"start": "running", "stop": "stopped", "restart": "running", "freeze": "running", "thaw": "running", "archive": "archived", "terminate": "terminated"} {
 		mux.HandleFunc("POST /api/v1/sandboxes/{id}/"+verb, func(w http.ResponseWriter, r *http.Request) {
 			f.mu.Lock()
 			defer f.mu.Unlock()

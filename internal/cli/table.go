@@ -19,6 +19,7 @@ type cell struct {
 // table prints aligned columns. What is put into it is cleaned.
 type table struct {
 	out    stream
+	indent string
 	widths []int
 	rows   [][]cell
 }
@@ -62,6 +63,7 @@ func (t *table) flush() error {
 
 func (t *table) line(row []cell) string {
 	var b strings.Builder
+	b.WriteString(t.indent)
 	for i, c := range row {
 		b.WriteString(t.out.paint(c.colour, c.text))
 		if i < len(row)-1 {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	berth "github.com/berthdev/berth/client"
+	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/preview"
 )
 
@@ -84,5 +86,84 @@ func TestClientAndServerAgree(t *testing.T) {
 	}
 	if s, err := boxes.Stop(ctx, "box"); err != nil || s.State != "stopped" {
 		t.Errorf("stop: %+v, %v", s, err)
+	}
+}
+
+// The same of projects, under an id that paths are hard on.
+func TestClientAndServerAgreeOnProjects(t *testing.T) {
+	w := newToolshop(t)
+	operator := w.newKey(auth.DefaultTenant, api.ScopeAdmin)
+	c, err := berth.New(w.server.URL, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const id = "org/repo of ü?#%2F"
+	ctx, projects := t.Context(), c.Projects
+	if _, err := projects.Get(ctx, id); err == nil {
+		t.Error("a project that nobody made")
+	}
+	made, created, err := projects.Ensure(ctx, id, api.EnsureProject{Metadata: map[string]string{"a": "b"}})
+	if err != nil || !created || made.ProjectID != id {
+		t.Fatalf("ensure: %+v, %v, %v", made, created, err)
+	}
+	if same, created, err := projects.Ensure(ctx, id, api.EnsureProject{}); err != nil || created || same.SandboxID != made.SandboxID {
+		t.Errorf("again: %+v, %v, %v", same, created, err)
+	}
+	if got, err := projects.Get(ctx, id); err != nil || got.SandboxID != made.SandboxID {
+		t.Errorf("get: %+v, %v", got, err)
+	}
+	if health, err := projects.Health(ctx, id); err != nil || !health.Healthy {
+		t.Errorf("health: %+v, %v", health, err)
+	}
+	if tools, err := projects.Tools(ctx, id); err != nil || len(tools) != 7 {
+		t.Errorf("tools: %+v, %v", tools, err)
+	}
+	result, err := projects.Execute(ctx, id, api.ExecuteTool{ToolName: "bash", Arguments: json.RawMessage(`{"command":"echo hi"}`)})
+	if err != nil || result.Text() != "hi\n" {
+		t.Errorf("execute: %+v, %v", result, err)
+	}
+	if sync, err := projects.Sync(ctx, id); err != nil || !sync.Agrees {
+		t.Errorf("sync: %+v, %v", sync, err)
+	}
+	if sync, err := projects.Reconcile(ctx, id); err != nil || !sync.Agrees {
+		t.Errorf("reconcile: %+v, %v", sync, err)
+	}
+	if got, err := projects.Restart(ctx, id); err != nil || got.Status != "RUNNING" {
+		t.Errorf("restart: %+v, %v", got, err)
+	}
+	if got, err := projects.Cleanup(ctx, api.CleanupProjects{MaxIdleSeconds: 1000, DryRun: true}); err != nil || len(got.Items) != 0 || !got.DryRun {
+		t.Errorf("cleanup: %+v, %v", got, err)
+	}
+	why, err := c.Sandboxes.Explain(ctx, made.SandboxID)
+	if err != nil || why.Summary == "" || why.Sandbox.Owner.ID != id {
+		t.Errorf("explain: %+v, %v", why, err)
+	}
+	if sweep, err := c.Sweep(ctx, api.SweepRequest{DryRun: true}); err != nil || len(sweep.Drivers) != 1 || !sweep.DryRun {
+		t.Errorf("sweep: %+v, %v", sweep, err)
+	}
+	if _, err := c.Sandboxes.Archive(ctx, made.SandboxID); err == nil {
+		t.Error("archived what cannot be saved")
+	}
+	if got, err := projects.Terminate(ctx, id, berth.SkipSave()); err != nil || got.Status != "TERMINATED" {
+		t.Errorf("terminate: %+v, %v", got, err)
+	}
+	if got, err := c.Sandboxes.Terminate(ctx, made.SandboxID); err != nil || got.State != "terminated" {
+		t.Errorf("terminate by id: %+v, %v", got, err)
+	}
+	var listed []string
+	for p, err := range projects.List(ctx, berth.ProjectFilter{Status: "TERMINATED"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed = append(listed, p.ProjectID)
+	}
+	if len(listed) != 1 || listed[0] != id {
+		t.Errorf("listed %v", listed)
+	}
+	if err := projects.Delete(ctx, id, berth.SkipSave()); err != nil {
+		t.Error(err)
+	}
+	if _, err := projects.Get(ctx, id); err == nil {
+		t.Error("a project that was deleted")
 	}
 }

@@ -28,6 +28,8 @@ type Handle interface {
 	Restart(ctx context.Context) (sandbox.Sandbox, error)
 	Freeze(ctx context.Context) (sandbox.Sandbox, error)
 	Thaw(ctx context.Context) (sandbox.Sandbox, error)
+	Archive(ctx context.Context) (sandbox.Sandbox, error)
+	Terminate(ctx context.Context, skipSave bool) (sandbox.Sandbox, error)
 }
 
 // open finds the sandbox that the caller named, as its record has it, and a handle on it.

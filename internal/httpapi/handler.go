@@ -10,10 +10,12 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/project"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
 	"github.com/berthdev/berth/internal/template"
+	"github.com/berthdev/berth/internal/tool"
 	"github.com/danielgtaylor/huma/v2"
 )
 
@@ -22,6 +24,10 @@ type Engine interface {
 	Ensure(ctx context.Context, r engine.Request) (s sandbox.Sandbox, created bool, err error)
 	Delete(ctx context.Context, tenant, id, actor string, skipSave bool) (sandbox.Sandbox, error)
 	Down(ctx context.Context, actor string) (stopped, failed int, err error)
+	Sweep(ctx context.Context, o engine.SweepOptions) (engine.Sweep, error)
+	Look(ctx context.Context, s sandbox.Sandbox) (engine.Look, error)
+	Ahead(s sandbox.Sandbox) []sandbox.Prospect
+	Handle(tenant, id, actor string) *engine.Handle
 	Check(ctx context.Context) []api.Check
 	CheckTemplate(name string) error
 }
@@ -37,6 +43,8 @@ type Options struct {
 	Open func(s sandbox.Sandbox, actor string) Handle
 	// Traffic is what a sandbox exchanged with the outside, nil where that is not counted.
 	Traffic func(id string) *api.Traffic
+	// Saves says that workspaces can be saved here, for what people are told of their files.
+	Saves bool
 
 	Listen       string   // the address served on: a name that the Host header may have
 	AllowedHosts []string // further ones
@@ -45,6 +53,7 @@ type Options struct {
 	RequestTimeout time.Duration // zero: one minute
 	DeleteWait     time.Duration // how long a delete waits to be done; zero: half of RequestTimeout
 	ExecTimeout    time.Duration // how long a command may run that a request waits for; zero: one hour
+	OrphanGrace    time.Duration // how long a sweep leaves an orphan alone; zero: the engine's default
 
 	// Requests per second that one tenant may send, and at once. Zero: no limit.
 	Rate, Burst int
@@ -59,6 +68,8 @@ type Options struct {
 type Handler struct {
 	Options
 	routes   *routes
+	projects *project.Service
+	tools    *tool.Set
 	spec     huma.API
 	served   http.Handler
 	draining atomic.Bool
@@ -72,12 +83,17 @@ type Handler struct {
 
 // New makes the handler for all routes.
 func New(o Options) *Handler {
-	a := &Handler{Options: o.withDefaults(), routes: newRoutes(), bodyTime: bodyTime, claimTime: claimTime, transferTime: transferTime}
+	a := &Handler{
+		Options: o.withDefaults(), routes: newRoutes(), projects: project.New(o.Engine, o.Store), tools: tool.Builtin(),
+		bodyTime: bodyTime, claimTime: claimTime, transferTime: transferTime,
+	}
 	a.ending, a.end = context.WithCancel(context.Background())
 	a.spec = newSpec(a.routes, a.Version)
 	a.addOps()
 	a.addDown()
+	a.addSweep()
 	a.addSandboxes()
+	a.addProjects()
 	a.addKeys()
 	a.addAccounts()
 	a.addAgents()

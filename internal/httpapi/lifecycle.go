@@ -11,7 +11,7 @@ import (
 // reaching are the problems of whatever needs the sandbox to run.
 var reaching = []api.Code{
 	api.CodeInvalidID, api.CodeNotFound, api.CodeDeleted, api.CodeNotRunning, api.CodeWrongHost, api.CodeUnsupported,
-	api.CodeCreateFailed, api.CodeDriverRefused, api.CodeDriverUnreachable, api.CodeBusy,
+	api.CodeCreateFailed, api.CodeDriverRefused, api.CodeDriverUnreachable, api.CodeUnhealthy, api.CodeBusy,
 }
 
 // addLifecycle adds the verbs that change whether a sandbox runs.
@@ -25,6 +25,7 @@ func (a *Handler) addLifecycle(op opMaker) {
 		{"restart", "Stop a sandbox and start it again", Handle.Restart},
 		{"freeze", "Hold everything in a sandbox where it is, until its next use", Handle.Freeze},
 		{"thaw", "Let a frozen sandbox run on", Handle.Thaw},
+		{"archive", "Save a sandbox's workspace and end its instance", Handle.Archive},
 	} {
 		serve(a, op(http.MethodPost, "/{id}/"+v.verb, v.verb+"-sandbox", api.ScopeWrite, v.summary, reaching...),
 			func(ctx context.Context, in *ByRef) (*reply[api.Sandbox], error) {
@@ -41,4 +42,27 @@ func (a *Handler) addLifecycle(op opMaker) {
 				return &reply[api.Sandbox]{Body: out}, nil
 			})
 	}
+}
+
+func (a *Handler) addTerminate(op opMaker) {
+	end := op(http.MethodPost, "/{id}/terminate", "terminate-sandbox", api.ScopeWrite, "End a sandbox's instance, and its files", reaching...)
+	end.Description = "A last version is saved first where the server can do that. The sandbox stays, and its next use makes a new instance."
+	serve(a, end, a.terminateSandbox)
+}
+
+type endSandbox struct {
+	ByRef
+	Ending
+}
+
+func (a *Handler) terminateSandbox(ctx context.Context, in *endSandbox) (*reply[api.Sandbox], error) {
+	h, _, err := a.open(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	s, err := h.Terminate(ctx, !in.Sync)
+	if err != nil {
+		return nil, err
+	}
+	return &reply[api.Sandbox]{Body: sandboxOut(s)}, nil
 }

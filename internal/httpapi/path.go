@@ -34,12 +34,41 @@ func checkPath(r *http.Request) error {
 	if !ok {
 		return badPath("the path does not begin with '/'")
 	}
-	for segment := range strings.SplitSeq(rest, "/") {
-		if err := checkSegment(segment); err != nil {
+	if err := checkSegments(rest); err != nil {
+		return err
+	}
+	return checkInside(inside)
+}
+
+// checkSegments looks at each segment of a path. The one behind projects is the id of one, which its owner
+// chose: an encoded slash is a part of it.
+func checkSegments(path string) error {
+	const at = 3 // api, v1, projects, id
+	own := strings.HasPrefix(path, projectsPath[1:]+"/")
+	for i, segment := range strings.Split(path, "/") {
+		check := checkSegment
+		if own && i == at {
+			check = checkChosen
+		}
+		if err := check(segment); err != nil {
 			return err
 		}
 	}
-	return checkInside(inside)
+	return nil
+}
+
+// checkChosen refuses of an id what a proxy before us would clean away after decoding it.
+func checkChosen(escaped string) error {
+	id, err := decodePath(escaped)
+	if err != nil {
+		return err
+	}
+	for part := range strings.SplitSeq(id, "/") {
+		if err := checkPart(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkInside is milder with what comes behind a sandbox's port: it is for whoever listens there, who may
@@ -76,12 +105,18 @@ func checkSegment(escaped string) error {
 	switch {
 	case err != nil:
 		return err
+	case strings.ContainsAny(segment, `/\`):
+		return badPath("the path has an encoded slash or a backslash")
+	}
+	return checkPart(segment)
+}
+
+func checkPart(segment string) error {
+	switch {
 	case segment == "":
 		return badPath("the path has an empty segment: a doubled or final '/'")
 	case segment == "." || segment == "..":
 		return badPath("the path has a segment of dots")
-	case strings.ContainsAny(segment, `/\`):
-		return badPath("the path has an encoded slash or a backslash")
 	case !utf8.ValidString(segment):
 		return badPath("the path is not valid UTF-8")
 	case strings.ContainsFunc(segment, unicode.IsControl):

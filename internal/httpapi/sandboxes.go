@@ -38,7 +38,7 @@ func (a *Handler) addSandboxesAt(base string, twin bool) {
 	create := op(http.MethodPost, "", "create-sandbox", api.ScopeWrite, "Get or create a sandbox, running",
 		api.CodeInvalidID, api.CodeInvalidName, api.CodeNotFound, api.CodeDeleted, api.CodeSpecMismatch, api.CodeNameTaken,
 		api.CodeUnknownTemplate, api.CodeUnknownDriver, api.CodeUnknownProfile, api.CodeQuotaExceeded,
-		api.CodeCreateFailed, api.CodeDriverRefused, api.CodeDriverUnreachable, api.CodeBusy)
+		api.CodeCreateFailed, api.CodeDriverRefused, api.CodeDriverUnreachable, api.CodeUnhealthy, api.CodeBusy)
 	create.Description = "Answers once the sandbox is running: 201 if it is new, 200 if one with that id or name was there. The fields given must agree with it."
 	create.Status, create.Also = http.StatusCreated, map[int]string{http.StatusOK: "It was there already"}
 	serve(a, create, a.createSandbox)
@@ -55,7 +55,9 @@ func (a *Handler) addSandboxesAt(base string, twin bool) {
 	remove.Status, remove.Also = http.StatusAccepted, map[int]string{http.StatusNoContent: "Gone"}
 	serve(a, remove, a.deleteSandbox)
 
+	a.addExplain(op)
 	a.addLifecycle(op)
+	a.addTerminate(op)
 	a.addExec(op)
 	a.addTerminal(op)
 	a.addPorts(op)
@@ -241,12 +243,23 @@ func (a *Handler) recordOf(ctx context.Context, ref string) (sandbox.Sandbox, er
 }
 
 // deleted is the answer to a delete: nothing, or what is still there.
-type deleted struct {
+type deleted[T any] struct {
 	Status int
-	Body   *api.Sandbox
+	Body   *T
 }
 
-func (a *Handler) deleteSandbox(ctx context.Context, in *ByRef) (*deleted, error) {
+func deletedOut[T any](s sandbox.Sandbox, err error, convert func(sandbox.Sandbox) T) (*deleted[T], error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case s.State == sandbox.Terminated:
+		return &deleted[T]{Status: http.StatusNoContent}, nil
+	}
+	rest := convert(s)
+	return &deleted[T]{Status: http.StatusAccepted, Body: &rest}, nil
+}
+
+func (a *Handler) deleteSandbox(ctx context.Context, in *endSandbox) (*deleted[api.Sandbox], error) {
 	s, err := a.findSandbox(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -254,15 +267,8 @@ func (a *Handler) deleteSandbox(ctx context.Context, in *ByRef) (*deleted, error
 	who, _ := auth.PrincipalFrom(ctx)
 	wait, cancel := context.WithTimeout(ctx, a.DeleteWait)
 	defer cancel()
-	s, err = a.Engine.Delete(wait, who.Tenant, s.ID, who.Actor(), false)
-	if err != nil {
-		return nil, err
-	}
-	if s.State == sandbox.Terminated {
-		return &deleted{Status: http.StatusNoContent}, nil
-	}
-	rest := sandboxOut(s)
-	return &deleted{Status: http.StatusAccepted, Body: &rest}, nil
+	s, err = a.Engine.Delete(wait, who.Tenant, s.ID, who.Actor(), !in.Sync)
+	return deletedOut(s, err, sandboxOut)
 }
 
 func sandboxOut(s sandbox.Sandbox) api.Sandbox {
@@ -271,7 +277,7 @@ func sandboxOut(s sandbox.Sandbox) api.Sandbox {
 		Template: s.Spec.Template, Driver: s.Spec.Driver, Profile: s.Spec.Profile,
 		State: string(s.State), Want: string(s.Want),
 		Env: slices.Sorted(maps.Keys(s.Spec.Env)), Metadata: s.Spec.Metadata,
-		Instance: string(s.Instance), Incarnation: s.Incarnation,
+		Instance: string(s.Instance), Incarnation: s.Incarnation, Finalizers: s.Finalizers,
 		CreatedAt: s.CreatedAt, StartedAt: moment(s.StartedAt), ActiveAt: s.ActiveAt, DeletedAt: moment(s.DeletedAt),
 	}
 	if f := s.Failure; f != nil {

@@ -93,6 +93,27 @@ func TestOlderCallersSaySandbox(t *testing.T) {
 	s.get("/api/v1/sandboxes/" + made.ID).fails(api.CodeDeleted)
 }
 
+// Whatever can be done to a sandbox can be done under the older name, too.
+func TestEveryRouteOfSandboxesHasItsOlderName(t *testing.T) {
+	testkit.Proves(t, "P7")
+	s := newSite(t)
+	n := 0
+	for pattern, rt := range s.routes.all {
+		method, path, _ := strings.Cut(pattern, " ")
+		rest, is := strings.CutPrefix(path, sandboxesPath)
+		if !is {
+			continue
+		}
+		n++
+		if twin := s.routes.all[method+" /api/v1/sandbox"+rest]; twin == nil || twin.Name != rt.Name || twin.Scope != rt.Scope || twin.Timeout != rt.Timeout {
+			t.Errorf("%s has the twin %+v", pattern, twin)
+		}
+	}
+	if n < 30 {
+		t.Errorf("only %d routes", n)
+	}
+}
+
 func TestWhatOnlyTheServerKnowsIsUnprocessable(t *testing.T) {
 	s := newSite(t)
 	for body, code := range map[string]api.Code{

@@ -185,7 +185,8 @@ func TestTerminalShowsOnlyTheLastOfALongPast(t *testing.T) {
 	s.shows("60000\r\n")
 	again := w.terminal("exec_id=" + s.id)
 	again.shows("60000\r\n")
-	if n := again.shown.Len(); n > scrollback || n < scrollback/2 {
+	// What the helper counted may lag a little behind what its spool shows.
+	if n := again.shown.Len(); n > 2*scrollback || n < scrollback/2 {
 		t.Errorf("%d bytes of scrollback", n)
 	}
 }

@@ -17,6 +17,8 @@ var sizes = []size{
 	{"i1.processes", 8, 8},              // racing for the same owners
 	{"i1.owners", 1_000, 10_000},        // each gets exactly one create
 	{"i3.hits", 100, 2_000},             // of the window between create and commit
+	{"i4.creates", 200, 1_000},          // while a sweep runs all the time
+	{"matrix.each", 8, 100},             // of each row of the failure matrix, and each pair
 	{"i10.keys", 1_000, 20_000},         // idempotency keys, each sent many times at once
 	{"kill.servers", 30, 300},           // kill -9 under load, spread over the windows
 	{"list.rows", 100_000, 1_000_000},   // behind every list endpoint
@@ -27,7 +29,15 @@ var sizes = []size{
 	{"files.levels", 4_000, 20_000},     // folders within folders
 	{"files.entries", 100_000, 500_000}, // in one folder
 	{"files.swap_ms", 2_000, 60_000},    // of a folder and a link that change places
+	{"quota.racers", 64, 1_000},         // for the last places there are
+	{"quota.steps", 400, 20_000},        // that make and delete sandboxes at random
 	{"egress.tunnels", 1_000, 4_000},    // open at once through one proxy
+	{"blob.writers", 16, 64},            // racing for one conditional write
+	{"blob.rounds", 20, 500},            // of that race
+	{"blob.listed", 1_100, 10_000},      // objects of one list; S3 gives 1,000 at a time
+	{"blob.storm", 300, 10_000},         // calls of a store that fails now and then
+	{"blob.crashes", 60, 3_000},         // power losses while objects are written
+	{"blob.folder", 20_000, 1_000_000},  // objects in one folder
 }
 
 // Torture reports whether the long column of the size table is in use (BERTH_TORTURE=1).

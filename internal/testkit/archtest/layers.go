@@ -15,7 +15,7 @@ var layers = [][]string{
 	2: {
 		"internal/engine", "internal/turn",
 		"internal/conversation", "internal/project", "internal/thread",
-		"internal/preview", "internal/terminal", "internal/desktop",
+		"internal/preview", "internal/terminal", "internal/desktop", "internal/tool",
 	},
 	3: {"internal/httpapi", "internal/slack", "internal/mcp", "internal/cli", "internal/console"},
 	4: {"internal/app"},
@@ -39,6 +39,7 @@ var sideways = map[string][]string{
 	"internal/preview":      {"internal/engine"},
 	"internal/terminal":     {"internal/engine"},
 	"internal/desktop":      {"internal/engine", "internal/terminal"},
+	"internal/httpapi":      {"internal/mcp"},
 	"internal/testkit":      {"internal/testkit"},
 	"bench":                 {"internal/testkit"},
 }

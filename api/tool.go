@@ -1,0 +1,50 @@
+package api
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// Tool is something that an agent can have done in a sandbox.
+type Tool struct {
+	Name        string          `json:"name" example:"bash"`
+	Description string          `json:"description" doc:"What it does, for the agent that chooses"`
+	InputSchema json.RawMessage `json:"input_schema" doc:"JSON Schema of its arguments; what is sent is checked against it"`
+}
+
+// ExecuteTool asks to use a tool in a sandbox.
+type ExecuteTool struct {
+	ToolName  string          `json:"tool_name" maxLength:"128" doc:"One of the list of tools" example:"bash"`
+	Arguments json.RawMessage `json:"arguments,omitempty" doc:"Object as the tool's input_schema says"`
+	Timeout   float64         `json:"timeout,omitempty" minimum:"0" maximum:"3600" doc:"Seconds that it may take; the tool's own default if left out"`
+}
+
+// ContentText is the type of content that is text.
+const ContentText = "text"
+
+// ToolContent is one piece of what a tool answered.
+type ToolContent struct {
+	Type string `json:"type" doc:"What it is; text for now" example:"text"`
+	Text string `json:"text,omitempty"`
+}
+
+// ToolResult is what a tool answered. It is an MCP tool result in this API's spelling.
+type ToolResult struct {
+	Content           []ToolContent `json:"content"`
+	IsError           bool          `json:"is_error" doc:"The tool ran and could not do it: the content says why, for the agent to read. What keeps a tool from running is a problem instead"`
+	ExitCode          *int          `json:"exit_code,omitempty" doc:"Of a command, as in a shell; 124 timed out"`
+	Truncated         bool          `json:"truncated" doc:"There is more than the content shows; it says how to get at it"`
+	DurationMS        int64         `json:"duration_ms"`
+	StructuredContent any           `json:"structured_content,omitempty" doc:"The same for programs, where a tool has it: bash gives stdout and stderr"`
+}
+
+// Text is all of the content that is text.
+func (r ToolResult) Text() string {
+	var all []string
+	for _, c := range r.Content {
+		if c.Type == ContentText {
+			all = append(all, c.Text)
+		}
+	}
+	return strings.Join(all, "\n")
+}

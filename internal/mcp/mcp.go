@@ -1,0 +1,166 @@
+// Package mcp serves the tools of a sandbox over the Model Context Protocol: [Handler] is one endpoint of
+// streamable HTTP.
+//
+// It keeps no session. Every request stands for itself, names its sandbox by its address and is answered
+// with one JSON document, so that any replica can answer any of them. What a session would be for, calls
+// and notices from the server, is not offered.
+//
+// Who may call, from which page and under which name of this host, is for whoever stands in front to check.
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/tool"
+)
+
+// Options are what an endpoint is made of. All of them are needed.
+type Options struct {
+	Tools   *tool.Set
+	Version string // what the server says it is
+
+	// Box finds the sandbox that a request is for. It is asked once for each, before anything is done.
+	Box func(r *http.Request) (tool.Box, error)
+
+	// Problem puts an error into the words that a caller may read, and logs what it may not.
+	Problem func(ctx context.Context, err error) *api.Problem
+
+	// Fail answers a request with the problem that an error is.
+	Fail func(w http.ResponseWriter, r *http.Request, err error)
+}
+
+// maxBody is how large a request may be; whoever stands in front takes less.
+const maxBody = 64 << 20
+
+// Handler is the endpoint. Its requests are POSTs.
+func Handler(o Options) http.Handler {
+	server := newServer(o)
+	return &handler{o, server, sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody,
+		// It refuses every name but localhost on a loopback address, where a proxy of the same machine
+		// passes the server's own name on. The one in front knows which names are ours.
+		DisableLocalhostProtection: true,
+	})}
+}
+
+type handler struct {
+	Options
+	server   *sdk.Server
+	protocol http.Handler
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r, err := h.prepare(w, r)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	answer := &answer{ResponseWriter: w}
+	h.protocol.ServeHTTP(answer, r)
+	if answer.refused != 0 {
+		h.Fail(w, r, answer.err())
+	}
+}
+
+// prepare checks what the protocol's implementation leaves open, and finds the sandbox.
+func (h *handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request, error) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return r, sandbox.Errorf("", api.CodeMethodNotAllowed, "this endpoint takes POST alone: it has no session and sends nothing by itself")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return r, unread(err)
+	}
+	// Batches are gone from the protocol. They would have one request do any number of things at once.
+	if strings.HasPrefix(strings.TrimLeft(string(body[:min(len(body), 1000)]), " \t\r\n"), "[") {
+		return r, sandbox.Errorf("", api.CodeInvalidRequest, "a request holds one message, not a list of them")
+	}
+	box, err := h.Box(r)
+	if err != nil {
+		return r, err
+	}
+	ctx := r.Context()
+	one := r.Clone(context.WithValue(ctx, useKey{}, &use{ctx, box}))
+	one.Body, one.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	lenient(one.Header)
+	return one, nil
+}
+
+func unread(err error) error {
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return sandbox.Errorf("", api.CodeBodyTooLarge, "the body is larger than %d bytes", large.Limit)
+	}
+	return sandbox.Errorf("", api.CodeInvalidRequest, "the body broke off: %w", err)
+}
+
+// lenient fills in the headers that people leave out. Clients have to accept a stream, too, which never
+// comes: who takes JSON can be answered.
+func lenient(h http.Header) {
+	if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", "application/json")
+	}
+	accept := strings.Join(h.Values("Accept"), ",")
+	if accept == "" || strings.Contains(accept, "application/json") {
+		h.Set("Accept", "application/json, text/event-stream")
+	}
+}
+
+// answer is a response whose refusals, which are plain text, are kept back to become problems.
+type answer struct {
+	http.ResponseWriter
+	refused int
+	text    []byte
+}
+
+func (a *answer) WriteHeader(status int) {
+	if status >= http.StatusBadRequest && strings.HasPrefix(a.Header().Get("Content-Type"), "text/plain") {
+		a.refused = status
+		return
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	if a.refused == 0 {
+		return a.ResponseWriter.Write(p)
+	}
+	const enough = 500
+	a.text = append(a.text, p[:min(len(p), enough-len(a.text))]...)
+	return len(p), nil
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a *answer) err() error {
+	code := api.CodeInvalidRequest
+	switch a.refused {
+	case http.StatusUnsupportedMediaType:
+		code = api.CodeUnsupportedMedia
+	case http.StatusInternalServerError:
+		code = api.CodeInternal
+	}
+	text := strings.TrimPrefix(strings.TrimSpace(strings.ToValidUTF8(string(a.text), "")), "Bad Request: ")
+	e := sandbox.Errorf("", code, "%s", text)
+	e.Hint = "Send one JSON-RPC message of the Model Context Protocol; its client libraries do."
+	return e
+}
+
+// useKey finds the use in a context: the protocol's implementation passes values on, and no end.
+type useKey struct{}
+
+// use is one request's sandbox.
+type use struct {
+	ctx context.Context // of the request: a caller that is gone ends what it asked for
+	box tool.Box
+}

@@ -1,0 +1,84 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/guest"
+)
+
+const instructions = "These tools work in one sandbox, a Linux machine of its own. Its files are in " + guest.Workspace +
+	", where commands start and relative paths lead from; " + guest.Home + " is its user's home. " +
+	"What you leave there is there the next time, also when the sandbox was stopped in between; processes are not. " +
+	"A result that was cut says so, and how to get at the rest."
+
+// newServer makes the server of all sandboxes: which one a call is for is in its context.
+func newServer(o Options) *sdk.Server {
+	server := sdk.NewServer(
+		&sdk.Implementation{Name: "berth", Title: "Berth sandbox", Version: o.Version},
+		&sdk.ServerOptions{
+			Instructions: instructions,
+			// Nothing else, and the list never changes: there is nothing to wait for.
+			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+		})
+	server.AddReceivingMiddleware(o.guard)
+	for _, t := range o.Tools.Tools() {
+		writes := !t.ReadOnly
+		server.AddTool(&sdk.Tool{
+			Name: t.Name, Description: t.Description, InputSchema: t.Schema,
+			Annotations: &sdk.ToolAnnotations{ReadOnlyHint: t.ReadOnly, DestructiveHint: &writes},
+		}, o.call)
+	}
+	return server
+}
+
+// guard keeps a panic to its message: calls run on goroutines of their own, where it would end the server.
+func (o Options) guard(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (result sdk.Result, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				p := o.Problem(ctx, fmt.Errorf("panic in %s: %v\n%s", method, v, debug.Stack()))
+				result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: words(p)}
+			}
+		}()
+		return next(ctx, method, req)
+	}
+}
+
+// call uses a tool. What keeps it from running is told to the agent, too, as a result that is an error: it
+// is who can try again, or do something else.
+func (o Options) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	u := ctx.Value(useKey{}).(*use)
+	result, err := o.Tools.Call(u.ctx, u.box, api.ExecuteTool{ToolName: req.Params.Name, Arguments: req.Params.Arguments})
+	if err != nil {
+		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: words(o.Problem(u.ctx, err))}}}, nil
+	}
+	return resultOut(result), nil
+}
+
+// words are a problem in a line.
+func words(p *api.Problem) string {
+	text := fmt.Sprintf("%s (%s). %s", p.Detail, p.Code, p.Hint)
+	if p.Retryable {
+		text += " The same call may work later."
+	}
+	return text
+}
+
+// resultOut is a result as the protocol has it. Its structured content stays behind: it repeats the text,
+// and clients would show an agent both.
+func resultOut(r api.ToolResult) *sdk.CallToolResult {
+	out := &sdk.CallToolResult{IsError: r.IsError, Meta: sdk.Meta{"berth/duration_ms": r.DurationMS, "berth/truncated": r.Truncated}}
+	if r.ExitCode != nil {
+		out.Meta["berth/exit_code"] = *r.ExitCode
+	}
+	for _, c := range r.Content {
+		out.Content = append(out.Content, &sdk.TextContent{Text: c.Text})
+	}
+	return out
+}

@@ -1,0 +1,132 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// maxFound is how many files an answer names at most.
+const maxFound = 1_000
+
+type globArgs struct {
+	Pattern string `json:"pattern" jsonschema:"Such as **/*.go, src/**/*.{ts,tsx} or *.md. One without a slash is for names in any folder."`
+	Path    string `json:"path,omitempty" jsonschema:"Folder to look in, absolute or relative to /workspace, which it is if left out."`
+}
+
+func globTool() *Tool {
+	return define(spec{
+		name:        "glob",
+		description: "Find files by name, the last changed first. " + passedByText,
+		readOnly:    true,
+		aliases:     map[string]string{"directory": "path"},
+		limits: func(f map[string]*jsonschema.Schema) {
+			long(f["pattern"], 1, maxPattern)
+			long(f["path"], 0, maxPath)
+		},
+	}, glob)
+}
+
+func glob(ctx context.Context, j *job, in globArgs) (api.ToolResult, error) {
+	ctx, cancel := j.within(ctx)
+	defer cancel()
+	at, text, err := inside(in.Path, in.Pattern)
+	if err != nil {
+		return api.ToolResult{}, err
+	}
+	p, ok := newPattern(text)
+	if !ok {
+		return api.ToolResult{}, wrong("arguments.pattern", patternForm)
+	}
+	root, err := j.files(ctx, at)
+	if err != nil {
+		return api.ToolResult{}, err
+	}
+	defer root.Close()
+	g := globbing{place: at, walk: newWalk(root)}
+	if err := g.run(ctx, p); err != nil {
+		return api.ToolResult{}, inTime(ctx, err)
+	}
+	return g.result(), nil
+}
+
+// globbing is a search for files.
+type globbing struct {
+	place
+	walk  *walk
+	found []files.Info
+	count int
+}
+
+func (g *globbing) run(ctx context.Context, p pattern) error {
+	// Asked for first, so that a folder which is not there is told of, and one of the pattern's is not.
+	if _, err := g.walk.fs.ReadDir(ctx, g.path, "", 1); err != nil {
+		return err
+	}
+	err := g.walk.run(ctx, path.Join(g.path, p.folder), func(info files.Info) error {
+		if p.matches(below(g.path, info.Path)) {
+			g.add(info)
+		}
+		return nil
+	})
+	if p.folder != "" && slices.Contains([]api.Code{api.CodeFileNotFound, api.CodeNotADirectory}, sandbox.CodeOf(err)) {
+		return nil
+	}
+	return err
+}
+
+// add keeps the newest.
+func (g *globbing) add(info files.Info) {
+	g.count++
+	if g.found = append(g.found, info); len(g.found) >= 2*maxFound {
+		g.sort()
+	}
+}
+
+func (g *globbing) sort() {
+	slices.SortFunc(g.found, func(a, b files.Info) int {
+		if c := b.ModTime.Compare(a.ModTime); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+	g.found = g.found[:min(len(g.found), maxFound)]
+}
+
+func (g *globbing) result() api.ToolResult {
+	g.sort()
+	var p page
+	shownFiles := 0
+	for _, info := range g.found {
+		if !p.add(shown(g.below(info.Path))) {
+			break
+		}
+		shownFiles++
+	}
+	why := g.walk.limited
+	switch {
+	case g.count == 0:
+		p.add("No files match.")
+	case shownFiles < g.count:
+		why = append([]string{fmt.Sprintf("these are the %d last changed of %d", shownFiles, g.count)}, why...)
+	}
+	return limited(&p, why)
+}
+
+// limited is a result that is not all there is if there are reasons.
+func limited(p *page, why []string) api.ToolResult {
+	if len(why) > 0 {
+		p.note("Not everything: %s. Narrow the pattern or the path to see more.", strings.Join(why, "; "))
+	}
+	result := said(p.text.String())
+	result.Truncated = len(why) > 0
+	return result
+}

@@ -1,0 +1,117 @@
+package tool
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/berthdev/berth/api"
+)
+
+const (
+	readLines = 2_000    // of one answer
+	readBytes = 64 << 20 // of a file that are looked through for a line
+)
+
+type readArgs struct {
+	FilePath string `json:"file_path" jsonschema:"The file, absolute or relative to /workspace."`
+	Offset   int    `json:"offset,omitempty" jsonschema:"Number of the first line to read; 1 is the first of the file."`
+	Limit    int    `json:"limit,omitempty" jsonschema:"How many lines to read."`
+}
+
+func readTool() *Tool {
+	return define(spec{
+		name: "read",
+		description: fmt.Sprintf("Read a text file. The answer has its lines, each behind its number and a tab, up to %d lines and %d bytes; "+
+			"read on with offset. Lines longer than %d bytes are cut.", readLines, maxText, maxLine),
+		readOnly: true,
+		aliases:  map[string]string{"path": "file_path"},
+		limits: func(f map[string]*jsonschema.Schema) {
+			long(f["file_path"], 1, maxPath)
+			between(f["offset"], 0, 1_000_000_000, 1)
+			between(f["limit"], 1, readLines, readLines)
+		},
+	}, read)
+}
+
+// maxPath is longer than any path that is taken, with what stands in front of it.
+const maxPath = 5_000
+
+func read(ctx context.Context, j *job, in readArgs) (api.ToolResult, error) {
+	ctx, cancel := j.within(ctx)
+	defer cancel()
+	root, at, err := j.open(ctx, in.FilePath)
+	if err != nil {
+		return api.ToolResult{}, err
+	}
+	defer root.Close()
+	f, err := root.Open(ctx, at.path)
+	if err != nil {
+		return api.ToolResult{}, inTime(ctx, err)
+	}
+	defer f.Close()
+	lines := newLines(f, readBytes)
+	if lines.binary() {
+		return api.ToolResult{}, refuse("%s is not text (%d bytes). Use bash for it: file, xxd, strings.", at.name(), f.Info().Size)
+	}
+	r := reading{place: at, first: int64(max(in.Offset, 1)), limit: cmp.Or(in.Limit, readLines)}
+	if err := r.run(ctx, lines); err != nil {
+		return api.ToolResult{}, inTime(ctx, err)
+	}
+	return r.result(lines)
+}
+
+// reading is a part of a file on its way into an answer.
+type reading struct {
+	place
+	first int64
+	limit int
+	page  page
+	shown int  // lines
+	cut   bool // some line is not there to its end
+	more  bool // there are lines behind those shown
+}
+
+func (r *reading) run(ctx context.Context, lines *lines) error {
+	for lines.next() {
+		if lines.number%1000 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if lines.number < r.first {
+			continue
+		}
+		if r.shown == r.limit {
+			r.more = true
+			return nil
+		}
+		text, cut := clipLine(lines.text, lines.size)
+		if !r.page.add(fmt.Sprintf("%6d\t%s", lines.number, text)) {
+			r.more = true
+			return nil
+		}
+		r.cut = r.cut || cut
+		r.shown++
+	}
+	return lines.err
+}
+
+func (r *reading) result(lines *lines) (api.ToolResult, error) {
+	last := r.first + int64(r.shown) - 1
+	switch {
+	case r.more:
+		r.page.note("Lines %d to %d; the file goes on. Read on with offset=%d.", r.first, last, last+1)
+	case lines.stopped:
+		r.page.note("The file is larger than this tool looks through, %d MiB. Use bash for the rest: sed -n, tail, grep.", readBytes>>20)
+	case lines.number == 0:
+		r.page.note("The file is empty.")
+	case r.shown == 0:
+		return api.ToolResult{}, refuse("%s has %d lines; offset=%d is behind its end.", r.name(), lines.number, r.first)
+	case r.cut:
+		r.page.note("Long lines are cut; use bash to see all of them.")
+	}
+	result := said(r.page.text.String())
+	result.Truncated = r.more || r.cut || lines.stopped
+	return result, nil
+}
