@@ -10,6 +10,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/keeper"
 	"github.com/berthdev/berth/internal/project"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
@@ -43,8 +44,12 @@ type Options struct {
 	Open func(s sandbox.Sandbox, actor string) Handle
 	// Traffic is what a sandbox exchanged with the outside, nil where that is not counted.
 	Traffic func(id string) *api.Traffic
+	// Keeper has the versions of workspaces; nil: they are not saved here.
+	Keeper *keeper.Keeper
 	// Saves says that workspaces can be saved here, for what people are told of their files.
 	Saves bool
+	// Saving looks whether the object store answers, for readiness; nil: nobody asks.
+	Saving func(ctx context.Context) api.Check
 
 	Listen       string   // the address served on: a name that the Host header may have
 	AllowedHosts []string // further ones
@@ -54,6 +59,9 @@ type Options struct {
 	DeleteWait     time.Duration // how long a delete waits to be done; zero: half of RequestTimeout
 	ExecTimeout    time.Duration // how long a command may run that a request waits for; zero: one hour
 	OrphanGrace    time.Duration // how long a sweep leaves an orphan alone; zero: the engine's default
+
+	// ClaimTTL is how long a server that went silent keeps an Idempotency-Key; zero: 15 seconds.
+	ClaimTTL time.Duration
 
 	// Requests per second that one tenant may send, and at once. Zero: no limit.
 	Rate, Burst int
@@ -85,7 +93,7 @@ type Handler struct {
 func New(o Options) *Handler {
 	a := &Handler{
 		Options: o.withDefaults(), routes: newRoutes(), projects: project.New(o.Engine, o.Store), tools: tool.Builtin(),
-		bodyTime: bodyTime, claimTime: claimTime, transferTime: transferTime,
+		bodyTime: bodyTime, claimTime: cmp.Or(o.ClaimTTL, claimTime), transferTime: transferTime,
 	}
 	a.ending, a.end = context.WithCancel(context.Background())
 	a.spec = newSpec(a.routes, a.Version)

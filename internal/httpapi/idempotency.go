@@ -139,19 +139,44 @@ func (a *Handler) renew(ctx context.Context, claim store.Claim, cancel context.C
 // request's own time, which may be over. An error here costs no correctness: the claim runs out, and
 // the next run finds the effect.
 func (a *Handler) settle(r *http.Request, claim store.Claim, rec *recorder, done bool) {
+	x := exchangeOf(r.Context())
+	settle := func(ctx context.Context) error { return a.in(ctx).ReleaseKey(ctx, claim) }
+	if done && keepable(rec.status, x.retryable) {
+		answer := kept(x, rec.answer())
+		settle = func(ctx context.Context) error { return a.in(ctx).FinishKey(ctx, claim, answer) }
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), finishTime)
 	defer cancel()
-	x := exchangeOf(r.Context())
-	var err error
-	if done && keepable(rec.status, x.retryable) {
-		err = a.in(ctx).FinishKey(ctx, claim, kept(x, rec.answer()))
-	} else {
-		err = a.in(ctx).ReleaseKey(ctx, claim)
+	err := settle(ctx)
+	if err == nil {
+		return
 	}
-	if err != nil {
-		x.log.WarnContext(ctx, "idempotency key not settled", "error", err)
+	x.log.WarnContext(ctx, "idempotency key not settled", "error", err)
+	if sandbox.CodeOf(err) == api.CodeStoreUnavailable {
+		go settleLater(context.WithoutCancel(r.Context()), a.claimTime, settle)
 	}
 }
+
+// settleLater goes on trying until the claim has run out: whoever sends the request again need not wait
+// for that once the database is back.
+func settleLater(ctx context.Context, claimTime time.Duration, settle func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(ctx, claimTime)
+	defer cancel()
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := settle(ctx); sandbox.CodeOf(err) != api.CodeStoreUnavailable {
+			return
+		}
+	}
+}
+
+const settleEvery = time.Second
 
 // keepable reports whether an answer is final. What the server, the moment or the key is to blame for
 // may turn out otherwise when the same request is sent again.
