@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/berthdev/berth/internal/testkit"
 )
 
 func TestEveryFigureOfTheStoreHasAPeer(t *testing.T) {
@@ -16,6 +19,48 @@ func TestEveryFigureOfTheStoreHasAPeer(t *testing.T) {
 	}
 	if n, want := strings.Count(out.String(), "\n"), 1+2*(3+len(allLists)+1); n != want {
 		t.Errorf("%d lines, want %d:\n%s", n, want, out.String())
+	}
+}
+
+// Servers of their own, with a crowd that is looked after; nothing of them is left.
+func TestEveryFigureOfTheEngineHasAPeer(t *testing.T) {
+	var out bytes.Buffer
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	small := sizes{crowd: 40, samples: 20, flatOut: 30 * time.Millisecond, minute: time.Second, berth: testkit.Binary(t)}
+	if err := measure(t.Context(), small, groups[1:2], &out); err != nil {
+		t.Fatal(err)
+	}
+	if n, want := strings.Count(out.String(), "\n"), 1+2*(2*3+3); n != want {
+		t.Errorf("%d lines, want %d:\n%s", n, want, out.String())
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("left in the temporary directory: %v, %v", left, err)
+	}
+}
+
+func TestAServerThatDoesNotComeUpSaysWhy(t *testing.T) {
+	if _, err := serve(t.Context(), "", t.TempDir(), ""); err == nil || !strings.Contains(err.Error(), "-berth") {
+		t.Errorf("without a program: %v", err)
+	}
+	if _, err := serve(t.Context(), testkit.Binary(t), t.TempDir(), "postgres://nobody@127.0.0.1:1/none"); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("without a database: %v", err)
+	}
+}
+
+func TestTimeOfAProcessIsReadFromProc(t *testing.T) {
+	for stat, want := range map[string]time.Duration{
+		"4711 (berth) S 1 1 1 0 -1 4194560 100 0 0 0 150 50 9 9 20 0": 2 * time.Second,
+		"4711 (a) b) (c) S 1 1 1 0 -1 4194560 100 0 0 0 3 4 9 9 20 0": 70 * time.Millisecond,
+	} {
+		if got, err := cpuOf(stat); err != nil || got != want {
+			t.Errorf("%q: %v, %v; want %v", stat, got, err, want)
+		}
+	}
+	for _, stat := range []string{"", "4711 (berth) S 1", "4711 (berth) S 1 1 1 0 -1 4194560 100 0 0 0 x 50"} {
+		if got, err := cpuOf(stat); err == nil {
+			t.Errorf("%q: %v", stat, got)
+		}
 	}
 }
 

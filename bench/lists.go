@@ -130,6 +130,7 @@ func fillPeople(ctx context.Context, p places, engine string) error {
 
 // fill runs statements on the lists' database.
 func (p places) fill(ctx context.Context, engine string, statements ...string) error {
+	statements = append(statements, "analyze")
 	if engine == "postgres" {
 		return fill(ctx, "pgx", p.url("lists_postgres"), statements...)
 	}

@@ -25,11 +25,14 @@ type sizes struct {
 	samples int           // lookups of each kind
 	flatOut time.Duration // how long callers ask as fast as they can
 
+	crowd  int           // sandboxes of a server that has many
+	minute time.Duration // how long a server's use of the CPU is measured
+
 	rounds int // of what takes Docker long
 	quick  int // rounds of what takes nobody long
 	idle   int // sandboxes that do nothing, all at once
 
-	berth string // the program that sandboxes get their helper from; empty: this one
+	berth string // the program to serve with, and that sandboxes get their helper from; empty: none, and this one
 }
 
 // group is figures that need the same things around them.
@@ -38,7 +41,7 @@ type group struct {
 	measure func(ctx context.Context, size sizes, print func(figure) error) error
 }
 
-var groups = []group{{"store", storeFigures}, {"sandboxes", sandboxFigures}}
+var groups = []group{{"store", storeFigures}, {"engine", engineFigures}, {"sandboxes", sandboxFigures}}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -50,14 +53,15 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	size := sizes{samples: 4_000, flatOut: 3 * time.Second}
+	size := sizes{samples: 4_000, flatOut: 3 * time.Second, minute: time.Minute}
 	flag.IntVar(&size.rows, "rows", 1_000_000, "sandboxes in the large table")
 	flag.IntVar(&size.listed, "listed", 100_000, "rows behind each list")
+	flag.IntVar(&size.crowd, "crowd", 10_000, "sandboxes of a server that has many")
 	flag.IntVar(&size.rounds, "rounds", 50, "rounds against Docker")
 	flag.IntVar(&size.quick, "quick", 400, "rounds against the host")
 	flag.IntVar(&size.idle, "idle", 200, "idle sandboxes at once")
-	flag.StringVar(&size.berth, "berth", "", "the `program` that sandboxes get their helper from (default: this one)")
-	only := flag.String("only", "", "one `group` of figures: store or sandboxes")
+	flag.StringVar(&size.berth, "berth", "", "the `program` to serve with, and that sandboxes get their helper from")
+	only := flag.String("only", "", "one `group` of figures: store, engine or sandboxes")
 	flag.Parse()
 	if size.berth != "" {
 		whole, err := filepath.Abs(size.berth)

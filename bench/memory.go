@@ -77,14 +77,7 @@ func (r *rig) idlers(ctx context.Context) (boxes []box, err error) {
 }
 
 // rest waits until what just worked is idle.
-func rest(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(3 * time.Second):
-		return nil
-	}
-}
+func rest(ctx context.Context) error { return pause(ctx, 3*time.Second) }
 
 // nothingLeft deletes the sandboxes and demands that every trace of them goes.
 func (r *rig) nothingLeft(ctx context.Context, boxes []box, pids []int) error {

@@ -46,6 +46,19 @@ func storeFigures(ctx context.Context, size sizes, print func(figure) error) (er
 	return nil
 }
 
+// engineFigures prints what servers do all the time, each a process of its own.
+func engineFigures(ctx context.Context, size sizes, print func(figure) error) (err error) {
+	p, done, err := prepare(ctx, size)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	if err := ensure(ctx, p, print); err != nil {
+		return err
+	}
+	return watch(ctx, p, print)
+}
+
 // prepare makes a folder and a PostgreSQL server that waits for the disk as one in production does.
 func prepare(ctx context.Context, size sizes) (p places, done func() error, err error) {
 	p.sizes = size
@@ -78,7 +91,7 @@ func (p places) open(ctx context.Context, engine, name string, rows int) (*store
 	if err := db.EnsureTenant(ctx, tenant, "Bench"); err != nil {
 		return nil, err
 	}
-	return db, fill(ctx, raw, source, fillSandboxes(engine, rows))
+	return db, fill(ctx, raw, source, fillSandboxes(engine, rows), "analyze")
 }
 
 // fill runs statements on the database itself.
@@ -88,7 +101,7 @@ func fill(ctx context.Context, driver, source string, statements ...string) erro
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	for _, text := range append(statements, "analyze") {
+	for _, text := range statements {
 		if _, err := db.ExecContext(ctx, text); err != nil {
 			return fmt.Errorf("fill: %w", err)
 		}

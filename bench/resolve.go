@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
@@ -31,7 +28,7 @@ func resolve(ctx context.Context, p places) (figures []figure, err error) {
 		if err != nil {
 			return nil, err
 		}
-		rate, err := flatRates(ctx, both, p.flatOut)
+		rate, err := flatRates(ctx, p.flatOut, both[1].one, both[0].one)
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +36,7 @@ func resolve(ctx context.Context, p places) (figures []figure, err error) {
 		figures = append(figures,
 			figure{name: name + " p50", ours: quantile(times[0], .5), peer: quantile(times[1], .5), unit: "s", n: p.samples, goals: []goal{{ratio: 1.5}}},
 			figure{name: name + " p99", ours: quantile(times[0], .99), peer: quantile(times[1], .99), unit: "s", n: p.samples},
-			figure{name: name + " 8 at once", ours: rate[1], peer: rate[0], unit: "/s", n: 8, note: "more is better"})
+			figure{name: name + " 8 at once", ours: rate[0], peer: rate[1], unit: "/s", n: callers, note: "more is better"})
 		if err := small.Close(); err != nil {
 			return nil, err
 		}
@@ -59,42 +56,4 @@ type lookup struct {
 func (l lookup) one(ctx context.Context) error {
 	_, err := l.db.In(tenant).ByOwner(ctx, sandbox.OwnerProject, fmt.Sprint("owner-", 1+rand.IntN(l.rows)))
 	return err
-}
-
-// flatRates is how many a second eight callers get, in alternating slices of time.
-func flatRates(ctx context.Context, both []lookup, flatOut time.Duration) (rates [2]float64, err error) {
-	const slicesEach = 3
-	for range slicesEach {
-		for i, l := range both {
-			n, err := flat(ctx, l, flatOut/slicesEach)
-			if err != nil {
-				return rates, err
-			}
-			rates[i] += float64(n) / flatOut.Seconds()
-		}
-	}
-	return rates, nil
-}
-
-func flat(ctx context.Context, l lookup, d time.Duration) (int64, error) {
-	var n atomic.Int64
-	var failed atomic.Pointer[error]
-	var wg sync.WaitGroup
-	end := time.Now().Add(d)
-	for range 8 {
-		wg.Go(func() {
-			for time.Now().Before(end) {
-				if err := l.one(ctx); err != nil {
-					failed.Store(&err)
-					return
-				}
-				n.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	if err := failed.Load(); err != nil {
-		return 0, *err
-	}
-	return n.Load(), nil
 }

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/berthdev/berth/internal/app"
 	"github.com/berthdev/berth/internal/config"
@@ -18,10 +15,8 @@ type server struct {
 	system *app.System
 	stop   context.CancelFunc
 	ended  chan error
-	http   http.Client // keeps its connections
+	caller
 }
-
-const key = "a-key-for-the-benchmarks"
 
 // openServer serves on a free port of the loopback with everything in dir. The helper is taken from the
 // program, or from this one.
@@ -41,7 +36,7 @@ func openServer(ctx context.Context, dir, program string) (*server, error) {
 		return nil, err
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &server{system: system, stop: stop, ended: make(chan error, 1)}
+	s := &server{system: system, stop: stop, ended: make(chan error, 1), caller: newCaller("http://" + system.Server.Addr())}
 	go func() { s.ended <- system.Serve(serving) }()
 	return s, nil
 }
@@ -85,40 +80,6 @@ func (s *server) freezeThaw(ctx context.Context, id string) error {
 
 func (s *server) end(ctx context.Context, id string) error {
 	return s.call(ctx, "DELETE", "/"+id, nil, nil)
-}
-
-// call sends in as JSON to a path below the sandboxes' and reads the answer into out.
-func (s *server) call(ctx context.Context, method, path string, in, out any) error {
-	var body bytes.Buffer
-	if in != nil {
-		if err := json.NewEncoder(&body).Encode(in); err != nil {
-			return err
-		}
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.system.Server.Addr()+"/api/v1/sandboxes"+path, &body)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := s.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode >= 300 {
-		return fmt.Errorf("%s /api/v1/sandboxes%s: %s: %s", method, path, resp.Status, text)
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(text, out)
 }
 
 // close removes every sandbox, then ends the server, which alone would leave them running.

@@ -13,6 +13,12 @@ import (
 	"github.com/berthdev/berth/internal/telemetry"
 )
 
+// Who acts when nobody asked.
+const (
+	reconciler = "reconcile"
+	sweeper    = "sweep"
+)
+
 // maxRounds bounds one holder's plans. A sandbox that needs more is planned again when it is due.
 const maxRounds = 20
 
@@ -28,13 +34,15 @@ type work struct {
 
 	seen   sandbox.Observation
 	made   sandbox.InstanceID // made in this round and not recorded yet
+	gaveUp bool               // the last thing recorded is that a start failed
 	ended  map[driver.ID]bool // confirmed gone by our own Destroy; a list may still show them
 	synced sandbox.SyncMark
 }
 
 // drive takes the sandbox's lease and works on it until nothing is left to do. It answers ErrBusy at
-// once when somebody else holds the lease. To look is to ask the driver first, whatever the record says. The work does not end with the caller: it runs on a context
-// of its own, so that nobody's hanging up leaves half a sandbox.
+// once when somebody else holds the lease. To look is to ask the driver first, whatever the record says.
+// The work does not end with the caller: it runs on a context of its own, so that nobody's hanging up
+// leaves half a sandbox.
 func (e *Engine) drive(ctx context.Context, id, actor string, look bool) (sandbox.Sandbox, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.WorkTimeout)
 	defer cancel()
@@ -69,6 +77,9 @@ func (e *Engine) drive(ctx context.Context, id, actor string, look bool) (sandbo
 func (e *Engine) begin(grant store.Grant, actor string) *work {
 	w := e.workOn(grant.Sandbox, actor)
 	w.lease, w.ahead = grant.Lease, time.Until(grant.Lease.Until.Add(-e.LeaseTTL))
+	if actor != reconciler && actor != sweeper {
+		w.policy.NoRecover = false // it is asked for
+	}
 	return w
 }
 
@@ -200,15 +211,15 @@ func failure(s sandbox.Sandbox) error {
 	return sandbox.Errorf("", s.Failure.Code, "%s", s.Failure.Message)
 }
 
-// interrupted keeps an unfinished sandbox due: one that failed when its back-off ends, if ever; any
-// other likewise, with the reason in its record, where people look for it.
+// interrupted keeps an unfinished sandbox due: one whose start was given up when its back-off ends, if
+// ever; any other likewise, with the reason in its record, where people look for it.
 func (w *work) interrupted(ctx context.Context, err error) error {
 	if errors.Is(err, sandbox.ErrStale) {
 		return err
 	}
 	ctx, cancel := w.aftermath(ctx)
 	defer cancel()
-	if w.s.State == sandbox.Failed {
+	if w.gaveUp {
 		steps, due := sandbox.Plan(w.now(), w.s, sandbox.Observation{}, w.policy)
 		if len(steps) > 0 {
 			due = w.now() // used again meanwhile
@@ -241,7 +252,10 @@ func (w *work) look(ctx context.Context, due time.Time) error {
 
 // about puts what every record of this work should say into the context.
 func about(ctx context.Context, s sandbox.Sandbox) context.Context {
-	return telemetry.With(ctx,
-		slog.String(telemetry.FieldTenant, s.Owner.Tenant), slog.String(telemetry.FieldOwnerKind, string(s.Owner.Kind)),
-		slog.String(telemetry.FieldOwnerID, s.Owner.ID), slog.String(telemetry.FieldSandboxID, s.ID))
+	return telemetry.With(aboutOwner(ctx, s.Owner), slog.String(telemetry.FieldSandboxID, s.ID))
+}
+
+func aboutOwner(ctx context.Context, o sandbox.Owner) context.Context {
+	return telemetry.With(ctx, slog.String(telemetry.FieldTenant, o.Tenant),
+		slog.String(telemetry.FieldOwnerKind, string(o.Kind)), slog.String(telemetry.FieldOwnerID, o.ID))
 }

@@ -12,8 +12,8 @@ import (
 // finalizeFor bounds one finalizer.
 const finalizeFor = time.Minute
 
-// finalizers are what must be done before the sandbox has ended, in this order.
-func (w *work) finalizers() (names []string) {
+// finalizers are what must be done before the sandbox has ended, in this order; last is the plan's own.
+func (w *work) finalizers(last string) (names []string) {
 	if w.Hooks != nil && w.s.Instance != "" {
 		names = append(names, sandbox.FinalHook)
 	}
@@ -22,6 +22,9 @@ func (w *work) finalizers() (names []string) {
 	}
 	for _, f := range w.Options.Finalizers {
 		names = append(names, f.Name)
+	}
+	if last != "" {
+		names = append(names, last)
 	}
 	return names
 }
@@ -79,11 +82,12 @@ func (h *Handle) wish(ctx context.Context, verb string, record func(context.Cont
 	if s, err = record(ctx); err != nil {
 		return s, err
 	}
+	want := s.Want
 	s, err = h.e.join(ctx, s, h.actor)
 	if err == nil && s.Deleted() {
 		return h.e.Store.ByID(ctx, h.tenant, h.id) // the store's own words for a tombstone
 	}
-	if err == nil && !s.Settled() {
+	if err == nil && !want.Satisfied(s.State) {
 		err = sandbox.Errorf(verb+" sandbox", api.CodeBusy, "sandbox %s was asked to be %s meanwhile", s.ID, s.Want)
 	}
 	return s, err

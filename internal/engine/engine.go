@@ -44,6 +44,9 @@ type Options struct {
 	LeaseTTL time.Duration
 	// WorkTimeout bounds one holder's work on one sandbox, driver calls included.
 	WorkTimeout time.Duration
+	// ProbeFor bounds one look into an instance. An agent's server that was started again is asked every
+	// HealPoll whether it is well, and given up after HealFor.
+	ProbeFor, HealPoll, HealFor time.Duration
 	// MaxSandboxes is how many a tenant may have; zero: any number.
 	MaxSandboxes int64
 	// Installation names whoever shares the database: an instance without this label is never an orphan.
@@ -109,7 +112,8 @@ type Engine struct {
 	flights singleflight.Group
 	inWork  atomic.Int64
 	noSave  bool
-	seen    sightings
+	orphans sightings // instances that no record claims
+	unseen  sightings // instances that nobody can say anything about
 }
 
 // New returns an engine. It starts nothing; see Run.
@@ -129,9 +133,12 @@ func New(o Options) *Engine {
 	}
 	o.LeaseTTL = cmp.Or(o.LeaseTTL, 15*time.Second)
 	o.WorkTimeout = cmp.Or(o.WorkTimeout, 5*time.Minute)
+	o.ProbeFor = cmp.Or(o.ProbeFor, 10*time.Second)
+	o.HealPoll = cmp.Or(o.HealPoll, 2*time.Second)
+	o.HealFor = cmp.Or(o.HealFor, time.Minute)
 	o.Holder = cmp.Or(o.Holder, store.NewID())
 	o.Workers = cmp.Or(o.Workers, 16)
-	return &Engine{Options: o, noSave: noSave, seen: sightings{first: map[sighting]time.Time{}}}
+	return &Engine{Options: o, noSave: noSave}
 }
 
 // working counts work that may outlive its caller, until the returned function is called.

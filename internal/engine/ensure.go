@@ -34,11 +34,11 @@ func (e *Engine) Ensure(ctx context.Context, r Request) (s sandbox.Sandbox, crea
 	if err := e.check(r); err != nil {
 		return s, false, err
 	}
-	e.Logger.InfoContext(ctx, telemetry.EventResolveStart, telemetry.FieldOwnerKind, r.Owner.Kind, telemetry.FieldOwnerID, r.Owner.ID)
+	e.Logger.InfoContext(aboutOwner(ctx, r.Owner), telemetry.EventResolveStart)
 	s, err = e.resolve(ctx, &r)
 	switch {
 	case err == nil && s.State == sandbox.Running && s.Want == sandbox.WantRunning:
-		e.Logger.InfoContext(ctx, telemetry.EventResolveReuse, telemetry.FieldOwnerKind, s.Owner.Kind, telemetry.FieldOwnerID, s.Owner.ID, telemetry.FieldSandboxID, s.ID)
+		e.Logger.InfoContext(about(ctx, s), telemetry.EventResolveReuse)
 		return s, false, e.reuse(ctx, s, r)
 	case err != nil && !errors.Is(err, sandbox.ErrNotFound):
 		return s, false, err
@@ -87,6 +87,7 @@ func (e *Engine) bring(ctx context.Context, r Request) (s sandbox.Sandbox, creat
 		s, err = e.join(ctx, s, r.Actor)
 		switch {
 		case err == nil && s.Deleted():
+			r.NewID = "" // is the tombstone's now
 			continue
 		case err == nil && s.State != sandbox.Running:
 			err = sandbox.Errorf("bring sandbox", api.CodeBusy, "sandbox %s was asked to be %s meanwhile", s.ID, s.Want)

@@ -12,20 +12,12 @@ import (
 	"github.com/berthdev/berth/internal/telemetry"
 )
 
-// How the health of what runs inside is asked for. An agent's server that was started again is asked
-// every healPoll, and given up after healFor.
-const (
-	probeFor = 10 * time.Second
-	healPoll = 2 * time.Second
-	healFor  = time.Minute
-)
-
 // examine looks into an instance that the driver says is up. Only a sandbox that should be well is
 // examined: one that is coming or going has every right not to answer.
 func (w *work) examine(ctx context.Context, o *sandbox.Observation) {
 	switch w.s.State {
 	case sandbox.Unhealthy:
-		w.retried(ctx, o.Detail)
+		w.retried(ctx, w.s.Failure.Message)
 	case sandbox.Running, sandbox.Failed:
 	default:
 		return
@@ -34,7 +26,7 @@ func (w *work) examine(ctx context.Context, o *sandbox.Observation) {
 	if !ok {
 		return
 	}
-	short, cancel := context.WithTimeout(ctx, probeFor)
+	short, cancel := context.WithTimeout(ctx, w.ProbeFor)
 	defer cancel()
 	conn, err := d.Guest(short, driver.ID(w.s.Instance))
 	if err == nil {
@@ -59,20 +51,25 @@ func (w *work) retried(ctx context.Context, why string) {
 }
 
 // coldStart brings the workspace and what runs in it to life.
-func (w *work) coldStart(ctx context.Context) (err error) {
+func (w *work) coldStart(ctx context.Context) error {
 	id := driver.ID(w.instance())
-	if w.synced, err = w.Restorer.Restore(ctx, w.s, id); err != nil {
-		return err
+	synced, err := w.Restorer.Restore(ctx, w.s, id)
+	if err != nil {
+		return fmt.Errorf("restore the workspace: %w", err)
 	}
+	w.synced = synced
 	if w.Hooks != nil {
 		if err := w.Hooks.ColdStart(ctx, w.s, id); err != nil {
-			return fmt.Errorf("cold start hook: %w", err)
+			return fmt.Errorf("run the cold start hook: %w", err)
 		}
 	}
 	if w.Prober == nil {
 		return nil
 	}
-	return w.heal(ctx)
+	if err := w.heal(ctx); err != nil {
+		return fmt.Errorf("start the agent's server: %w", err)
+	}
+	return nil
 }
 
 // heal has the agent's server started where it is not, and waits until it is well.
@@ -81,7 +78,7 @@ func (w *work) heal(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, healFor, errors.New("the agent's server did not get well in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, w.HealFor, errors.New("the agent's server did not get well in time"))
 	defer cancel()
 	conn, err := d.Guest(ctx, driver.ID(w.instance()))
 	if err != nil {
@@ -89,12 +86,12 @@ func (w *work) heal(ctx context.Context) error {
 	}
 	defer conn.Close()
 	replaced, err := w.Prober.Heal(ctx, w.s, conn)
-	if err != nil {
-		return err
-	}
 	for range replaced {
 		w.Metrics.SessionReplacements.Inc()
 		w.Logger.InfoContext(ctx, telemetry.EventSessionReplaced)
+	}
+	if err != nil {
+		return err
 	}
 	return w.wellAgain(ctx, conn)
 }
@@ -109,7 +106,7 @@ func (w *work) wellAgain(ctx context.Context, conn guest.Conn) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		case <-time.After(healPoll):
+		case <-time.After(w.HealPoll):
 		}
 	}
 }

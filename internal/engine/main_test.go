@@ -9,7 +9,9 @@ import (
 
 // TestMain runs this binary as a second server when a test asked for one, else the tests.
 func TestMain(m *testing.M) {
-	if role := os.Getenv(roleEnv); role != "" {
+	if role := os.Getenv(roleEnv); role == "agent" {
+		os.Exit(playAgent())
+	} else if role != "" {
 		os.Exit(play(role))
 	}
 	os.Exit(pgtest.Main(m))

@@ -14,19 +14,22 @@ import (
 // ErrStale when there is an instance of a later incarnation: then somebody else has the lease.
 func (w *work) observe(ctx context.Context) (sandbox.Observation, error) {
 	o, frozen := sandbox.Observation{Sight: sandbox.Missing}, false
+	// Of instances that were given up unseen the sweep ends those that can be reached again.
+	replacing := w.policy.Unreachable == sandbox.UnseenReplace && w.s.Want == sandbox.WantRunning && w.s.State != sandbox.Terminating
 	for st, err := range w.driver.List(ctx, driver.Selector{Sandbox: w.s.ID}) {
 		switch {
 		case err != nil:
-			return sandbox.Observation{Sight: sandbox.Unreachable, Detail: w.scrub(err.Error())}, nil
+			return w.unseenNow(sandbox.Unreachable, err.Error()), nil
 		case st.Key.Sandbox != w.s.ID || w.ended[st.ID]:
 			// Not ours, whatever the driver thought we asked for; or gone, whatever its list says.
+		case st.ID == "":
+			return w.unseenNow(sandbox.Unreachable, "the driver lists an instance of this sandbox without its id"), nil
 		case guarded && st.Key.Incarnation > w.s.Incarnation:
 			return o, sandbox.Errorf("look for the sandbox", api.CodeStale, "the driver has incarnation %d of sandbox %s, we know of %d", st.Key.Incarnation, w.s.ID, w.s.Incarnation)
 		case sandbox.InstanceID(st.ID) == w.s.Instance:
 			o.Sight, o.Detail = sight(st)
 			frozen = st.Phase == driver.PhaseFrozen
-		case st.Phase == driver.PhaseUnknown && w.policy.Unreachable == sandbox.UnseenReplace:
-			// Given up without being seen; the sweep ends it once it can be reached.
+		case st.Phase == driver.PhaseUnknown && replacing && sandbox.InstanceID(st.ID) != w.made:
 		default:
 			o.Strays = append(o.Strays, sandbox.InstanceID(st.ID))
 		}
@@ -37,12 +40,25 @@ func (w *work) observe(ctx context.Context) (sandbox.Observation, error) {
 	if o.Sight == sandbox.Up && !frozen {
 		w.examine(ctx, &o)
 	}
-	o.Detail = w.scrub(o.Detail)
-	if o.Sight != sandbox.Unreachable {
-		w.s.ProbedAt = w.now()
+	if o.Sight == sandbox.Unreachable || o.Sight == sandbox.Unclear {
+		since := w.unseenNow(o.Sight, o.Detail)
+		since.Strays = o.Strays
+		return since, nil
 	}
+	o.Detail = w.scrub(o.Detail)
+	w.s.ProbedAt = w.now()
+	w.unseen.forget(w.sighting())
 	return o, nil
 }
+
+// unseenNow is the observation of an instance that nobody can say anything about, with since when that
+// is so.
+func (w *work) unseenNow(sight sandbox.Sight, detail string) sandbox.Observation {
+	since := w.unseen.since(w.sighting(), w.now(), w.s.ProbedAt)
+	return sandbox.Observation{Sight: sight, Since: since, Detail: w.scrub(detail)}
+}
+
+func (w *work) sighting() sighting { return sighting{w.s.Spec.Driver, driver.ID(w.s.Instance)} }
 
 // confirm asks about the recorded instance itself. A list may lag; only a direct not-found makes an
 // instance lost.
@@ -51,10 +67,10 @@ func (w *work) confirm(ctx context.Context, o sandbox.Observation) sandbox.Obser
 	switch {
 	case err == nil:
 		o.Sight, o.Detail = sight(st)
-	case errors.Is(err, driver.ErrNotFound):
+	case errors.Is(err, driver.ErrNotFound), !strict:
 		o.Detail = err.Error()
 	default:
-		return sandbox.Observation{Sight: sandbox.Unreachable, Detail: err.Error()}
+		o.Sight, o.Detail = sandbox.Unclear, err.Error()
 	}
 	return o
 }

@@ -65,7 +65,7 @@ func (e *Engine) one(ctx context.Context, id string) Report {
 		return Report{Looked: 1, Failed: 1}
 	}
 	defer e.working()()
-	_, err := e.drive(ctx, id, "reconcile", false)
+	_, err := e.drive(ctx, id, reconciler, false)
 	switch {
 	case err == nil:
 		return Report{Looked: 1, Settled: 1}

@@ -37,12 +37,21 @@ func (w *work) take(ctx context.Context, step sandbox.Step) (again bool, err err
 	case sandbox.OpFinal:
 		err = w.finalize(ctx, step.Final)
 	case sandbox.OpSave:
-		w.synced, err = w.Restorer.Save(ctx, w.s)
+		err = w.save(ctx)
 	case sandbox.OpDestroy:
 		err = w.destroy(ctx, driver.ID(step.Instance))
 		w.at("after-destroy", w.s)
 	}
 	return false, err
+}
+
+// save saves the workspace. What was not saved is not recorded as saved.
+func (w *work) save(ctx context.Context) error {
+	synced, err := w.Restorer.Save(ctx, w.s)
+	if err == nil {
+		w.synced = synced
+	}
+	return err
 }
 
 // destroy ends an instance, if we still hold the lease: what a holder without one takes for a leftover
@@ -77,7 +86,7 @@ func (w *work) mark(ctx context.Context, step sandbox.Step) (again bool, err err
 		Instance: w.instance(), Synced: w.synced, Failure: step.Failure, Recovered: step.Recovered, Final: step.Final,
 	}
 	if step.Event == sandbox.EventEnd {
-		change.Finalizers = w.finalizers()
+		change.Finalizers = w.finalizers(step.Final)
 	}
 	if overtakes && slices.Contains(begins, step.Event) {
 		change.If = w.s.Want
@@ -96,7 +105,7 @@ func (w *work) mark(ctx context.Context, step sandbox.Step) (again bool, err err
 	}
 	w.Logger.InfoContext(ctx, "sandbox "+string(step.Event), "from", w.s.State, "to", s.State, "reason", step.Reason,
 		"actor", w.actor, "driver", s.Spec.Driver, "generation", w.lease.Epoch, "incarnation", s.Incarnation)
-	w.s = s
+	w.s, w.gaveUp = s, step.Event == sandbox.EventFail
 	w.at("after-"+string(step.Event), s)
 	return false, nil
 }
@@ -199,12 +208,15 @@ func (w *work) broken(ctx context.Context, step sandbox.Step, err error) error {
 	}
 	ctx, cancel := w.aftermath(ctx)
 	defer cancel()
-	if w.s.Instance == "" {
+	if w.s.Instance == "" && tidy {
 		if cleanErr := w.cleanUp(ctx); cleanErr != nil {
 			return errors.Join(told, cleanErr)
 		}
-	} else if step.Op == sandbox.OpRestore {
+	} else if step.Op != sandbox.OpHeal {
 		_, _ = w.stop(ctx) // as it was before; one that cannot be stopped is found running
+	}
+	if w.s.Instance == "" {
+		w.synced = w.s.Synced // whatever was restored is gone with it
 	}
 	w.made = ""
 	_, failed := w.mark(ctx, sandbox.Step{Op: sandbox.OpMark, Event: sandbox.EventFail, Reason: told.Error(), Failure: w.failed(told)})
@@ -260,8 +272,12 @@ func (w *work) told(step sandbox.Step, err error) *sandbox.Error {
 	switch {
 	case step.Op == sandbox.OpHeal:
 		code, who = api.CodeUnhealthy, "agent"
-	case step.Op == sandbox.OpRestore || step.Op == sandbox.OpSave:
+	case step.Op == sandbox.OpRestore:
+		code, who = api.CodeCreateFailed, "cold start"
+	case step.Op == sandbox.OpSave:
 		code, who = api.CodeCreateFailed, "workspace"
+	case step.Op == sandbox.OpFinal:
+		code, who = api.CodeInternal, "finalizer "+step.Final
 	case final(err):
 		code = api.CodeDriverRefused
 	case errors.Is(err, driver.ErrQuota), errors.Is(err, driver.ErrNotRunning):

@@ -28,6 +28,7 @@ type Store interface {
 	Release(ctx context.Context, l store.Lease) error
 	Commit(ctx context.Context, l store.Lease, c sandbox.Change, due store.Due) (sandbox.Sandbox, error)
 	Stumble(ctx context.Context, l store.Lease, f sandbox.Failure, due store.Due, probed time.Time) error
+	Synced(ctx context.Context, l store.Lease, mark sandbox.SyncMark) (sandbox.Sandbox, error)
 	SetDue(ctx context.Context, l store.Lease, due store.Due, probed time.Time) error
 	Due(ctx context.Context, host string, limit int) ([]sandbox.Sandbox, error)
 	Up(ctx context.Context, host, after string, limit int) ([]sandbox.Sandbox, error)

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/berthdev/berth/internal/driver"
@@ -67,36 +65,6 @@ const (
 	ActionFailed  = "failed"
 )
 
-// sighting is an orphan as this process has seen it.
-type sighting struct {
-	driver string
-	id     driver.ID
-}
-
-// sightings remember when an orphan was first seen. They are this process's own: a restart begins anew.
-type sightings struct {
-	mu    sync.Mutex
-	first map[sighting]time.Time
-}
-
-// since is when it was first seen, now if it was not.
-func (ss *sightings) since(s sighting, now time.Time) time.Time {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	if at, ok := ss.first[s]; ok {
-		return at
-	}
-	ss.first[s] = now
-	return now
-}
-
-// keep forgets what is no longer there.
-func (ss *sightings) keep(d string, there map[driver.ID]bool) {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	maps.DeleteFunc(ss.first, func(s sighting, _ time.Time) bool { return s.driver == d && !there[s.id] })
-}
-
 // Sweep compares what every driver has with what the records say, ends what nobody claims, has the
 // engine look at what does not fit, and forgets what has run out. A list that cannot be read to its end
 // is not an empty list: nothing is done about that driver.
@@ -149,34 +117,44 @@ func (e *Engine) sweepDriver(ctx context.Context, name string, o SweepOptions) D
 			sw.Err = fmt.Errorf("read the list of instances: %w", err)
 			return sw
 		}
+		sw.Instances++
+		if st.ID == "" || st.Key.Sandbox == "" {
+			sw.Unreadable++
+		}
 		listed[st.ID] = st
 	}
-	sw.Instances = len(listed)
 	claims, err := e.claims(ctx, name)
-	if err != nil {
+	if err != nil && strict {
 		sw.Err = err
 		return sw
 	}
 	there := map[driver.ID]bool{}
 	for id, st := range listed {
 		there[id] = true
-		claimed := claims[st.Key.Sandbox]
-		switch {
-		case st.Key.Sandbox == "":
-			sw.Unreadable++
-		case driver.ID(claimed) == id:
-		default:
+		if id != "" && st.Key.Sandbox != "" && driver.ID(claims[st.Key.Sandbox]) != id {
 			e.unclaimedOne(ctx, &sw, st, o)
 		}
 	}
-	e.seen.keep(name, there)
+	e.orphans.keep(name, sw.orphans())
+	e.unseen.keep(name, there)
 	for id, instance := range claims {
 		if !there[driver.ID(instance)] {
-			sw.Found = append(sw.Found, e.missing(ctx, id, driver.ID(instance), o))
+			e.missing(ctx, &sw, id, instance, o)
 		}
 	}
 	slices.SortFunc(sw.Found, func(a, b Finding) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Sandbox, b.Sandbox)) })
 	return sw
+}
+
+// orphans are the instances that were found to be.
+func (sw *DriverSweep) orphans() map[driver.ID]bool {
+	found := map[driver.ID]bool{}
+	for _, f := range sw.Found {
+		if f.Kind == FoundOrphan {
+			found[f.Instance] = true
+		}
+	}
+	return found
 }
 
 // claims is which instance each record names at a driver.
@@ -210,9 +188,11 @@ func (e *Engine) unclaimedOne(ctx context.Context, sw *DriverSweep, st driver.St
 		f.Action, f.Detail = ActionWaits, "the sandbox is on the machine "+row.Host+" now"
 	case err == nil && row.Instance == sandbox.InstanceID(st.ID):
 		return // recorded meanwhile
+	case err == nil && !leased && !o.DryRun:
+		_ = e.Drivers[sw.Driver].Destroy(ctx, st.ID)
 	case err == nil:
 		f.Action, f.Detail = e.settleFound(ctx, st.Key.Sandbox, o)
-	case !errors.Is(err, sandbox.ErrNotFound):
+	case !errors.Is(err, sandbox.ErrNotFound) && strict:
 		f.Action, f.Detail = ActionFailed, err.Error()
 	case e.Installation == "" || st.Labels[LabelInstallation] != e.Installation:
 		sw.Foreign++
@@ -224,10 +204,23 @@ func (e *Engine) unclaimedOne(ctx context.Context, sw *DriverSweep, st driver.St
 	sw.Found = append(sw.Found, f)
 }
 
-func (e *Engine) missing(ctx context.Context, id string, instance driver.ID, o SweepOptions) Finding {
-	f := Finding{Kind: FoundMissing, Sandbox: id, Instance: instance}
-	f.Action, f.Detail = e.settleFound(ctx, id, o)
-	return f
+// missing is about an instance that was not listed when its record was read. Either may have come or gone
+// since, so both are asked again.
+func (e *Engine) missing(ctx context.Context, sw *DriverSweep, id string, instance sandbox.InstanceID, o SweepOptions) {
+	f := Finding{Kind: FoundMissing, Sandbox: id, Instance: driver.ID(instance)}
+	_, err := e.Drivers[sw.Driver].Inspect(ctx, f.Instance)
+	row, unread := e.Store.Sandbox(ctx, id)
+	switch {
+	case err == nil, unread == nil && row.Instance != instance:
+		return
+	case unread != nil:
+		f.Action, f.Detail = ActionFailed, unread.Error()
+	case !errors.Is(err, driver.ErrNotFound):
+		f.Action, f.Detail = ActionFailed, err.Error()
+	default:
+		f.Action, f.Detail = e.settleFound(ctx, id, o)
+	}
+	sw.Found = append(sw.Found, f)
 }
 
 // settleFound has the engine look at a sandbox that does not fit.
@@ -235,7 +228,7 @@ func (e *Engine) settleFound(ctx context.Context, id string, o SweepOptions) (ac
 	if o.DryRun {
 		return ActionKept, "a dry run"
 	}
-	_, err := e.drive(ctx, id, "sweep", true)
+	_, err := e.drive(ctx, id, sweeper, true)
 	switch {
 	case err == nil:
 		return ActionSettled, ""
@@ -247,8 +240,8 @@ func (e *Engine) settleFound(ctx context.Context, id string, o SweepOptions) (ac
 
 // endOrphan ends an instance that there is no record of, once it has been seen for the grace.
 func (e *Engine) endOrphan(ctx context.Context, name string, st driver.Status, o SweepOptions) (action, detail string) {
-	since := e.seen.since(sighting{name, st.ID}, time.Now())
-	left := o.Grace - time.Since(since)
+	now := time.Now()
+	left := o.Grace - now.Sub(e.orphans.since(sighting{name, st.ID}, now, time.Time{}))
 	switch {
 	case graced && left > 0:
 		return ActionWaits, fmt.Sprintf("it is ended in %s if no record claims it", left.Round(time.Second))

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -9,26 +10,34 @@ import (
 func planArchived(s Sandbox, o Observation, p Policy) []Step {
 	switch {
 	case s.State == Stopped, p.NoStop && (s.State == Running || s.State == Unhealthy):
-		return end(s, p, "saved before the volume goes")
+		return end(s, o, p, "saved before the volume goes")
 	case p.NoStop && s.Instance != "" && o.Sight != Unasked && o.Sight != Missing:
-		return end(s, p, "saved before the volume goes")
+		return end(s, o, p, "saved before the volume goes")
 	}
 	return planStopped(s, o)
 }
 
 // end saves, then commits to the end. From there on nobody revives the instance, whoever holds the
-// lease: its volume may be gone already.
-func end(s Sandbox, p Policy, reason string) []Step {
+// lease: its volume may be gone already. What is confirmed to be gone need not be saved, and cannot be.
+func end(s Sandbox, o Observation, p Policy, reason string) []Step {
 	commit := mark(EventEnd, reason)
-	if p.NoSave || s.SkipSave && s.Want == WantGone {
+	switch {
+	case !saving || p.NoSave || s.SkipSave && s.Want == WantGone:
 		return commit
+	case o.Sight == Unasked:
+		return observe("see what there is to save")
+	case o.Sight == Missing && s.Want == WantGone:
+		return mark(EventEnd, reason+"; "+goneReason(o))
+	case o.Sight == Missing:
+		return mark(EventLost, goneReason(o))
 	}
+	commit[0].Final = FinalArchive
 	return append([]Step{{Op: OpSave, Reason: reason}}, commit...)
 }
 
 func planEnd(now time.Time, s Sandbox, o Observation, p Policy) []Step {
 	ended := Step{Op: OpMark, Event: EventEnded, Reason: "nothing left at the driver"}
-	if (s.Want == WantArchived || s.Want == WantStopped && p.NoStop) && !p.NoSave {
+	if slices.Contains(s.Finalizers, FinalArchive) && (s.Want == WantArchived || s.Want == WantStopped && p.NoStop) {
 		ended.Event = EventArchive
 	}
 	switch {
@@ -39,7 +48,7 @@ func planEnd(now time.Time, s Sandbox, o Observation, p Policy) []Step {
 	case s.State != Terminating && saveIsOver(now, s, p):
 		return mark(EventEnd, fmt.Sprintf("asked to go; a last save did not succeed within %s and was given up: %s", p.SaveFor, s.Failure.Message))
 	case s.State != Terminating:
-		return end(s, p, "asked to go")
+		return end(s, o, p, "asked to go")
 	case o.Sight == Unasked:
 		return observe("find what is left")
 	}
@@ -57,6 +66,8 @@ func finalize(s Sandbox, o Observation) (steps []Step) {
 	destroy := Step{Op: OpDestroy, Instance: s.Instance, Reason: "asked to go"}
 	for _, name := range s.Finalizers {
 		switch {
+		case name == FinalArchive:
+			continue // done when it is over
 		case name != FinalInstance:
 			steps = append(steps, Step{Op: OpFinal, Final: name})
 		case left:

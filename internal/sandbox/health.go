@@ -29,14 +29,18 @@ func planHealth(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step
 		return mark(EventReady, "healthy again"), due
 	case o.Ill == Well:
 		return nil, due
+	case s.State == Running && !patient:
+		return []Step{{Op: OpStop}, {Op: OpMark, Event: EventHalted, Reason: ailing(o)}}, due
 	case s.State == Running:
 		return recovery(now, s, p, EventSick, "health check failed: "+ailing(o)), due
 	case now.Before(next):
 		return nil, next
+	case p.NoRecover && !usedSince(s):
+		return giveUp(now, s, api.CodeUnhealthy, "health check failed again: "+ailing(o)+"; "+noRecovery), due
 	case o.Ill == AgentIsIll:
 		return []Step{{Op: OpHeal, Reason: ailing(o)}, {Op: OpMark, Event: EventReady, Reason: "the agent's server was restarted"}}, due
 	}
-	return restart(now, s, p, "health check failed again: "+ailing(o)), due
+	return restart(now, s, o, p, "health check failed again: "+ailing(o)), due
 }
 
 // probeDue is when a sandbox with a running instance is looked at next; zero: only when asked. One that
@@ -54,15 +58,21 @@ func probeDue(s Sandbox, p Policy) time.Time {
 	return time.Time{}
 }
 
+const noRecovery = "this server recovers nothing by itself"
+
+// usedSince reports whether somebody used the sandbox after it fell ill, and so asks for its recovery.
+func usedSince(s Sandbox) bool { return s.Failure != nil && s.ActiveAt.After(s.Failure.At) }
+
 // recovery records that a sandbox has left the running state unasked, and counts it. What happens too
-// often, or may not be mended without being asked, is left in error instead.
+// often, or may not be mended without being asked, is left in error instead; but to fall ill is no more
+// than one failed probe.
 func recovery(now time.Time, s Sandbox, p Policy, ev Event, reason string) []Step {
 	count, open := p.Breaker.add(s.Recovered, now)
 	switch {
-	case s.State == Unhealthy:
-		return mark(ev, reason) // counted when it fell ill
-	case p.NoRecover:
-		return giveUp(now, s, api.CodeUnhealthy, reason+"; this server recovers nothing by itself")
+	case p.NoRecover && (s.State == Running && ev != EventSick || s.State == Unhealthy && !usedSince(s)):
+		return giveUp(now, s, api.CodeUnhealthy, reason+"; "+noRecovery)
+	case s.State != Running:
+		return mark(ev, reason) // counted when it fell ill, or on its way up because it was asked to
 	case open:
 		return giveUp(now, s, api.CodeUnhealthy, fmt.Sprintf("%s; it was recovered %d times within %s, which did not last", reason, p.Breaker.Attempts, p.Breaker.Window))
 	}
@@ -74,11 +84,13 @@ func recovery(now time.Time, s Sandbox, p Policy, ev Event, reason string) []Ste
 }
 
 // planUnseen is about an instance that nobody can say anything about. It may be well and at work, so it
-// is waited for unless the template says otherwise.
+// is waited for unless the template says otherwise. How long it was last seen ago says nothing: nobody
+// may have looked. While the driver itself is away nothing could take its place.
 func planUnseen(now time.Time, s Sandbox, o Observation, p Policy) ([]Step, time.Time) {
-	act := s.ProbedAt.Add(p.UnreachableAfter)
-	chosen := p.Unreachable == UnseenReplace || p.Unreachable == UnseenFence
-	if !chosen || s.Want != WantRunning || s.Instance == "" || s.ProbedAt.IsZero() || now.Before(act) {
+	_, cannot := Next(s.State, EventLost)
+	act := latest(o.Since, s.ProbedAt).Add(p.UnreachableAfter)
+	chosen := p.Unreachable == UnseenReplace && o.Sight == Unclear || p.Unreachable == UnseenFence
+	if !chosen || cannot != nil || s.Want != WantRunning || s.Instance == "" || o.Since.IsZero() || now.Before(act) {
 		return nil, now.Add(jitter(p.RetryEvery, s.ID))
 	}
 	reason := fmt.Sprintf("not reachable for %s, and the template says %s", p.UnreachableAfter, p.Unreachable)
@@ -86,7 +98,7 @@ func planUnseen(now time.Time, s Sandbox, o Observation, p Policy) ([]Step, time
 		reason += ": " + o.Detail
 	}
 	steps := recovery(now, s, p, EventLost, reason)
-	if p.Unreachable == UnseenFence {
+	if p.Unreachable == UnseenFence && steps[0].Event == EventLost {
 		steps = append([]Step{{Op: OpDestroy, Instance: s.Instance, Reason: reason}}, steps...)
 	}
 	return steps, time.Time{}

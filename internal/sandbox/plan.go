@@ -10,8 +10,9 @@ import (
 // Sight is what the driver said about the recorded instance.
 type Sight string
 
-// The sights. Missing is the driver's confirmed word; Unclear is an instance that exists in a phase
-// nobody can act on but to end it; Unreachable is anything from which nothing follows.
+// The sights. Missing is the driver's confirmed word; Unclear is an instance that the driver can say
+// nothing of, or that is in a phase nobody can act on but to end it; Unreachable is a driver that cannot
+// be asked, from which nothing follows.
 const (
 	Unasked     Sight = ""
 	Missing     Sight = "missing"
@@ -27,6 +28,7 @@ type Observation struct {
 	Sight  Sight        // of the recorded instance; Missing when none is recorded
 	Strays []InstanceID // every other instance of this sandbox: a dead holder's leavings
 	Ill    Illness      // of an instance that is up
+	Since  time.Time    // when it was first not seen, of Unreachable and Unclear
 	Detail string       // the driver's words, for people
 }
 
@@ -65,7 +67,7 @@ type Step struct {
 	Instance  InstanceID // of OpDestroy
 	Want      Want       // of OpAsk
 	Reason    string
-	Final     string      // of OpFinal, and of OpMark with EventFinal
+	Final     string      // of OpFinal, and of OpMark with EventFinal; of EventEnd, one more finalizer
 	Failure   *Failure    // of OpMark with EventFail or EventSick
 	Recovered *Recoveries // of OpMark: the count from now on; nil keeps it
 }
@@ -82,7 +84,8 @@ func Plan(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step, due 
 		return destroyAll(o.Strays, "left by an unfinished create"), time.Time{}
 	}
 	if wait, ok := held(now, s, p); ok {
-		return nil, wait
+		steps, due = planTimers(now, s, p)
+		return steps, earliest(wait, due)
 	}
 	switch {
 	case ending:
@@ -123,7 +126,7 @@ func planRunning(now time.Time, s Sandbox, o Observation, p Policy) (steps []Ste
 	case Pending:
 		return rebirth("first use"), due
 	case Stopped:
-		return again(now, s, p, "used again"), due
+		return again(now, s, o, p, "used again"), due
 	case Running, Unhealthy:
 		return planHealth(now, s, o, p)
 	}
@@ -132,9 +135,6 @@ func planRunning(now time.Time, s Sandbox, o Observation, p Policy) (steps []Ste
 	}
 	switch s.State {
 	case Stopping:
-		if p.NoStop {
-			return end(s, p, "a stop did not finish"), due
-		}
 		return finishStop(o), due
 	case Terminated, Archived:
 		return rebirth("used again"), due
@@ -148,20 +148,22 @@ func planRunning(now time.Time, s Sandbox, o Observation, p Policy) (steps []Ste
 	case o.Sight == Broken:
 		return broken(now, s, o), due
 	case o.Ill != Well:
-		return restart(now, s, p, "the instance runs, and "+ailing(o)), due
+		return restart(now, s, o, p, "the instance runs, and "+ailing(o)), due
 	}
-	return again(now, s, p, "a start did not finish"), due
+	return again(now, s, o, p, "a start did not finish"), due
 }
 
 func planStopped(s Sandbox, o Observation) []Step {
-	switch s.State {
-	case Running, Unhealthy:
-		return stop("asked to stop")
-	}
-	if s.Want.Satisfied(s.State) || s.State == Stopped {
-		return nil
-	}
+	hadOne := s.State == Running || s.State == Unhealthy || s.State == Stopped
 	switch {
+	case hadOne && o.Sight == Missing:
+		return mark(EventLost, goneReason(o))
+	case s.State == Stopped && o.Sight == Up:
+		return []Step{{Op: OpStop, Reason: "asked to stop, and found running"}}
+	case hadOne && s.State != Stopped:
+		return stop("asked to stop")
+	case hadOne || s.Want.Satisfied(s.State):
+		return nil
 	case o.Sight == Unasked:
 		return observe("find out what is there")
 	case s.Instance == "":
@@ -198,28 +200,32 @@ func rebirth(reason string) []Step {
 }
 
 // again runs the recorded instance once more, or at a driver that cannot, saves and ends it so that a
-// new one takes its place. Where it cannot be saved either, that is for a person to decide.
-func again(now time.Time, s Sandbox, p Policy, reason string) []Step {
+// new one takes its place. Where it cannot be saved either, that is for a person to decide. What runs
+// need not be started.
+func again(now time.Time, s Sandbox, o Observation, p Policy, reason string) []Step {
+	begin := Step{Op: OpMark, Event: EventStart, Reason: reason}
+	start := []Step{{Op: OpStart, Reason: reason}}
 	switch {
+	case p.NoStop && o.Sight == Up && o.Ill != IllInside:
+		start = nil
 	case p.NoStop && p.NoSave:
 		return giveUp(now, s, api.CodeUnsupported, reason+"; its driver cannot start it again, and its files cannot be saved here: terminate it to begin anew without them")
 	case p.NoStop:
-		return end(s, p, reason)
+		return end(s, o, p, reason)
 	}
-	return []Step{
-		{Op: OpMark, Event: EventStart, Reason: reason},
-		{Op: OpStart, Reason: reason},
+	return slices.Concat([]Step{begin}, start, []Step{
 		{Op: OpRestore, Reason: reason},
 		{Op: OpMark, Event: EventReady, Reason: "started"},
-	}
+	})
 }
 
 // restart ends what runs in the instance and starts it again.
-func restart(now time.Time, s Sandbox, p Policy, reason string) []Step {
+func restart(now time.Time, s Sandbox, o Observation, p Policy, reason string) []Step {
+	steps := again(now, s, o, p, reason)
 	if p.NoStop {
-		return again(now, s, p, reason)
+		return steps
 	}
-	return append([]Step{{Op: OpStop, Reason: reason}}, again(now, s, p, reason)...)
+	return append([]Step{{Op: OpStop, Reason: reason}}, steps...)
 }
 
 func stop(reason string) []Step {

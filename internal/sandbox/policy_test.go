@@ -25,49 +25,6 @@ func TestBackoffGrowsAndIsCapped(t *testing.T) {
 	}
 }
 
-// timers walks one idle sandbox through time and returns what its timers asked for, and when.
-func timers(kind OwnerKind, held time.Duration) map[Want]time.Duration {
-	p := DefaultPolicy(kind)
-	p.ProbeEvery = 0
-	s := Sandbox{ID: "s", Owner: Owner{"default", kind, "x"}, State: Running, Want: WantRunning, Instance: "i", ActiveAt: t0, StartedAt: t0, HeldUntil: t0.Add(held)}
-	asked := map[Want]time.Duration{}
-	now := t0
-	for range 20 {
-		steps, due := Plan(now, s, Observation{}, p)
-		if len(steps) > 0 && steps[0].Op == OpAsk {
-			asked[steps[0].Want] = now.Sub(t0)
-			s.Want = steps[0].Want
-			s.State = map[Want]State{WantStopped: Stopped, WantArchived: Archived, WantGone: Terminated}[s.Want]
-			continue
-		}
-		if due.IsZero() {
-			break
-		}
-		now = due
-	}
-	return asked
-}
-
-func TestTimersPerOwnerKind(t *testing.T) {
-	got := timers(OwnerThread, 0)
-	if got[WantStopped] != 5*time.Minute || got[WantArchived] != time.Hour || got[WantGone] != 48*time.Hour {
-		t.Errorf("thread: %v", got)
-	}
-	got = timers(OwnerConversation, 0)
-	if got[WantStopped] != 15*time.Minute || got[WantArchived] != 24*time.Hour || len(got) != 2 {
-		t.Errorf("conversation: %v", got)
-	}
-	if got := timers(OwnerProject, 0); len(got) != 0 {
-		t.Errorf("project: %v", got)
-	}
-}
-
-func TestHoldsKeepTimersAway(t *testing.T) {
-	if got := timers(OwnerThread, 30*time.Minute); got[WantStopped] != 30*time.Minute {
-		t.Errorf("stopped after %s, although held for 30m", got[WantStopped])
-	}
-}
-
 func TestFailedWaitsUnlessUsedAgain(t *testing.T) {
 	p := DefaultPolicy(OwnerSandbox)
 	s := Sandbox{ID: "s", State: Failed, Want: WantRunning, ActiveAt: t0, Failure: &Failure{At: t0, Want: WantRunning, Attempts: 1}}

@@ -79,6 +79,7 @@ type Failure struct {
 const (
 	FinalHook     = "terminate" // the terminate hook has run
 	FinalInstance = "instance"  // the instance and its volume are gone
+	FinalArchive  = "archive"   // its workspace was saved before the end: if still wanted, it is an archive
 )
 
 // Deleted reports whether the sandbox is a tombstone.

@@ -82,7 +82,7 @@ var matrix = map[State]map[Event]State{
 	Running:     {EventSick: Unhealthy, EventStop: Stopping, EventHalted: Stopped, EventLost: Terminated, EventFail: Failed, EventEnd: Terminating},
 	Unhealthy:   {EventReady: Running, EventStart: Starting, EventStop: Stopping, EventHalted: Stopped, EventLost: Terminated, EventFail: Failed, EventEnd: Terminating},
 	Stopping:    {EventHalted: Stopped, EventLost: Terminated, EventEnd: Terminating},
-	Stopped:     {EventStart: Starting, EventFail: Failed, EventEnd: Terminating},
+	Stopped:     {EventStart: Starting, EventLost: Terminated, EventFail: Failed, EventEnd: Terminating},
 	Starting:    {EventBegin: Starting, EventStart: Starting, EventReady: Running, EventStop: Stopping, EventHalted: Stopped, EventLost: Terminated, EventFail: Failed, EventEnd: Terminating},
 	Archived:    {EventBegin: Starting, EventEnd: Terminating},
 	Terminating: {EventFinal: Terminating, EventEnded: Terminated, EventArchive: Archived},

@@ -17,7 +17,7 @@ var legal = map[State]string{
 	Running:     "sick>unhealthy stop>stopping halted>stopped lost>terminated fail>error end>terminating",
 	Unhealthy:   "ready>running start>starting stop>stopping halted>stopped lost>terminated fail>error end>terminating",
 	Stopping:    "halted>stopped lost>terminated end>terminating",
-	Stopped:     "start>starting fail>error end>terminating",
+	Stopped:     "start>starting lost>terminated fail>error end>terminating",
 	Starting:    "begin>starting start>starting ready>running stop>stopping halted>stopped lost>terminated fail>error end>terminating",
 	Archived:    "begin>starting end>terminating",
 	Terminating: "final>terminating ended>terminated archive>archived",

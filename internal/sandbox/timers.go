@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/berthdev/berth/api"
 )
 
 // planTimers is what happens to a sandbox that is where it should be and nobody uses.
 func planTimers(now time.Time, s Sandbox, p Policy) ([]Step, time.Time) {
-	if s.Deleted() || s.State == Failed || s.State == Pending || s.State == Terminated {
+	if !timed(s) {
 		return nil, time.Time{}
 	}
 	var due time.Time
@@ -22,6 +24,18 @@ func planTimers(now time.Time, s Sandbox, p Policy) ([]Step, time.Time) {
 		}
 	}
 	return nil, due
+}
+
+// timed reports whether timers apply to the sandbox. One in error may still cost something; but what its
+// driver refuses is for a person to see.
+func timed(s Sandbox) bool {
+	switch {
+	case s.Deleted() || s.State == Pending || s.State == Terminated:
+		return false
+	case s.State == Failed:
+		return s.Instance != "" && s.Failure != nil && s.Failure.Code != api.CodeDriverRefused
+	}
+	return true
 }
 
 type timer struct {
@@ -43,7 +57,7 @@ func timersOf(s Sandbox, p Policy) (ts []timer) {
 		if s.HeldUntil.After(t.at) {
 			t.at, t.why = s.HeldUntil, t.why+", and held until then"
 		}
-		if endsVolume && p.NoSave {
+		if saving && endsVolume && p.NoSave {
 			t.off = "it would lose the files, which this server cannot save"
 		}
 		t.steps = []Step{{Op: OpAsk, Want: want, Reason: t.why}}
@@ -80,13 +94,14 @@ func Ahead(now time.Time, s Sandbox, p Policy) (ahead []Prospect) {
 	until, waits := held(now, s, p)
 	switch {
 	case waits && until.IsZero():
-		return []Prospect{{What: "retry", Why: "recovery gave up; the next use tries again"}}
+		ahead = []Prospect{{What: "retry", Why: "recovery gave up; the next use tries again"}}
 	case waits:
-		return []Prospect{{What: "retry", At: until, Why: fmt.Sprintf("attempt %d", s.Failure.Attempts+1)}}
+		ahead = []Prospect{{What: "retry", At: until, Why: fmt.Sprintf("attempt %d", s.Failure.Attempts+1)}}
 	case !s.Settled():
 		return []Prospect{{What: "work", At: latest(now, s.DueAt), Why: fmt.Sprintf("it is %s and asked to be %s", s.State, s.Want)}}
-	case s.State == Pending, s.State == Terminated, s.State == Failed:
-		return nil
+	}
+	if !timed(s) {
+		return ahead
 	}
 	for _, t := range timersOf(s, p) {
 		prospect := Prospect{What: t.what, At: latest(now, t.at), Why: t.why, Off: t.off}
@@ -102,6 +117,14 @@ func Ahead(now time.Time, s Sandbox, p Policy) (ahead []Prospect) {
 		return a.At.Compare(b.At)
 	})
 	return ahead
+}
+
+// earliest is the earlier of two times, of which zero is never.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func latest(a, b time.Time) time.Time {

@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -109,6 +110,48 @@ func TestCommitWritesTheWholeChange(t *testing.T) {
 			t.Errorf("committed and read differ:\n%s", diff)
 		}
 	})
+}
+
+func TestCommitKeepsRecoveriesAndFinalizers(t *testing.T) {
+	withDB(t, func(t *testing.T, db *store.DB) {
+		sb := intend(t, db.In(acme), intent("c1"))
+		g := lease(t, db, sb.ID, "holder")
+		commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventBegin})
+		commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventReady, Instance: "i-1"})
+		count := sandbox.Recoveries{Count: 3, Since: time.Now().UTC().Truncate(time.Microsecond)}
+		want := func(what string, got sandbox.Sandbox, recovered sandbox.Recoveries, finalizers ...string) {
+			t.Helper()
+			read, err := db.Sandbox(t.Context(), sb.ID)
+			noError(t, err)
+			for how, sb := range map[string]sandbox.Sandbox{"committed": got, "read": read} {
+				if diff := cmp.Diff(recovered, sb.Recovered); diff != "" || !slices.Equal(sb.Finalizers, finalizers) {
+					t.Errorf("%s, %s: finalizers %q, recoveries\n%s", what, how, sb.Finalizers, diff)
+				}
+			}
+		}
+		sick := commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventSick, Instance: "i-1", Recovered: &count})
+		want("sick", sick, count)
+		want("well again", commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventReady, Instance: "i-1"}), count)
+		sick = commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventSick, Instance: "i-1", Recovered: &sandbox.Recoveries{}})
+		want("forgiven", sick, sandbox.Recoveries{})
+		end := commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventEnd, Instance: "i-1", Finalizers: []string{"terminate", "instance", "pre\"views"}})
+		want("ending", end, sandbox.Recoveries{}, "terminate", "instance", "pre\"views")
+		end = commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventFinal, Instance: "i-1", Final: "instance"})
+		want("one done", end, sandbox.Recoveries{}, "terminate", "pre\"views")
+		again := lease(t, db, handedOver(t, db, g), "another") // who goes on where the first stopped
+		want("taken over", again.Sandbox, sandbox.Recoveries{}, "terminate", "pre\"views")
+		commit(t, db, again.Lease, sandbox.Change{Event: sandbox.EventFinal, Instance: "i-1", Final: "terminate"})
+		end = commit(t, db, again.Lease, sandbox.Change{Event: sandbox.EventFinal, Instance: "i-1", Final: "pre\"views"})
+		want("all done", end, sandbox.Recoveries{})
+		want("ended", commit(t, db, again.Lease, sandbox.Change{Event: sandbox.EventEnded}), sandbox.Recoveries{})
+	})
+}
+
+// handedOver ends a holder's lease.
+func handedOver(t testing.TB, db *store.DB, g store.Grant) (id string) {
+	t.Helper()
+	noError(t, db.Release(t.Context(), g.Lease))
+	return g.Lease.ID
 }
 
 func TestIllegalEventIsRefused(t *testing.T) {

@@ -15,13 +15,15 @@ import (
 // another replica is claiming, so that replicas share the work. It promises nothing: whoever claims
 // still takes the lease, and when the claimer dies or finds the lease held, the sandbox is simply due
 // again. A wish made after the claim makes it due at once.
+//
+// SQLite plans a statement anew whenever a bare parameter of its limit is given; hence the cast.
 func (db *DB) Due(ctx context.Context, host string, limit int) ([]sandbox.Sandbox, error) {
 	claimed, err := all(ctx, db.write, scanSandbox, `
 		with due as materialized (
 			select id from sandboxes
 			where due_at <= {now} and host in ('', $1)
 				and not exists (select 1 from leases where kind = $2 and leases.id = sandboxes.id and leases.until > {now})
-			order by due_at limit $3 {skip locked}
+			order by due_at limit cast($3 as bigint) {skip locked}
 		)
 		update sandboxes set due_at = {now+$4} where id in (select id from due)
 		returning `+sandboxColumns, host, LeaseSandbox, clampLimit(limit), db.ttl.Microseconds())

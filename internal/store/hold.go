@@ -35,14 +35,17 @@ func (db *DB) Hold(ctx context.Context, id, kind, ref string, until time.Time) e
 }
 
 // Drop ends a hold, which was use until now, and has the engine look at the timers again. A hold that is
-// not there is no error.
+// not there is no error. Like Hold it takes the sandbox's row first, so that the two never wait for each
+// other.
 func (db *DB) Drop(ctx context.Context, id, kind, ref string) error {
 	return db.fail("drop hold", db.atomically(ctx, func(tx *txn) error {
-		n, err := tx.exec(ctx, `delete from holds where sandbox = $1 and kind = $2 and ref = $3`, id, kind, ref)
-		if err != nil || n == 0 {
+		_, err := tx.exec(ctx, `
+			update sandboxes set active_at = {now}, due_at = {now} where id = $1 and deleted_at is null
+				and exists (select 1 from holds where sandbox = $1 and kind = $2 and ref = $3)`, id, kind, ref)
+		if err != nil {
 			return err
 		}
-		_, err = tx.exec(ctx, `update sandboxes set active_at = {now}, due_at = {now} where id = $1 and deleted_at is null`, id)
+		_, err = tx.exec(ctx, `delete from holds where sandbox = $1 and kind = $2 and ref = $3`, id, kind, ref)
 		return err
 	}))
 }

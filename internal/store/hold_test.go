@@ -4,9 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/testkit"
 )
 
 func TestHoldsReachToTheLongest(t *testing.T) {
@@ -68,5 +71,68 @@ func TestExpiredHoldsAreRemoved(t *testing.T) {
 		until, err := db.HeldUntil(t.Context(), sb.ID)
 		noError(t, err)
 		near(t, "held until", until, time.Now().Add(time.Hour))
+	})
+}
+
+func TestHoldsAreThoseThatLast(t *testing.T) {
+	withDB(t, func(t *testing.T, db *store.DB) {
+		sb, other := intend(t, db.In(acme), intent("c1")), intend(t, db.In(acme), intent("c2"))
+		now := time.Now().UTC().Truncate(time.Microsecond)
+		noError(t, db.Hold(t.Context(), sb.ID, "turn", "1", now.Add(time.Hour)))
+		noError(t, db.Hold(t.Context(), sb.ID, "terminal", "1", now.Add(2*time.Hour)))
+		noError(t, db.Hold(t.Context(), sb.ID, "preview", "1", now.Add(-time.Hour)))
+		noError(t, db.Hold(t.Context(), other.ID, "preview", "1", now.Add(time.Hour)))
+		held, err := db.Holds(t.Context(), sb.ID)
+		noError(t, err)
+		want := []store.Held{{Kind: "terminal", Until: now.Add(2 * time.Hour)}, {Kind: "turn", Until: now.Add(time.Hour)}}
+		if diff := cmp.Diff(want, held); diff != "" {
+			t.Errorf("holds (-want +got):\n%s", diff)
+		}
+		if held, err := db.Holds(t.Context(), store.NewID()); err != nil || len(held) > 0 {
+			t.Errorf("an unknown sandbox has the holds %v (%v)", held, err)
+		}
+	})
+}
+
+func TestDropAllEndsTheHoldsOfOne(t *testing.T) {
+	withDB(t, func(t *testing.T, db *store.DB) {
+		sb, other := intend(t, db.In(acme), intent("c1")), intend(t, db.In(acme), intent("c2"))
+		for _, id := range []string{sb.ID, other.ID} {
+			noError(t, db.Hold(t.Context(), id, "turn", "1", time.Now().Add(time.Hour)))
+			noError(t, db.Hold(t.Context(), id, "terminal", "1", time.Now().Add(time.Hour)))
+		}
+		for range 2 {
+			noError(t, db.DropAll(t.Context(), sb.ID))
+		}
+		for id, want := range map[string]int{sb.ID: 0, other.ID: 2} {
+			if held, err := db.Holds(t.Context(), id); err != nil || len(held) != want {
+				t.Errorf("%d holds are left (%v), want %d", len(held), err, want)
+			}
+		}
+	})
+}
+
+// A hold that is prolonged and dropped at once is there or not, and neither waits for the other for ever.
+func TestHoldAndDropRace(t *testing.T) {
+	onBoth(t, func(t *testing.T, h harness) {
+		dbs := h.replicas(t, 2)
+		sb := intend(t, dbs[0].In(acme), intent("c1"))
+		race(8, func(i int) {
+			for range testkit.Size(t, "quota.steps") / 8 {
+				var err error
+				if i%2 == 0 {
+					err = dbs[i/2%2].Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour))
+				} else {
+					err = dbs[i/2%2].Drop(t.Context(), sb.ID, "turn", "1")
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		noError(t, dbs[0].Drop(t.Context(), sb.ID, "turn", "1"))
+		if held, err := dbs[0].Holds(t.Context(), sb.ID); err != nil || len(held) > 0 {
+			t.Errorf("%v is left (%v)", held, err)
+		}
 	})
 }

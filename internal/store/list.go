@@ -2,7 +2,7 @@ package store
 
 import (
 	"context"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/berthdev/berth/internal/sandbox"
@@ -40,9 +40,6 @@ func (s Scope) sandboxes(f Filter) listing[sandbox.Sandbox] {
 	if !f.IncludeDeleted && f.State != sandbox.Terminating {
 		l.conditions = append(l.conditions, "deleted_at is null")
 	}
-	if len(f.States) > 0 {
-		l.conditions = append(l.conditions, "state in ("+oneOf(f.States)+")")
-	}
 	if f.OwnerKind != "" {
 		l.where("owner_kind = $%d", f.OwnerKind)
 	}
@@ -52,28 +49,24 @@ func (s Scope) sandboxes(f Filter) listing[sandbox.Sandbox] {
 	if f.Driver != "" {
 		l.where("driver = $%d", f.Driver)
 	}
-	return l
-}
-
-// oneOf is a list of states for in; they are words of ours.
-func oneOf(states []sandbox.State) string {
-	words := make([]string, len(states))
-	for i, state := range states {
-		words[i] = "'" + strings.ReplaceAll(string(state), "'", "''") + "'"
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
+		l.orWhere("state = $%d", state)
 	}
-	return strings.Join(words, ", ")
+	return l
 }
 
 // Idle returns up to limit sandboxes of one kind of owner that were not used for so long, that nobody
 // holds and that are not asked to be gone, those longest unused first.
 func (s Scope) Idle(ctx context.Context, kind sandbox.OwnerKind, idle time.Duration, limit int) ([]sandbox.Sandbox, error) {
-	found, err := all(ctx, s.db.read, scanSandbox, `
-		select `+sandboxColumns+` from sandboxes
-		where owner_kind = $2 and active_at <= {now-$3} and deleted_at is null and tenant = $1 and want <> 'gone'
-			and not exists (select 1 from holds where holds.sandbox = sandboxes.id and holds.until > {now})
-		order by active_at limit $4`, s.tenant, kind, idle.Microseconds(), clampLimit(limit))
+	found, err := all(ctx, s.db.read, scanSandbox, selectIdle, s.tenant, kind, idle.Microseconds(), clampLimit(limit))
 	return found, s.db.fail("list idle sandboxes", err)
 }
+
+const selectIdle = `
+	select ` + sandboxColumns + ` from sandboxes
+	where owner_kind = $2 and active_at <= {now-$3} and deleted_at is null and tenant = $1 and want <> 'gone'
+		and not exists (select 1 from holds where holds.sandbox = sandboxes.id and holds.until > {now})
+	order by active_at limit $4`
 
 // Placed is what a record says of one instance.
 type Placed struct {
@@ -85,14 +78,16 @@ type Placed struct {
 // Placed lists what the records of every tenant say to have at a driver, on host or pinned to none, in
 // the order of the sandboxes' ids from after on.
 func (db *DB) Placed(ctx context.Context, driver, host, after string, limit int) ([]Placed, error) {
-	claims, err := all(ctx, db.read, func(row scanner) (c Placed, err error) {
-		err = row.Scan(&c.Sandbox, &c.Instance, &c.State)
-		return c, err
-	}, `select id, instance, state from sandboxes
-		where driver = $1 and host in ('', $2) and instance <> '' and id > $3 order by id limit $4`,
-		driver, host, after, clampLimit(limit))
-	return claims, db.fail("list claims", err)
+	placed, err := all(ctx, db.read, func(row scanner) (p Placed, err error) {
+		err = row.Scan(&p.Sandbox, &p.Instance, &p.State)
+		return p, err
+	}, selectPlaced, driver, host, after, clampLimit(limit))
+	return placed, db.fail("list what is placed", err)
 }
+
+const selectPlaced = `
+	select id, instance, state from sandboxes
+	where driver = $1 and host in ('', $2) and instance <> '' and id > $3 order by id limit $4`
 
 // Installation is the id of whoever shares this database; it is made once.
 func (db *DB) Installation(ctx context.Context) (string, error) {

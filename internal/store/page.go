@@ -45,6 +45,7 @@ type listing[T any] struct {
 	scan           func(scanner) (T, error)
 	position       func(T) Position
 	conditions     []string
+	either         []string // of these one must hold, and never two
 	args           []any
 }
 
@@ -52,6 +53,12 @@ type listing[T any] struct {
 func (l *listing[T]) where(condition string, arg any) {
 	l.args = append(l.args, arg)
 	l.conditions = append(l.conditions, fmt.Sprintf(condition, len(l.args)))
+}
+
+// orWhere adds a condition of which one must hold.
+func (l *listing[T]) orWhere(condition string, arg any) {
+	l.args = append(l.args, arg)
+	l.either = append(l.either, fmt.Sprintf(condition, len(l.args)))
 }
 
 // read returns one page and where the next one begins, zero if there is none.
@@ -74,9 +81,22 @@ func (l *listing[T]) text(page Page) (string, []any) {
 		conditions = append(conditions, fmt.Sprintf("(created_at, id) < ($%d, $%d)", len(args)-1, len(args)))
 	}
 	args = append(args, clampLimit(page.Limit)+1)
+	inOrder := fmt.Sprintf(" order by created_at desc, id desc limit cast($%d as bigint)", len(args)) // see Due
+	if len(l.either) == 0 {
+		return l.selecting(conditions) + inOrder, args
+	}
+	// Each is read along its own index, and no further than the page goes.
+	parts := make([]string, len(l.either))
+	for i, condition := range l.either {
+		parts[i] = "select * from (" + l.selecting(append(conditions[:len(conditions):len(conditions)], condition)) + inOrder + ") as part"
+	}
+	return "select * from (" + strings.Join(parts, " union all ") + ") as parts" + inOrder, args
+}
+
+func (l *listing[T]) selecting(conditions []string) string {
 	text := fmt.Sprintf("select %s from %s", l.columns, l.table)
 	if len(conditions) > 0 {
 		text += " where " + strings.Join(conditions, " and ")
 	}
-	return text + fmt.Sprintf(" order by created_at desc, id desc limit $%d", len(args)), args
+	return text
 }

@@ -75,3 +75,53 @@ func TestEveryPageIsReadAlongAnIndex(t *testing.T) {
 		}
 	})
 }
+
+// Questions about all of a tenant's, a driver's or everybody's sandboxes are answered along their own
+// indexes, in order: of a large table only what is asked for is read.
+func TestSweepsAndStatusAreReadAlongAnIndex(t *testing.T) {
+	testkit.Proves(t, "P5")
+	onBoth(t, func(t *testing.T, h harness) {
+		rows := testkit.Size(t, "list.rows") / 10
+		db := h.open(t)
+		h.fill(t, rows)
+		states := store.Filter{States: []sandbox.State{sandbox.Failed, sandbox.Stopped, sandbox.Stopping}}
+		for name, c := range map[string]struct {
+			explain func() (string, error)
+			index   string
+			slow    []string
+		}{
+			"states": {func() (string, error) {
+				return db.In(acme).Explain(t.Context(), states, store.Page{Limit: 50, After: filled(3 * rows / 4)})
+			}, "sandboxes_state", []string{"Filter: (state", "sandboxes_live"}},
+			"idle": {func() (string, error) {
+				return db.In(acme).ExplainIdle(t.Context(), sandbox.OwnerProject, time.Hour, 50)
+			}, "sandboxes_idle", []string{"Sort", "TEMP B-TREE"}},
+			"placed": {func() (string, error) {
+				return db.ExplainPlaced(t.Context(), "fake", "north", filled(rows/2).ID, 1000)
+			}, "sandboxes_p", []string{"Sort", "TEMP B-TREE"}}, // where nearly all are, the primary key's order does
+			"placed at a rare driver": {func() (string, error) {
+				return db.ExplainPlaced(t.Context(), "rare", "north", filled(rows/2).ID, 1000)
+			}, "sandboxes_placed", []string{"Sort", "TEMP B-TREE"}},
+			"project status": {func() (string, error) {
+				return db.Explain(t.Context(), `select * from project_sandboxes where status = 'ERROR'`)
+			}, "project_sandboxes_status", nil},
+			"project last accessed": {func() (string, error) {
+				return db.Explain(t.Context(), `select * from project_sandboxes order by last_accessed_at limit 50`)
+			}, "sandboxes_idle", []string{"Sort", "TEMP B-TREE"}},
+			"project": {func() (string, error) {
+				return db.Explain(t.Context(), `select * from project_sandboxes where tenant_id = 'acme' and project_id = 'owner-7'`)
+			}, "sandboxes_owner", nil},
+		} {
+			plan, err := c.explain()
+			noError(t, err)
+			if !strings.Contains(plan, c.index) {
+				t.Errorf("%s is read without the index %s:\n%s", name, c.index, plan)
+			}
+			for _, word := range append(c.slow, "Seq Scan on sandboxes", "SCAN sandboxes\n") {
+				if strings.Contains(plan, word) {
+					t.Errorf("%s: %s in\n%s", name, word, plan)
+				}
+			}
+		}
+	})
+}

@@ -22,8 +22,14 @@ type pool struct {
 }
 
 func (p *pool) exec(ctx context.Context, text string, args ...any) (int64, error) {
-	res, err := p.ExecContext(ctx, p.dialect.spell(text), p.dialect.args(text, args)...)
-	return affected(res, err)
+	if !p.keeps {
+		return affected(p.ExecContext(ctx, p.dialect.spell(text), p.dialect.args(text, args)...))
+	}
+	stmt, err := p.prepared(ctx, text)
+	if err != nil {
+		return 0, err
+	}
+	return affected(stmt.ExecContext(ctx, p.dialect.args(text, args)...))
 }
 
 func (p *pool) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
@@ -54,16 +60,36 @@ func (p *pool) prepared(ctx context.Context, text string) (*sql.Stmt, error) {
 // txn is a transaction. It is open for a few statements only, never over a call to anything else.
 type txn struct {
 	*sql.Tx
-	dialect *dialect
+	pool  *pool
+	fresh []string // texts that the pool should prepare; it cannot while we have its connection
 }
 
 func (t *txn) exec(ctx context.Context, text string, args ...any) (int64, error) {
-	res, err := t.ExecContext(ctx, t.dialect.spell(text), t.dialect.args(text, args)...)
-	return affected(res, err)
+	args = t.pool.dialect.args(text, args)
+	if stmt := t.prepared(ctx, text); stmt != nil {
+		return affected(stmt.ExecContext(ctx, args...))
+	}
+	return affected(t.ExecContext(ctx, t.pool.dialect.spell(text), args...))
 }
 
 func (t *txn) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	return t.QueryContext(ctx, t.dialect.spell(text), t.dialect.args(text, args)...)
+	args = t.pool.dialect.args(text, args)
+	if stmt := t.prepared(ctx, text); stmt != nil {
+		return stmt.QueryContext(ctx, args...)
+	}
+	return t.QueryContext(ctx, t.pool.dialect.spell(text), args...)
+}
+
+// prepared is the pool's own statement for the text, nil if it has none.
+func (t *txn) prepared(ctx context.Context, text string) *sql.Stmt {
+	if !t.pool.keeps {
+		return nil
+	}
+	if stmt, ok := t.pool.kept.Load(text); ok {
+		return t.StmtContext(ctx, stmt.(*sql.Stmt))
+	}
+	t.fresh = append(t.fresh, text)
+	return nil
 }
 
 // atomically runs f in one transaction of the writing pool.
@@ -72,13 +98,18 @@ func (db *DB) atomically(ctx context.Context, f func(*txn) error) error {
 	if err != nil {
 		return err
 	}
-	if err := f(&txn{Tx: tx, dialect: db.dialect}); err != nil {
+	t := &txn{Tx: tx, pool: db.write}
+	if err := f(t); err != nil {
 		if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) {
 			db.log.DebugContext(ctx, "roll back transaction", "error", undo)
 		}
 		return err
 	}
-	return tx.Commit()
+	err = tx.Commit()
+	for _, text := range t.fresh {
+		_, _ = db.write.prepared(ctx, text) // else the next time
+	}
+	return err
 }
 
 func affected(res sql.Result, err error) (int64, error) {

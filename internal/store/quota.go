@@ -2,9 +2,7 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/sandbox"
@@ -49,13 +47,19 @@ func (c count) args() []any {
 func countUp(columns, source string, n int) string {
 	return fmt.Sprintf(`insert into quotas (tenant, kind, used, cap)
 		select %s, 1, cast($%d as bigint) from %s
-		on conflict (tenant, kind) do update set used = quotas.used + 1, cap = excluded.cap`, columns, n, source)
+		on conflict (tenant, kind) do update set used = `+oneMore+`, cap = excluded.cap`, columns, n, source)
 }
 
 func overQuota(op, kind string, cap int64) error {
 	e := sandbox.Errorf(op, api.CodeQuotaExceeded, "the tenant may have %d %s at once, and has them", cap, kind)
-	e.Hint = fmt.Sprintf("End some that are not needed, or raise max_%s_per_tenant.", kind)
+	e.Hint = fmt.Sprintf("%s, or raise max_%s_per_tenant.", room[kind], kind)
 	return e
+}
+
+// room is what makes room for one more of a kind.
+var room = map[string]string{
+	QuotaSandboxes: "Delete one that is not needed: a stopped or terminated one counts, too",
+	QuotaTurns:     "Wait until one ends",
 }
 
 // Used returns how many of a kind the tenant has.
@@ -67,81 +71,38 @@ func (s Scope) Used(ctx context.Context, kind string) (int64, error) {
 	return used[0], nil
 }
 
-// Reserve takes one of the tenant's places of a kind for ref, until the given time unless it is
-// prolonged by reserving it again. With no place left it is CodeQuotaExceeded. A cap of 0 is none.
-func (s Scope) Reserve(ctx context.Context, kind, ref string, cap int64, until time.Time) error {
-	const op = "reserve place"
-	made, err := s.db.dialect.reserve(ctx, s, kind, ref, cap, until)
-	switch {
-	case s.db.dialect.overQuota(err):
-		return overQuota(op, kind, cap)
-	case err != nil || made:
-		return s.db.fail(op, err)
+// Recount makes every tenant's count of sandboxes what there is, and returns how many were wrong. Only
+// servers of a time before there were quotas leave them so, those that ran on beside this one.
+func (db *DB) Recount(ctx context.Context) (wrong int64, err error) {
+	const op = "count sandboxes anew"
+	tenants, err := all(ctx, db.read, scanOne[TenantID], `
+		select tenant from sandboxes where deleted_at is null
+		union select tenant from quotas where kind = $1`, QuotaSandboxes)
+	for _, t := range tenants {
+		n, failed := db.recount(ctx, t)
+		if failed != nil {
+			return wrong, db.fail(op, failed)
+		}
+		wrong += n
 	}
-	_, err = s.db.write.exec(ctx, `update reservations set until = $4 where tenant = $1 and kind = $2 and ref = $3`,
-		s.tenant, kind, ref, at(until))
-	return s.db.fail(op, err)
+	return wrong, db.fail(op, err)
 }
 
-const insertReservation = `insert into reservations (tenant, kind, ref, until) values ($1, $2, $3, $4)
-	on conflict (tenant, kind, ref) do nothing`
-
-func reservePostgres(ctx context.Context, s Scope, kind, ref string, cap int64, until time.Time) (made bool, err error) {
-	n, err := first(ctx, s.db.write, scanOne[int64], `
-		with made as (`+insertReservation+` returning tenant, kind),
-			counted as (`+countUp("tenant, kind", "made where true", 5)+`)
-		select count(*) from made`, s.tenant, kind, ref, at(until), cap)
-	return n > 0, err
-}
-
-func reserveSQLite(ctx context.Context, s Scope, kind, ref string, cap int64, until time.Time) (made bool, err error) {
-	err = s.db.atomically(ctx, func(tx *txn) error {
-		n, err := tx.exec(ctx, insertReservation, s.tenant, kind, ref, at(until))
-		if made = n > 0; err != nil || !made {
+// recount takes the tenant's row first: then nobody is between making a sandbox and counting it. The cap
+// goes, which there may be more than; the next create brings it again.
+func (db *DB) recount(ctx context.Context, t TenantID) (wrong int64, err error) {
+	err = db.atomically(ctx, func(tx *txn) error {
+		_, err := tx.exec(ctx, `
+			insert into quotas (tenant, kind, used, cap) values ($1, $2, 0, 0)
+			on conflict (tenant, kind) do update set used = quotas.used`, t, QuotaSandboxes)
+		if err != nil {
 			return err
 		}
-		_, err = tx.exec(ctx, countUp("tenant, kind", "reservations where tenant = $1 and kind = $2 and ref = $3", 4), s.tenant, kind, ref, cap)
+		wrong, err = tx.exec(ctx, `
+			update quotas set used = there.n, cap = 0
+			from (select count(*) as n from sandboxes where tenant = $1 and deleted_at is null) as there
+			where tenant = $1 and kind = $2 and used <> there.n`, t, QuotaSandboxes)
 		return err
 	})
-	return made, err
-}
-
-// Free gives a place back. One that is free already is no error.
-func (s Scope) Free(ctx context.Context, kind, ref string) error {
-	_, err := s.db.dialect.free(ctx, s.db, `delete from reservations where tenant = $1 and kind = $2 and ref = $3`, s.tenant, kind, ref)
-	return s.db.fail("free place", err)
-}
-
-// ExpireReservations gives back up to limit places that nobody prolonged, and returns how many.
-func (db *DB) ExpireReservations(ctx context.Context, limit int) (int64, error) {
-	n, err := db.dialect.free(ctx, db, `
-		delete from reservations where (tenant, kind, ref) in
-			(select tenant, kind, ref from reservations where until <= {now} order by until limit $1 {skip locked})`, clampLimit(limit))
-	return n, db.fail("expire places", err)
-}
-
-// countDown counts those in source off their quotas.
-const countDown = `update quotas set used = used - gone.n
-	from (select tenant, kind, count(*) as n from %s group by tenant, kind) as gone
-	where quotas.tenant = gone.tenant and quotas.kind = gone.kind`
-
-func freePostgres(ctx context.Context, db *DB, remove string, args ...any) (int64, error) {
-	return first(ctx, db.write, scanOne[int64],
-		`with ended as (`+remove+` returning tenant, kind), counted as (`+fmt.Sprintf(countDown, "ended")+`) select count(*) from ended`, args...)
-}
-
-func freeSQLite(ctx context.Context, db *DB, remove string, args ...any) (n int64, err error) {
-	err = db.atomically(ctx, func(tx *txn) error {
-		ended, err := all(ctx, tx, func(row scanner) (k [2]string, err error) {
-			err = row.Scan(&k[0], &k[1])
-			return k, err
-		}, remove+` returning tenant, kind`, args...)
-		for _, k := range ended {
-			_, failed := tx.exec(ctx, `update quotas set used = used - 1 where tenant = $1 and kind = $2`, k[0], k[1])
-			err = errors.Join(err, failed)
-		}
-		n = int64(len(ended))
-		return err
-	})
-	return n, err
+	return wrong, err
 }

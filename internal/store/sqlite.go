@@ -85,7 +85,7 @@ func openSQLiteFile(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	reader.keeps = true
+	writer.keeps, reader.keeps = true, true
 	db := &DB{dialect: sqliteDialect, write: writer, read: reader}
 	// The first connection turns the write-ahead log on, before any reader looks.
 	for _, p := range []*pool{writer, reader} {

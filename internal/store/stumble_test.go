@@ -33,6 +33,22 @@ func TestStumbleRecordsTheReasonAndNothingElse(t *testing.T) {
 	})
 }
 
+func TestStumbleRecordsTheProbe(t *testing.T) {
+	withDB(t, func(t *testing.T, db *store.DB) {
+		sb := intend(t, db.In(acme), intent("a"))
+		g := lease(t, db, sb.ID, "holder")
+		probed := time.Now().UTC().Truncate(time.Microsecond)
+		for _, at := range []time.Time{probed, {}} { // none given keeps the last one
+			noError(t, db.Stumble(t.Context(), g.Lease, sandbox.Failure{Code: api.CodeUnhealthy, Message: "no answer"}, store.Due{}, at))
+			got, err := db.Sandbox(t.Context(), sb.ID)
+			noError(t, err)
+			if !got.ProbedAt.Equal(probed) {
+				t.Errorf("probed at %v, want %v", got.ProbedAt, probed)
+			}
+		}
+	})
+}
+
 func TestUseUnderAHolderStaysDue(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		sb := intend(t, db.In(acme), intent("a"))

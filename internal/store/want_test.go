@@ -60,6 +60,50 @@ func TestDeleteIsFinalAndIdempotent(t *testing.T) {
 	})
 }
 
+func TestSkippedSaveIsForgottenByTheNextWish(t *testing.T) {
+	testkit.Proves(t, "O1")
+	withDB(t, func(t *testing.T, db *store.DB) {
+		s := db.In(acme)
+		sb := intend(t, s, intent("c1"))
+		want := func(what string, got sandbox.Sandbox, w sandbox.Want, skip bool) {
+			t.Helper()
+			read, err := s.Record(t.Context(), sb.ID)
+			noError(t, err)
+			if diff := cmp.Diff(got, read); diff != "" || got.Want != w || got.SkipSave != skip {
+				t.Errorf("after %s: want %s, skip the save %v; read\n%s", what, got.Want, got.SkipSave, diff)
+			}
+		}
+		terminate := func(skip bool) sandbox.Sandbox {
+			got, err := s.Terminate(t.Context(), sb.ID, skip, "not needed", "request")
+			noError(t, err)
+			return got
+		}
+		want("terminate", terminate(false), sandbox.WantGone, false)
+		want("terminate without a save", terminate(true), sandbox.WantGone, true)
+		g := lease(t, db, sb.ID, "holder")
+		want("a change of state", commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventEnd}), sandbox.WantGone, true)
+		want("a use", intend(t, s, intent("c1")), sandbox.WantRunning, false)
+		terminate(true)
+		stopped, err := s.Want(t.Context(), sb.ID, sandbox.WantStopped, "", "")
+		noError(t, err)
+		want("a wish", stopped, sandbox.WantStopped, false)
+		seen := terminate(true)
+		lapsed, done, err := s.Lapse(t.Context(), seen, sandbox.WantArchived, "", "timer")
+		noError(t, err)
+		if !done {
+			t.Fatal("the timer lost against nobody")
+		}
+		want("a timer", lapsed, sandbox.WantArchived, false)
+		gone, err := s.Delete(t.Context(), sb.ID, true, "", "")
+		noError(t, err)
+		want("delete without a save", gone, sandbox.WantGone, true)
+		_, err = s.Terminate(t.Context(), sb.ID, false, "", "")
+		wantCode(t, err, api.CodeDeleted)
+		_, err = db.In("rival").Terminate(t.Context(), sb.ID, false, "", "")
+		wantCode(t, err, api.CodeNotFound)
+	})
+}
+
 func TestTouchRecordsUseToTheSecond(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s := db.In(acme)

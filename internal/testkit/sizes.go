@@ -14,30 +14,36 @@ type size struct {
 // sizes is the one place for the numbers that make a test long. A name is
 // "<experiment>.<what is counted>".
 var sizes = []size{
-	{"i1.processes", 8, 8},              // racing for the same owners
-	{"i1.owners", 1_000, 10_000},        // each gets exactly one create
-	{"i3.hits", 100, 2_000},             // of the window between create and commit
-	{"i4.creates", 200, 1_000},          // while a sweep runs all the time
-	{"matrix.each", 8, 100},             // of each row of the failure matrix, and each pair
-	{"i10.keys", 1_000, 20_000},         // idempotency keys, each sent many times at once
-	{"kill.servers", 30, 300},           // kill -9 under load, spread over the windows
-	{"list.rows", 100_000, 1_000_000},   // behind every list endpoint
-	{"resolve.rows", 10_000, 1_000_000}, // sandboxes in the table while one is resolved
-	{"property.checks", 200, 20_000},    // examples per property
-	{"local.depth", 5_000, 100_000},     // levels of a tree that is removed
-	{"pgtest.databases", 3, 100},        // cloned at once from one template
-	{"files.levels", 4_000, 20_000},     // folders within folders
-	{"files.entries", 100_000, 500_000}, // in one folder
-	{"files.swap_ms", 2_000, 60_000},    // of a folder and a link that change places
-	{"quota.racers", 64, 1_000},         // for the last places there are
-	{"quota.steps", 400, 20_000},        // that make and delete sandboxes at random
-	{"egress.tunnels", 1_000, 4_000},    // open at once through one proxy
-	{"blob.writers", 16, 64},            // racing for one conditional write
-	{"blob.rounds", 20, 500},            // of that race
-	{"blob.listed", 1_100, 10_000},      // objects of one list; S3 gives 1,000 at a time
-	{"blob.storm", 300, 10_000},         // calls of a store that fails now and then
-	{"blob.crashes", 60, 3_000},         // power losses while objects are written
-	{"blob.folder", 20_000, 1_000_000},  // objects in one folder
+	{"i1.processes", 8, 8},               // racing for the same owners
+	{"i1.owners", 1_000, 10_000},         // each gets exactly one create
+	{"i3.hits", 100, 2_000},              // of the window between create and commit
+	{"i4.creates", 200, 1_000},           // while a sweep runs all the time
+	{"i14.deletes", 200, 2_000},          // racing uses of the same sandboxes
+	{"matrix.each", 8, 100},              // of each row of the failure matrix, and each pair
+	{"i10.keys", 1_000, 20_000},          // idempotency keys, each sent many times at once
+	{"kill.servers", 30, 300},            // kill -9 under load, spread over the windows
+	{"list.rows", 100_000, 1_000_000},    // behind every list endpoint
+	{"resolve.rows", 10_000, 1_000_000},  // sandboxes in the table while one is resolved
+	{"property.checks", 200, 20_000},     // examples per property
+	{"local.depth", 5_000, 100_000},      // levels of a tree that is removed
+	{"pgtest.databases", 3, 100},         // cloned at once from one template
+	{"files.levels", 4_000, 20_000},      // folders within folders
+	{"files.entries", 100_000, 500_000},  // in one folder
+	{"files.swap_ms", 2_000, 60_000},     // of a folder and a link that change places
+	{"quota.racers", 64, 1_000},          // for the last places there are
+	{"quota.steps", 400, 20_000},         // that make and delete sandboxes at random
+	{"egress.tunnels", 1_000, 4_000},     // open at once through one proxy
+	{"i7.manifests", 500, 20_000},        // damaged, each in another way
+	{"i8.rounds", 15, 200},               // of edits and syncs by each of four
+	{"workspace.swap_ms", 2_000, 60_000}, // of a folder and a link that change places while it is saved
+	{"workspace.model", 60, 5_000},       // sequences of edits, syncs and faults
+	{"workspace.levels", 1_000, 4_000},   // folders within folders
+	{"blob.writers", 16, 64},             // racing for one conditional write
+	{"blob.rounds", 20, 500},             // of that race
+	{"blob.listed", 1_100, 10_000},       // objects of one list; S3 gives 1,000 at a time
+	{"blob.storm", 300, 10_000},          // calls of a store that fails now and then
+	{"blob.crashes", 60, 3_000},          // power losses while objects are written
+	{"blob.folder", 20_000, 1_000_000},   // objects in one folder
 }
 
 // Torture reports whether the long column of the size table is in use (BERTH_TORTURE=1).

@@ -8,8 +8,9 @@ alter table sandboxes add column finalizers text not null default '[]';
 alter table sandboxes add column skip_save boolean not null default false;
 alter table sandboxes add column error_message text not null default '';
 
-create index sandboxes_idle on sandboxes (owner_kind, active_at) where deleted_at is null;
-create index sandboxes_claims on sandboxes (driver, host, id) where instance <> '';
+-- In the order of their pages; what comes last is only compared.
+create index sandboxes_idle on sandboxes (owner_kind, active_at, tenant) where deleted_at is null;
+create index sandboxes_placed on sandboxes (driver, id, host) where instance <> '';
 
 -- How much a tenant uses of what is limited. The row is changed in the statement that makes or ends
 -- what it counts, and the database itself refuses one more than the cap. No cap is 0.
@@ -61,3 +62,20 @@ select id, owner_id as project_id, tenant as tenant_id, id as sandbox_id,
     case when error_message = '' then null else error_message end as error_message,
     metadata as metadata_json
 from sandboxes where owner_kind = 'project' and deleted_at is null;
+
+-- The view's status, word for word. Its time of the last use has sandboxes_idle.
+create index project_sandboxes_status on sandboxes ((
+    case state
+        when 'pending' then 'PENDING'
+        when 'creating' then 'CREATING'
+        when 'starting' then 'CREATING'
+        when 'running' then 'RUNNING'
+        when 'unhealthy' then 'UNHEALTHY'
+        when 'stopping' then 'STOPPED'
+        when 'stopped' then 'STOPPED'
+        when 'archived' then 'STOPPED'
+        when 'terminating' then 'TERMINATED'
+        when 'terminated' then 'TERMINATED'
+        else 'ERROR'
+    end
+)) where owner_kind = 'project' and deleted_at is null;

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+const key = "a-key-for-the-benchmarks"
+
+// callers is how many ask at once where the most a server can do is measured.
+const callers = 8
+
+// caller asks a server over TCP, as anybody else.
+type caller struct {
+	base string
+	http *http.Client
+}
+
+// newCaller keeps a connection for everybody who asks at once.
+func newCaller(base string) caller {
+	return caller{base, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}}
+}
+
+// call sends in as JSON to a path below the sandboxes' and reads the answer into out.
+func (c caller) call(ctx context.Context, method, path string, in, out any) error {
+	var body bytes.Buffer
+	if in != nil {
+		if err := json.NewEncoder(&body).Encode(in); err != nil {
+			return err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+"/api/v1/sandboxes"+path, &body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode >= 300 {
+		return fmt.Errorf("%s /api/v1/sandboxes%s: %s: %s", method, path, resp.Status, text)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(text, out)
+}

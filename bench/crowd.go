@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/driver/fake"
+	"github.com/berthdev/berth/internal/store"
+)
+
+// home is what a server has: a data directory, and a database there or elsewhere.
+type home struct {
+	engine string
+	dir    string
+	url    string // of PostgreSQL; empty for SQLite
+}
+
+// crowd is sandboxes of projects that run and that nobody uses.
+type crowd struct {
+	n int
+	// watched ones have an instance each at the fake driver, as if a server had made it, and are looked
+	// after. The others are rows: of a driver that the server does not know, and never due.
+	watched bool
+}
+
+// settle makes a server's data directory and its database, with a crowd in it.
+func (p places) settle(ctx context.Context, engine, name string, c crowd) (home, error) {
+	h := home{engine: engine, dir: filepath.Join(p.dir, name)}
+	opts := store.Options{DataDir: h.dir}
+	if engine == "postgres" {
+		if err := p.exec(ctx, "create database "+name); err != nil {
+			return h, err
+		}
+		h.url = p.url(name)
+		opts = store.Options{DatabaseURL: h.url}
+	}
+	if _, err := store.Migrate(ctx, opts); err != nil {
+		return h, err
+	}
+	instances, err := h.instances(ctx, c)
+	if err != nil {
+		return h, err
+	}
+	statements := h.record(instances, c.watched)
+	if engine == "postgres" {
+		statements = append(statements, "analyze") // as it does by itself, and SQLite does not
+	}
+	raw, source := h.source()
+	return h, fill(ctx, raw, source, statements...)
+}
+
+func (h home) instances(ctx context.Context, c crowd) (made []driver.Status, err error) {
+	d, err := fake.New(filepath.Join(h.dir, "fake"))
+	if err != nil {
+		return nil, err
+	}
+	for range c.n {
+		st := driver.Status{Key: driver.Key{Sandbox: store.NewID(), Incarnation: 1}}
+		st.ID = driver.ID(st.Key.Sandbox)
+		if c.watched {
+			if st, err = d.Create(ctx, driver.Spec{Key: st.Key, Tenant: defaultTenant}); err != nil {
+				return nil, err
+			}
+		}
+		made = append(made, st)
+	}
+	return made, nil
+}
+
+// defaultTenant is whom the server's first key belongs to.
+const defaultTenant = "default"
+
+// source is the database for whoever reads it beside the server.
+func (h home) source() (driver, source string) {
+	if h.engine == "postgres" {
+		return "pgx", h.url
+	}
+	return "sqlite", filepath.Join(h.dir, "berth.db")
+}
+
+// at is a time in the words of the engine.
+func (h home) at(t time.Time) string {
+	if h.engine == "postgres" {
+		return "'" + t.UTC().Format(time.RFC3339Nano) + "'"
+	}
+	return fmt.Sprint(t.UnixMicro())
+}
+
+// record is the statements that record the instances; watched ones are due some time in the next minute.
+func (h home) record(instances []driver.Status, watched bool) (statements []string) {
+	const batch = 500
+	now := time.Now()
+	long := h.at(now.Add(-time.Hour))
+	for from := 0; from < len(instances); from += batch {
+		var rows []string
+		for i, st := range instances[from:min(from+batch, len(instances))] {
+			kind, due := "nowhere", "null"
+			if watched {
+				kind, due = "fake", h.at(now.Add(time.Duration(from+i)*time.Minute/time.Duration(len(instances))))
+			}
+			rows = append(rows, fmt.Sprintf(`('%[1]s', '%[2]s', 'project', '%[1]s', '', 'default', '%[3]s', 'standard', '{}', '{}', '',
+				'running', 'running', 1, 1, '%[4]s', '', 0, 1, %[5]s, %[5]s, %[5]s, %[5]s, %[6]s)`, st.Key.Sandbox, defaultTenant, kind, st.ID, long, due))
+		}
+		statements = append(statements, `
+			insert into sandboxes (id, tenant, owner_kind, owner_id, name, template, driver, profile, env, metadata, host,
+				state, want, generation, incarnation, instance, synced_version, synced_incarnation, changes, created_at, active_at, started_at, probed_at, due_at)
+			values `+strings.Join(rows, ",\n"))
+	}
+	return statements
+}
+
+// leave removes the server's directory; the database goes with its engine.
+func (h home) leave() error { return os.RemoveAll(h.dir) }

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// watch is what it costs to look after sandboxes that nobody uses: the time that a server computes in a
+// minute, with every probe at its default interval, and what it has left for those who ask. The peer is a
+// server with few sandboxes in the same minute.
+func watch(ctx context.Context, p places, print func(figure) error) error {
+	for _, engine := range []string{"sqlite", "postgres"} {
+		if err := watchOn(ctx, p, engine, print); err != nil {
+			return fmt.Errorf("watch, %s: %w", engine, err)
+		}
+	}
+	return nil
+}
+
+func watchOn(ctx context.Context, p places, engine string, print func(figure) error) (err error) {
+	var servers [2]*process
+	var homes [2]home
+	for i, c := range []crowd{{p.crowd, true}, {0, true}} {
+		if homes[i], err = p.settle(ctx, engine, fmt.Sprintf("watch_%d_%s", c.n, engine), c); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, homes[i].leave()) }()
+		if servers[i], err = serve(ctx, p.berth, homes[i].dir, homes[i].url); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, servers[i].end()) }()
+		if err := servers[i].makeFew(ctx); err != nil {
+			return err
+		}
+	}
+	// By then each was looked at once, and is due again whenever its turn comes.
+	if err := pause(ctx, p.minute+p.minute/4); err != nil {
+		return err
+	}
+	used, err := usedBy(ctx, servers, p.minute)
+	if err != nil {
+		return err
+	}
+	late, err := homes[0].late(ctx, 2*p.minute)
+	if err != nil {
+		return err
+	}
+	times, err := interleave(ctx, p.samples/4, timed(servers[0].ensureOne), timed(servers[1].ensureOne))
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s, %d idle sandboxes to %d:", engine, p.crowd, few)
+	return errors.Join(
+		print(figure{name: name + " CPU per minute", ours: used[0], peer: used[1], unit: "s", n: p.crowd,
+			note: fmt.Sprintf("the server's own; %d looked at late", late)}),
+		print(figure{name: name + " ensure, p50", ours: quantile(times[0], .5), peer: quantile(times[1], .5), unit: "s", n: len(times[0])}),
+		print(figure{name: name + " ensure, p99", ours: quantile(times[0], .99), peer: quantile(times[1], .99), unit: "s", n: len(times[0])}))
+}
+
+// usedBy is how long each process computed in a minute of the same time.
+func usedBy(ctx context.Context, servers [2]*process, window time.Duration) (used [2]float64, err error) {
+	var before [2]time.Duration
+	for i, s := range servers {
+		if before[i], err = s.cpu(); err != nil {
+			return used, err
+		}
+	}
+	if err := pause(ctx, window); err != nil {
+		return used, err
+	}
+	for i, s := range servers {
+		after, err := s.cpu()
+		if err != nil {
+			return used, err
+		}
+		// One tick at least: a server that did nothing at all is still something to compare with.
+		used[i] = max(after-before[i], time.Second/ticks).Seconds() * time.Minute.Seconds() / window.Seconds()
+	}
+	return used, nil
+}
+
+// late counts sandboxes that were not looked at for so long.
+func (h home) late(ctx context.Context, since time.Duration) (n int, err error) {
+	db, err := sql.Open(h.source())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	err = db.QueryRowContext(ctx, `select count(*) from sandboxes where probed_at < `+h.at(time.Now().Add(-since))).Scan(&n)
+	return n, err
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

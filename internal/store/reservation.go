@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Reserve takes one of the tenant's places of a kind for ref, until the given time unless it is
+// prolonged by reserving it again. With no place left it is CodeQuotaExceeded. A cap of 0 is none.
+func (s Scope) Reserve(ctx context.Context, kind, ref string, cap int64, until time.Time) error {
+	const op = "reserve place"
+	for {
+		done, err := s.reserve(ctx, kind, ref, cap, until)
+		switch {
+		case s.db.dialect.overQuota(err):
+			// Those who left without a word keep nobody out until the next sweep.
+			if n, err := s.expire(ctx, kind); err != nil {
+				return s.db.fail(op, err)
+			} else if n == 0 {
+				return overQuota(op, kind, cap)
+			}
+		case err != nil || done:
+			return s.db.fail(op, err)
+		}
+	}
+}
+
+// reserve makes the reservation, or prolongs the one that is there. Neither is done when that one ends
+// between the two.
+func (s Scope) reserve(ctx context.Context, kind, ref string, cap int64, until time.Time) (done bool, err error) {
+	if made, err := s.db.dialect.reserve(ctx, s, kind, ref, cap, until); err != nil || made {
+		return made, err
+	}
+	n, err := s.db.write.exec(ctx, `update reservations set until = $4 where tenant = $1 and kind = $2 and ref = $3`,
+		s.tenant, kind, ref, at(until))
+	return n > 0, err
+}
+
+const insertReservation = `insert into reservations (tenant, kind, ref, until) values ($1, $2, $3, $4)
+	on conflict (tenant, kind, ref) do nothing`
+
+func reservePostgres(ctx context.Context, s Scope, kind, ref string, cap int64, until time.Time) (made bool, err error) {
+	n, err := first(ctx, s.db.write, scanOne[int64], `
+		with made as (`+insertReservation+` returning tenant, kind),
+			counted as (`+countUp("tenant, kind", "made where true", 5)+`)
+		select count(*) from made`, s.tenant, kind, ref, at(until), cap)
+	return n > 0, err
+}
+
+func reserveSQLite(ctx context.Context, s Scope, kind, ref string, cap int64, until time.Time) (made bool, err error) {
+	err = s.db.atomically(ctx, func(tx *txn) error {
+		n, err := tx.exec(ctx, insertReservation, s.tenant, kind, ref, at(until))
+		if made = n > 0; err != nil || !made {
+			return err
+		}
+		_, err = tx.exec(ctx, countUp("tenant, kind", "reservations where tenant = $1 and kind = $2 and ref = $3", 4), s.tenant, kind, ref, cap)
+		return err
+	})
+	return made, err
+}
+
+// Free gives a place back. One that is free already is no error.
+func (s Scope) Free(ctx context.Context, kind, ref string) error {
+	_, err := s.db.dialect.free(ctx, s.db, `delete from reservations where tenant = $1 and kind = $2 and ref = $3`, s.tenant, kind, ref)
+	return s.db.fail("free place", err)
+}
+
+// ExpireReservations gives back up to limit places that nobody prolonged, and returns how many.
+func (db *DB) ExpireReservations(ctx context.Context, limit int) (int64, error) {
+	n, err := db.dialect.free(ctx, db, fmt.Sprintf(removeExpired, ""), clampLimit(limit))
+	return n, db.fail("expire places", err)
+}
+
+// expire is ExpireReservations for one kind of the tenant's own.
+func (s Scope) expire(ctx context.Context, kind string) (int64, error) {
+	return s.db.dialect.free(ctx, s.db, fmt.Sprintf(removeExpired, "and tenant = $2 and kind = $3"), MaxLimit, s.tenant, kind)
+}
+
+const removeExpired = `
+	delete from reservations where (tenant, kind, ref) in
+		(select tenant, kind, ref from reservations where until <= {now} %s order by until limit $1 {skip locked})`
+
+// freePostgres is one statement. It takes the counts in one order, whatever it removes: two that free
+// places of the same tenants would else wait for each other.
+func freePostgres(ctx context.Context, db *DB, remove string, args ...any) (int64, error) {
+	return first(ctx, db.write, scanOne[int64], `
+		with ended as (`+remove+` returning tenant, kind),
+			gone as (select tenant, kind, count(*) as n from ended group by tenant, kind),
+			mine as (
+				select quotas.tenant, quotas.kind, gone.n from quotas join gone on quotas.tenant = gone.tenant and quotas.kind = gone.kind
+				order by quotas.tenant, quotas.kind for update of quotas
+			),
+			counted as (
+				update quotas set used = quotas.used - mine.n from mine
+				where quotas.tenant = mine.tenant and quotas.kind = mine.kind
+			)
+		select count(*) from ended`, args...)
+}
+
+func freeSQLite(ctx context.Context, db *DB, remove string, args ...any) (n int64, err error) {
+	err = db.atomically(ctx, func(tx *txn) error {
+		ended, err := all(ctx, tx, func(row scanner) (k [2]string, err error) {
+			err = row.Scan(&k[0], &k[1])
+			return k, err
+		}, remove+` returning tenant, kind`, args...)
+		for _, k := range ended {
+			_, failed := tx.exec(ctx, `update quotas set used = used - 1 where tenant = $1 and kind = $2`, k[0], k[1])
+			err = errors.Join(err, failed)
+		}
+		n = int64(len(ended))
+		return err
+	})
+	return n, err
+}

@@ -1,0 +1,117 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/testkit"
+	"github.com/berthdev/berth/internal/testkit/pgtest"
+)
+
+// before is a database with the schema of before there were quotas, and a way to run the statements of
+// the servers of that time.
+func before(t *testing.T, test func(t *testing.T, h harness, old func(text string, args ...any))) {
+	for engine, opts := range map[string]store.Options{
+		"sqlite":   {DataDir: t.TempDir(), LeaseTTL: long},
+		"postgres": {DatabaseURL: pgtest.New(t).URL, LeaseTTL: long},
+	} {
+		t.Run(engine, func(t *testing.T) {
+			h := harness{engine, opts}
+			noError(t, store.MigrateTo(t.Context(), opts, 1))
+			raw := h.rawDB(t)
+			test(t, h, func(text string, args ...any) {
+				t.Helper()
+				_, err := raw.Exec(text, args...)
+				noError(t, err)
+			})
+		})
+	}
+}
+
+// oldInsert and oldCommit are what servers of schema 1 wrote, with a time that both engines take.
+func (h harness) oldInsert(id string, tenant store.TenantID, deleted bool) string {
+	now, gone := fmt.Sprint(time.Now().UnixMicro()), "null"
+	if h.engine == "postgres" {
+		now = "now()"
+	}
+	if deleted {
+		gone = now
+	}
+	return fmt.Sprintf(`
+		insert into sandboxes (id, tenant, owner_kind, owner_id, name, template, driver, profile, env, metadata, host,
+			state, want, generation, incarnation, instance, synced_version, synced_incarnation, changes,
+			created_at, active_at, due_at, deleted_at)
+		values ('%[1]s', '%[2]s', 'project', '%[1]s', '', 'default', 'fake', '', '{}', '{}', '',
+			'pending', 'running', 0, 0, '', '', 0, 1, %[3]s, %[3]s, %[3]s, %[4]s)`, id, tenant, now, gone)
+}
+
+const oldCommit = `update sandboxes set state = 'running', instance = 'i-1', incarnation = 1, failure = null, changes = changes + 1 where id = $1`
+
+func TestRowsOfTheEarlierSchemaAreKept(t *testing.T) {
+	testkit.Proves(t, "X3")
+	before(t, func(t *testing.T, h harness, old func(string, ...any)) {
+		for i, owner := range names(5, "old") {
+			old(h.oldInsert(owner, []store.TenantID{acme, "rival"}[i%2], i == 4))
+		}
+		old(oldCommit, "old-000")
+		db := h.open(t) // migrates
+		sb, err := db.Sandbox(t.Context(), "old-000")
+		noError(t, err)
+		want := sandbox.Sandbox{
+			ID: "old-000", Owner: sandbox.Owner{Tenant: "acme", Kind: sandbox.OwnerProject, ID: "old-000"},
+			Spec: sandbox.Spec{Template: "default", Driver: "fake"}, State: sandbox.Running, Want: sandbox.WantRunning,
+			Incarnation: 1, Instance: "i-1", CreatedAt: sb.CreatedAt, ActiveAt: sb.CreatedAt, DueAt: sb.CreatedAt,
+		}
+		if diff := cmp.Diff(want, sb); diff != "" {
+			t.Errorf("row (-want +got):\n%s", diff)
+		}
+		wantUsed(t, db.In(acme), store.QuotaSandboxes, 2) // the tombstone is not counted
+		wantUsed(t, db.In("rival"), store.QuotaSandboxes, 2)
+		if tryIntend(t, db.In(acme), capped("new", 2)) == nil {
+			t.Error("what was there before does not count")
+		}
+		_, err = db.In(acme).Delete(t.Context(), sb.ID, false, "", "")
+		noError(t, err)
+		wantUsed(t, db.In(acme), store.QuotaSandboxes, 1)
+		if got := projects(t, h.rawDB(t)); len(got) != 3 || got[0].Error != nil {
+			t.Errorf("projects are %+v", got)
+		}
+	})
+}
+
+// While replicas are upgraded one by one, those of before go on: what they do not count is counted once
+// they are gone, and hurts nobody meanwhile.
+func TestServersOfBeforeWorkOnTheNewSchema(t *testing.T) {
+	testkit.Proves(t, "X3")
+	before(t, func(t *testing.T, h harness, old func(string, ...any)) {
+		db := h.open(t)
+		s := db.In(acme)
+		old(h.oldInsert("old", acme, false))
+		old(oldCommit, "old")
+		sb, err := s.ByID(t.Context(), "old")
+		noError(t, err)
+		if sb.State != sandbox.Running || sb.SkipSave || len(sb.Finalizers) > 0 || sb.Recovered != (sandbox.Recoveries{}) {
+			t.Errorf("row is %+v", sb)
+		}
+		_, err = s.Delete(t.Context(), "old", false, "", "") // which was never counted
+		noError(t, err)
+		wantUsed(t, s, store.QuotaSandboxes, 0)
+		ours := intend(t, s, capped("ours", 3))
+		intend(t, s, capped("ours too", 3))
+		old(`update sandboxes set deleted_at = created_at where id = $1`, ours.ID)
+		old(h.oldInsert("older", acme, false))
+		old(h.oldInsert("oldest", acme, false))
+		if wrong, err := db.Recount(t.Context()); err != nil || wrong != 1 {
+			t.Errorf("%d counts were wrong (%v), want 1", wrong, err)
+		}
+		wantUsed(t, s, store.QuotaSandboxes, 3)
+		if tryIntend(t, s, capped("more", 3)) == nil {
+			t.Error("made a fourth of three")
+		}
+	})
+}
