@@ -19,6 +19,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/httpapi"
+	"github.com/berthdev/berth/internal/keeper"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
@@ -52,7 +53,8 @@ type System struct {
 	log       *slog.Logger
 	first     auth.First
 	drivers   map[string]driver.Driver
-	closers   []io.Closer // of drivers
+	keeper    *keeper.Keeper // nil: workspaces are not saved
+	closers   []io.Closer    // of drivers
 	traffic   traffic
 }
 
@@ -109,11 +111,18 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 	if err := s.openDrivers(ctx, metrics); err != nil {
 		return err
 	}
+	if err := s.openKeeper(ctx); err != nil {
+		return err
+	}
 	installation, err := s.Store.Installation(ctx)
 	if err != nil {
 		return err
 	}
+	if _, err := s.Store.Recount(ctx); err != nil {
+		return err
+	}
 	s.Engine = engine.New(engine.Options{
+		Restorer:  s.restorer(),
 		Store:     engine.OnDB(s.Store),
 		Drivers:   s.drivers,
 		Prober:    s.Prober,
@@ -123,8 +132,9 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 
 		MaxSandboxes: int64(s.cfg.Caps().SandboxesPerTenant),
 		Installation: installation,
-		Finalizers:   []engine.Finalizer{{Name: "holds", Do: func(ctx context.Context, sb sandbox.Sandbox) error { return s.Store.DropAll(ctx, sb.ID) }}},
+		Finalizers:   s.finalizers(),
 		LeaseTTL:     s.Store.LeaseTTL(),
+		WorkTimeout:  keeper.Timeout + 5*time.Minute,
 		Logger:       s.log,
 		Metrics:      metrics,
 		Host:         host,
@@ -147,9 +157,9 @@ func (s *System) handle(sb sandbox.Sandbox, actor string) httpapi.Handle {
 func (s *System) handler(metrics *telemetry.Metrics, red *telemetry.Redactor) *httpapi.Handler {
 	caps := s.cfg.Caps()
 	return httpapi.New(httpapi.Options{
-		Engine: s.Engine, Store: s.Store, Keys: auth.NewAuthenticator(s.Store), Templates: s.templates, Open: s.handle, Traffic: s.traffic.read,
+		Engine: s.Engine, Store: s.Store, Keys: auth.NewAuthenticator(s.Store), Templates: s.templates, Open: s.handle, Traffic: s.traffic.read, Keeper: s.keeper, Saves: s.keeper != nil, Saving: s.checkKeeper,
 		Listen: s.cfg.Listen, AllowedHosts: s.cfg.AllowedHosts,
-		MaxBodyBytes: s.cfg.MaxBodyBytes, RequestTimeout: s.cfg.RequestTimeout, OrphanGrace: s.cfg.OrphanGrace,
+		MaxBodyBytes: s.cfg.MaxBodyBytes, RequestTimeout: s.cfg.RequestTimeout, ClaimTTL: s.cfg.LeaseTTL, OrphanGrace: s.cfg.OrphanGrace,
 		Rate: caps.RequestsPerSecond, Burst: caps.Burst,
 		Version: s.Version, Log: s.log, Metrics: metrics, Redactor: red,
 	})
@@ -165,6 +175,7 @@ const drainDelay = 2 * time.Second // for load balancers to see that the server 
 func (s *System) policy(sb sandbox.Sandbox) sandbox.Policy {
 	p := s.templates.Policy(sb)
 	p.ProbeEvery, p.NoRecover = s.cfg.SandboxHealthCheckInterval, !s.cfg.SandboxAutoRecover
+	p.NoSave = !s.keeper.Saves(sb)
 	return p
 }
 

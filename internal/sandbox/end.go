@@ -46,7 +46,7 @@ func planEnd(now time.Time, s Sandbox, o Observation, p Policy) []Step {
 	case s.State != Terminating && s.Instance == "":
 		return mark(EventEnd, "asked to go")
 	case s.State != Terminating && saveIsOver(now, s, p):
-		return mark(EventEnd, fmt.Sprintf("asked to go; a last save did not succeed within %s and was given up: %s", p.SaveFor, s.Failure.Message))
+		return mark(EventEnd, fmt.Sprintf("asked to go; a last save did not succeed within %s and was given up: %s", brief(p.SaveFor), s.Failure.Message))
 	case s.State != Terminating:
 		return end(s, o, p, "asked to go")
 	case o.Sight == Unasked:

@@ -28,7 +28,7 @@ func TestDeleteGivesUpAFailingSave(t *testing.T) {
 	wantSteps(t, "before the deadline", steps, "save, mark end archive")
 	steps, _ = Plan(t0.Add(rules.SaveFor), s, Observation{}, rules)
 	wantSteps(t, "after it", steps, "mark end")
-	for _, word := range []string{"bucket is on fire", "10m0s", "given up"} {
+	for _, word := range []string{"bucket is on fire", "10m", "given up"} {
 		if !strings.Contains(steps[0].Reason, word) {
 			t.Errorf("the history will say %q, without %q", steps[0].Reason, word)
 		}

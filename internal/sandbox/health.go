@@ -74,7 +74,7 @@ func recovery(now time.Time, s Sandbox, p Policy, ev Event, reason string) []Ste
 	case s.State != Running:
 		return mark(ev, reason) // counted when it fell ill, or on its way up because it was asked to
 	case open:
-		return giveUp(now, s, api.CodeUnhealthy, fmt.Sprintf("%s; it was recovered %d times within %s, which did not last", reason, p.Breaker.Attempts, p.Breaker.Window))
+		return giveUp(now, s, api.CodeUnhealthy, fmt.Sprintf("%s; it was recovered %d times within %s, which did not last", reason, p.Breaker.Attempts, brief(p.Breaker.Window)))
 	}
 	step := Step{Op: OpMark, Event: ev, Reason: reason, Recovered: &count}
 	if ev == EventSick {
@@ -93,7 +93,7 @@ func planUnseen(now time.Time, s Sandbox, o Observation, p Policy) ([]Step, time
 	if !chosen || cannot != nil || s.Want != WantRunning || s.Instance == "" || o.Since.IsZero() || now.Before(act) {
 		return nil, now.Add(jitter(p.RetryEvery, s.ID))
 	}
-	reason := fmt.Sprintf("not reachable for %s, and the template says %s", p.UnreachableAfter, p.Unreachable)
+	reason := fmt.Sprintf("not reachable for %s, and the template says %s", brief(p.UnreachableAfter), p.Unreachable)
 	if o.Detail != "" {
 		reason += ": " + o.Detail
 	}

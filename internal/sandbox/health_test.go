@@ -103,7 +103,7 @@ func TestBreakerEndsRecoveriesThatDoNotLast(t *testing.T) {
 		now = now.Add(time.Minute)
 		steps, _ := Plan(now, s, fall.o, rules)
 		wantSteps(t, name+" once too often", steps, "mark fail")
-		if f := steps[0].Failure; f == nil || !f.Final || f.Code != api.CodeUnhealthy || !strings.Contains(f.Message, "2 times within 10m0s") {
+		if f := steps[0].Failure; f == nil || !f.Final || f.Code != api.CodeUnhealthy || !strings.Contains(f.Message, "2 times within 10m") {
 			t.Errorf("%s: the failure says %+v", name, f)
 		}
 		left := follow(t, now, s, steps)

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"hash/fnv"
+	"strings"
 	"time"
 )
 
@@ -122,4 +123,16 @@ func jitter(d time.Duration, id string) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id))
 	return d*3/4 + d/2*time.Duration(h.Sum32()%1024)/1024
+}
+
+// brief is a duration for people: 15m, not 15m0s.
+func brief(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }

@@ -53,7 +53,7 @@ func timersOf(s Sandbox, p Policy) (ts []timer) {
 		if d <= 0 || s.Want.atLeast(want) {
 			return
 		}
-		t := timer{what: what, at: since.Add(d), why: fmt.Sprintf("%s for %s", why, d)}
+		t := timer{what: what, at: since.Add(d), why: fmt.Sprintf("%s for %s", why, brief(d))}
 		if s.HeldUntil.After(t.at) {
 			t.at, t.why = s.HeldUntil, t.why+", and held until then"
 		}

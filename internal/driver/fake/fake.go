@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berthdev/berth/internal/driver"
@@ -18,6 +19,8 @@ type Driver struct {
 	uniqueNames bool
 	minLatency  time.Duration
 	maxLatency  time.Duration
+
+	listed atomic.Pointer[listed]
 
 	mu    sync.Mutex
 	rules []*Rule

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/berthdev/berth/internal/driver"
 )
@@ -135,16 +137,21 @@ func (d *Driver) keyOf(id driver.ID) driver.Key {
 
 // all is every entry that sel selects, by name.
 func (d *Driver) all(sel driver.Selector) ([]driver.Status, error) {
-	entries, err := os.ReadDir(d.live(""))
+	names, err := d.names()
 	if err != nil {
 		return nil, fmt.Errorf("list instances: %w", err)
 	}
+	begin := ""
+	if sel.Sandbox != "" {
+		begin = prefix(sel.Sandbox)
+	}
 	var all []driver.Status
-	for _, e := range entries {
-		if sel.Sandbox != "" && !strings.HasPrefix(e.Name(), prefix(sel.Sandbox)) {
-			continue
+	first, _ := slices.BinarySearch(names, begin)
+	for _, name := range names[first:] {
+		if !strings.HasPrefix(name, begin) {
+			break
 		}
-		r, err := d.read(driver.ID(e.Name()))
+		r, err := d.read(driver.ID(name))
 		if errors.Is(err, driver.ErrNotFound) {
 			continue
 		}
@@ -156,6 +163,39 @@ func (d *Driver) all(sel driver.Selector) ([]driver.Status, error) {
 		}
 	}
 	return all, nil
+}
+
+// names lists the directory in order. It is read again only after a change: with thousands of instances
+// reading it for each would be most of what a server does. A directory that changed just before it was
+// read may change again without a newer time, so that what was read then is not kept.
+func (d *Driver) names() ([]string, error) {
+	info, err := os.Stat(d.live(""))
+	if err != nil {
+		return nil, err
+	}
+	changed := info.ModTime()
+	if l := d.listed.Load(); l != nil && l.changed.Equal(changed) {
+		return l.names, nil
+	}
+	settled := time.Since(changed) > time.Second
+	entries, err := os.ReadDir(d.live(""))
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	if settled {
+		d.listed.Store(&listed{changed, names})
+	}
+	return names, nil
+}
+
+// listed is the directory as it was at the time of its last change.
+type listed struct {
+	changed time.Time
+	names   []string
 }
 
 func selects(sel driver.Selector, r record) bool {

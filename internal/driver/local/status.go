@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/berthdev/berth/internal/driver"
 )
@@ -135,6 +136,9 @@ func (d *Driver) List(ctx context.Context, sel driver.Selector) iter.Seq2[driver
 			return
 		}
 		for _, e := range entries {
+			if sel.Sandbox != "" && !strings.HasPrefix(e.Name(), sel.Sandbox+"-") {
+				continue // the name says it, without a look inside
+			}
 			st, err := d.listed(ctx, driver.ID(e.Name()), sel)
 			if errors.Is(err, driver.ErrNotFound) {
 				continue
