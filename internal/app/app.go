@@ -54,6 +54,7 @@ type System struct {
 	first     auth.First
 	drivers   map[string]driver.Driver
 	keeper    *keeper.Keeper // nil: workspaces are not saved
+	leaving   bool           // it only stops what runs, for which a store that does not answer is no obstacle
 	closers   []io.Closer    // of drivers
 	traffic   traffic
 }
@@ -111,8 +112,10 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 	if err := s.openDrivers(ctx, metrics); err != nil {
 		return err
 	}
-	if err := s.openKeeper(ctx); err != nil {
+	if err := s.openKeeper(ctx); err != nil && !s.leaving {
 		return err
+	} else if err != nil {
+		s.log.Warn("workspaces cannot be saved now", "error", err)
 	}
 	installation, err := s.Store.Installation(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ func Down(ctx context.Context, cfg *config.Loaded) (done api.Down, err error) {
 	if err != nil {
 		return done, err
 	}
-	s := &System{cfg: cfg, templates: registry, log: telemetry.NewLogger(os.Stderr, cfg.LogFormat, slog.LevelWarn, red)}
+	s := &System{leaving: true, cfg: cfg, templates: registry, log: telemetry.NewLogger(os.Stderr, cfg.LogFormat, slog.LevelWarn, red)}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err := s.openEngine(ctx, telemetry.NewMetrics("")); err != nil {
 		return done, err

@@ -18,7 +18,8 @@ import (
 )
 
 // A sandbox that nobody uses stops by itself and keeps its files; a command that somebody waits for
-// keeps the timer away; archiving, which nothing could save the files for, never happens.
+// keeps the timer away; where there is no object store, archiving, which nothing could save the files for,
+// never happens.
 func TestUnusedSandboxStopsByItself(t *testing.T) {
 	testkit.Proves(t, "T6")
 	env := local(t)
@@ -26,7 +27,7 @@ func TestUnusedSandboxStopsByItself(t *testing.T) {
 	if err := os.WriteFile(file, []byte("[templates.quick.timers]\nauto_stop = \"10s\"\nauto_archive = \"11s\"\nauto_delete = \"12s\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, append(env, "BERTH_CONFIG="+file, "BERTH_RECONCILE_INTERVAL=50ms"))
+	p := start(t, append(env, "BERTH_CONFIG="+file, "BERTH_RECONCILE_INTERVAL=50ms", "BERTH_OBJECT_STORE=none"))
 	c := p.client(t)
 	b := make1(t, c, api.CreateSandbox{Name: "box", Template: "quick"})
 	began := time.Now()

@@ -4,7 +4,7 @@
 // may ask that there be no object yet, or that the one there have a given [Tag]. Not every store that
 // speaks S3 keeps that promise, so [Probe] tries it; where it fails, whoever writes needs a lock of their
 // own. Keys are relative slash paths, as [CheckKey] wants them. Implementations are in the packages
-// below; all of them pass the suite in blobtest.
+// below, and open finds the one that an address means; all of them pass the suite in blobtest.
 package blob
 
 import (
@@ -24,28 +24,32 @@ var (
 	ErrRange        = errors.New("the range is not in the object")
 )
 
-// Tag is an opaque name of one state of an object: another one whenever the object was written anew.
+// Tag is an opaque name of one state of an object: while the tag is the same, so are the bytes. Writing
+// other bytes gives another tag; writing the same ones may.
 type Tag string
 
 // Store keeps objects. It is safe for concurrent use and honours the context's deadline. Whatever it
-// returns without an error is on stable storage.
+// reports as written or deleted is so on stable storage.
 type Store interface {
 	// Get reads an object, or a part of it. The body must be closed; an error while it is read means that
-	// the rest is unknown.
+	// the rest is unknown. A body that ends without an error is whole.
 	Get(ctx context.Context, key string, o GetOptions) (*Object, error)
 
-	// Put writes an object of the given size, which becomes visible whole or not at all, also when r
-	// fails or ends early. Large ones are sent in parts, several at once, with bounded memory. When an
-	// unconditional Put fails the object may have been written; when a conditional one fails with
-	// anything but ErrPrecondition, read the object to find out.
+	// Put writes the first size bytes of r as an object, which becomes visible whole or not at all, also
+	// when r fails or ends early. Large ones are sent in parts, several at once, with bounded memory.
+	// ErrPrecondition means that nothing was written. After any other failure the object may have been
+	// written, now or later by a request that is still on its way: read it to find out. What r reads from
+	// may be used again when Put has returned.
 	Put(ctx context.Context, key string, r io.Reader, size int64, o PutOptions) (Tag, error)
 
-	// Copy makes an object under another key, without the bytes passing through here where the store can.
+	// Copy makes an object under another key, or replaces the one that is there, without the bytes
+	// passing through here where the store can.
 	Copy(ctx context.Context, from, to string) error
 
 	// List yields the objects whose keys begin with prefix, in the order of their keys' bytes. With
-	// ListOptions.Folders, keys are cut after the next slash and each such folder is yielded once. A
-	// yielded error ends the sequence: an unreadable list is not an empty list.
+	// ListOptions.Folders, keys are cut after the next slash and each such folder is yielded once. What
+	// others put there under names that are no keys is left out. A yielded error ends the sequence: an
+	// unreadable list is not an empty list.
 	List(ctx context.Context, prefix string, o ListOptions) iter.Seq2[Entry, error]
 
 	// Delete removes objects. One that is not there is no error.
@@ -55,7 +59,8 @@ type Store interface {
 	String() string
 }
 
-// GetOptions narrow a Get.
+// GetOptions narrow a Get. A range may end behind the object's end, and then ends there; one that begins
+// there or behind is ErrRange, except at 0.
 type GetOptions struct {
 	Offset, Length int64 // a Length of 0 reads to the end
 	IfNoneMatch    Tag   // the state that the caller knows: then ErrNotModified
@@ -66,18 +71,18 @@ type Object struct {
 	Body io.ReadCloser
 	Size int64 // of the whole object
 	Tag  Tag
-	At   time.Time // when it was written, by the store's clock
+	At   time.Time // as Entry.At
 }
 
-// PutOptions are conditions of a Put.
+// PutOptions are conditions of a Put, at most one of them.
 type PutOptions struct {
 	IfAbsent bool // there must be no such object
-	IfMatch  Tag  // the object must be in this state
+	IfMatch  Tag  // the object must be there, in this state
 }
 
 // ListOptions narrow a List.
 type ListOptions struct {
-	After   string // only keys behind this one
+	After   string // only entries whose Key is behind this text
 	Folders bool
 }
 
@@ -86,6 +91,6 @@ type Entry struct {
 	Key    string
 	Size   int64
 	Tag    Tag
-	At     time.Time
-	Folder bool // Key ends with a slash and stands for everything below it
+	At     time.Time // when it was written, by the store's clock; never earlier, perhaps later for one that was copied
+	Folder bool      // Key ends with a slash and stands for everything below it
 }

@@ -2,8 +2,9 @@
 //
 // [Main] runs one command and returns its exit code; [Deps] is what main hands to it. Verbs that
 // talk to a server use package client and nothing else; serve and migrate are given as functions,
-// so that this package knows nothing of what a server is made of. Each command lives in the file of
-// its name, and a test refuses one without help, example and golden file.
+// so that this package knows nothing of what a server is made of. The workspace commands run package
+// workspace themselves, on a store that they are given. Each command lives in the file of its name, and
+// a test refuses one without help, example and golden file.
 package cli
 
 import (
@@ -12,6 +13,7 @@ import (
 	"io"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/blob"
 	"github.com/berthdev/berth/internal/config"
 )
 
@@ -31,6 +33,8 @@ type Deps struct {
 	Migrate func(ctx context.Context, cfg *config.Loaded) (string, error)
 	// Down stops every sandbox of this machine while no server uses the data directory.
 	Down func(ctx context.Context, cfg *config.Loaded) (api.Down, error)
+	// OpenStore opens an object store by its address; nil, without an error, where the address is "none".
+	OpenStore func(ctx context.Context, address string) (blob.Store, error)
 	// Probe tries what this machine's own engine needs, changing nothing that stays; nil: there is none.
 	Probe func(ctx context.Context, cfg *config.Loaded) []api.Check
 }

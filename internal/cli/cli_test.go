@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/blob/open"
 	"github.com/berthdev/berth/internal/config"
 )
 
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"berth": func() {
 		os.Exit(Main(os.Args[1:], Deps{
 			Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.LookupEnv, Version: "1.2.3", Commit: "abc",
-			Drivers: []string{"fake", "local"}, Serve: waitForSignal, Migrate: reportNothing,
+			Drivers: []string{"fake", "local"}, Serve: waitForSignal, Migrate: reportNothing, OpenStore: open.Store,
 		}))
 	}})
 }
@@ -57,7 +58,7 @@ type shell struct {
 func newShell(t testing.TB, f *fakeServer) *shell {
 	home := t.TempDir()
 	s := &shell{t: t, env: map[string]string{"HOME": home, "XDG_DATA_HOME": home}}
-	s.deps = Deps{Version: "1.2.3", Commit: "abc", Drivers: []string{"fake", "local"}, Serve: waitForSignal, Migrate: reportNothing, Stdin: strings.NewReader("")}
+	s.deps = Deps{Version: "1.2.3", Commit: "abc", Drivers: []string{"fake", "local"}, Serve: waitForSignal, Migrate: reportNothing, OpenStore: open.Store, Stdin: strings.NewReader("")}
 	if f != nil {
 		s.env["BERTH_SERVER"], s.env["BERTH_API_KEY"] = f.URL, testKey
 	}

@@ -16,15 +16,29 @@ type progress struct {
 	quit  chan struct{}
 
 	files, bytes atomic.Int64
+	look         farness // nil: files and bytes say it
 }
+
+// farness asks somebody else how far it is; seen is how many files were looked at before the first is
+// copied.
+type farness func() (files, bytes, total, seen int64)
 
 // plainEvery is how often a copy is told of where nobody watches.
 const plainEvery = 10 * time.Second
 
 // progress begins to show it.
 func (f *frame) progress(what string, total int64) *progress {
-	p := &progress{f: f, what: what, total: total, start: f.now(), quit: make(chan struct{})}
-	p.spin = f.spinWith(what, p.line)
+	return f.shown(&progress{what: what, total: total})
+}
+
+// progressOf begins to show what somebody else counts.
+func (f *frame) progressOf(what string, look farness) *progress {
+	return f.shown(&progress{what: what, look: look})
+}
+
+func (f *frame) shown(p *progress) *progress {
+	p.f, p.start, p.quit = f, f.now(), make(chan struct{})
+	p.spin = f.spinWith(p.what, p.line)
 	if p.spin == nil && !f.quiet && !f.json {
 		go p.report()
 	}
@@ -56,10 +70,19 @@ func (p *progress) report() {
 
 // line is how far it is: a bar where the end is known, files, bytes and how fast they go.
 func (p *progress) line(took time.Duration) string {
-	files, bytes := p.files.Load(), p.bytes.Load()
+	files, bytes, total := p.files.Load(), p.bytes.Load(), p.total
+	if p.look != nil {
+		var seen int64
+		if files, bytes, total, seen = p.look(); files == 0 && bytes == 0 && total == 0 {
+			if seen == 0 {
+				return ""
+			}
+			return ": looked at " + plural(int(seen), "file", "files")
+		}
+	}
 	text := fmt.Sprintf(": %s, %s", plural(int(files), "file", "files"), size(bytes))
-	if p.total > 0 {
-		text = fmt.Sprintf(" %s %d%%", bar(bytes, p.total), min(100, 100*bytes/p.total)) + text
+	if total > 0 {
+		text = fmt.Sprintf(" %s %d%%", bar(bytes, total), min(100, 100*bytes/total)) + text
 	}
 	if seconds := took.Seconds(); seconds >= 0.5 {
 		text += ", " + size(int64(float64(bytes)/seconds)) + "/s"

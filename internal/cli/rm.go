@@ -19,7 +19,8 @@ func (f *frame) rm() *cobra.Command {
 		Short:   "Delete sandboxes for good",
 		Long: `Delete sandboxes for good, with everything in them. A terminal is asked first.
 
-A server that can save workspaces does so first, unless --no-save is given.
+A server that can save workspaces does so first, unless --no-save is given. What is saved can be brought
+back into a new sandbox for a while ('berth restore ID VERSION --into NAME'); with --purge it goes, too.
 
 Each one is tried, whatever became of the others. One that is not gone after half a minute is told
 with what its driver says; the server goes on with it by itself.`,
@@ -31,6 +32,7 @@ with what its driver says; the server goes on with it by itself.`,
 	f.confirmed(cmd)
 	cmd.Flags().BoolVarP(&f.yes, "force", "f", false, "the same as --yes")
 	end.flag(cmd)
+	cmd.Flags().BoolVar(&end.purge, "purge", false, "remove the saved versions, too, also those of one that was deleted before")
 	return f.online(cmd)
 }
 

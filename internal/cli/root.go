@@ -58,7 +58,7 @@ func (f *frame) root() *cobra.Command {
 	in(groupSandboxes, append(f.lives(), f.project(), f.sandbox())...)
 	in(groupInside, f.insides()...)
 	in(groupServer, f.serve(), f.down(), f.sweep(), f.keys(), f.template(), f.config(), f.migrate(), f.doctor())
-	in(groupMore, f.completion(root), f.versionCommand())
+	in(groupMore, f.workspace(), f.completion(root), f.versionCommand())
 	return root
 }
 
@@ -66,7 +66,7 @@ func (f *frame) root() *cobra.Command {
 // met.
 func (f *frame) lives() []*cobra.Command {
 	return slices.Concat([]*cobra.Command{f.create(), f.ls(), f.get()}, f.turns(),
-		[]*cobra.Command{f.explain(), f.history(), f.terminate(), f.rm()})
+		[]*cobra.Command{f.explain(), f.history()}, f.saves(), []*cobra.Command{f.terminate(), f.rm()})
 }
 
 func (f *frame) insides() []*cobra.Command {

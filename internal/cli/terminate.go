@@ -49,17 +49,20 @@ func (f *frame) runTerminate(ctx context.Context, end ending, refs []string) err
 }
 
 // ending is how machines are ended.
-type ending struct{ noSave bool }
+type ending struct{ noSave, purge bool }
 
 func (e *ending) flag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&e.noSave, "no-save", false, "do not save the workspace first")
 }
 
-func (e *ending) options() []client.EndOption {
+func (e *ending) options() (opts []client.EndOption) {
 	if e.noSave {
-		return []client.EndOption{client.SkipSave()}
+		opts = append(opts, client.SkipSave())
 	}
-	return nil
+	if e.purge {
+		opts = append(opts, client.Purge())
+	}
+	return opts
 }
 
 // warning is what whoever ends a machine has to know.

@@ -312,8 +312,9 @@ func TestLastSaveThatFails(t *testing.T) {
 		if d := v.since(deleted.ID, began, sandbox.EventEnded); d < 10*time.Minute || d > 12*time.Minute {
 			t.Errorf("gone after %s", d)
 		}
-		i := slices.IndexFunc(v.mem.history[deleted.ID], func(h sandbox.Transition) bool { return h.Event == sandbox.EventEnd })
-		if why := v.mem.history[deleted.ID][i].Reason; !strings.Contains(why, "given up") || !strings.Contains(why, "bucket is on fire") {
+		history := v.history(deleted.ID)
+		i := slices.IndexFunc(history, func(h sandbox.Transition) bool { return h.Event == sandbox.EventEnd })
+		if why := history[i].Reason; !strings.Contains(why, "given up") || !strings.Contains(why, "bucket is on fire") {
 			t.Errorf("the history says %q", why)
 		}
 		pass(24 * time.Hour)

@@ -67,6 +67,8 @@ func (e *Engine) drive(ctx context.Context, id, actor string, look bool) (sandbo
 	}
 	if err == nil {
 		err = w.settle(ctx)
+	} else {
+		err = w.interrupted(ctx, err)
 	}
 	if lost := context.Cause(ctx); err != nil && errors.Is(lost, sandbox.ErrStale) {
 		err = lost // whatever the call said that was cancelled with the lease

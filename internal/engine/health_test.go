@@ -134,15 +134,15 @@ func TestIllnessesAreCured(t *testing.T) {
 				defer v.run(t)()
 				s := v.ensure(t, sandbox.OwnerProject, "x")
 				pass(time.Hour)
-				heals, from := a.heals, time.Now()
+				heals, from := a.healed(), time.Now()
 				c.befall(v, a, s)
 				pass(3 * time.Minute)
 				got := v.row(t, s.ID)
 				if got.State != sandbox.Running || got.Failure != nil || v.events(s.ID, from) != c.events {
 					t.Errorf("%s with %v after %q", got.State, got.Failure, v.events(s.ID, from))
 				}
-				if v.boxes.count("stop") != c.stops || a.heals-heals != c.heals || got.Incarnation != c.incarnation || got.StartedAt.Equal(s.StartedAt) != c.sameStartTime {
-					t.Errorf("%d stops, %d heals, incarnation %d, started at %s and before at %s", v.boxes.count("stop"), a.heals-heals, got.Incarnation, got.StartedAt, s.StartedAt)
+				if v.boxes.count("stop") != c.stops || a.healed()-heals != c.heals || got.Incarnation != c.incarnation || got.StartedAt.Equal(s.StartedAt) != c.sameStartTime {
+					t.Errorf("%d stops, %d heals, incarnation %d, started at %s and before at %s", v.boxes.count("stop"), a.healed()-heals, got.Incarnation, got.StartedAt, s.StartedAt)
 				}
 				if n := counted(t, v.Metrics, "session_replacements_total"); n != c.replacements || len(j.entries(telemetry.EventSessionReplaced)) != n {
 					t.Errorf("%d sessions replaced, %d log records", n, len(j.entries(telemetry.EventSessionReplaced)))
@@ -164,14 +164,14 @@ func TestOneFailedProbeChangesNothingThatRuns(t *testing.T) {
 		v, a := caredFor()
 		defer v.run(t)()
 		s := v.ensure(t, sandbox.OwnerProject, "x")
-		heals := a.heals
+		heals := a.healed()
 		for range 3 {
 			pass(20 * time.Minute) // far enough apart for the breaker
 			v.boxes.silence(driver.ID(s.Instance), 1)
 		}
 		pass(20 * time.Minute)
 		got := v.row(t, s.ID)
-		if v.boxes.count("stop") > 0 || v.boxes.count("create") != 1 || a.heals != heals || !got.StartedAt.Equal(s.StartedAt) || got.State != sandbox.Running {
+		if v.boxes.count("stop") > 0 || v.boxes.count("create") != 1 || a.healed() != heals || !got.StartedAt.Equal(s.StartedAt) || got.State != sandbox.Running {
 			t.Errorf("%d stops, %d creates, %+v", v.boxes.count("stop"), v.boxes.count("create"), got)
 		}
 		if ev := v.events(s.ID, s.StartedAt.Add(time.Second)); ev != "sick ready sick ready sick ready" {
@@ -200,8 +200,8 @@ func TestRecoveryThatNeverSucceeds(t *testing.T) {
 		if took := failedAt - sickAt; took < time.Minute || took > time.Minute+20*time.Second {
 			t.Errorf("given up %s after it fell ill", took)
 		}
-		if a.probes < 30 || a.probes > 40 {
-			t.Errorf("asked %d times", a.probes)
+		if n := a.probed(); n < 30 || n > 40 {
+			t.Errorf("asked %d times", n)
 		}
 		got := v.row(t, s.ID)
 		if got.Failure.Code != api.CodeUnhealthy || !strings.Contains(got.Failure.Message, "did not get well in time") || !strings.Contains(got.Failure.Message, "connection refused") {

@@ -193,6 +193,9 @@ func newAgents() *agents {
 	return &agents{down: map[string]bool{}, lost: map[string]bool{}, slow: map[string]int{}}
 }
 
+func (a *agents) probed() (n int) { a.befall(func() { n = a.probes }); return n }
+func (a *agents) healed() (n int) { a.befall(func() { n = a.heals }); return n }
+
 func (a *agents) befall(do func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,11 +11,12 @@ import (
 )
 
 // observe asks the driver what it has of this sandbox: the recorded instance, and any other. It is
-// ErrStale when there is an instance of a later incarnation: then somebody else has the lease.
+// ErrStale when there is an instance of a later incarnation, and somebody else has the lease.
 func (w *work) observe(ctx context.Context) (sandbox.Observation, error) {
-	o, frozen := sandbox.Observation{Sight: sandbox.Missing}, false
+	o, recorded := sandbox.Observation{Sight: sandbox.Missing}, driver.Status{}
+	ending := w.s.Want == sandbox.WantGone || w.s.State == sandbox.Terminating
 	// Of instances that were given up unseen the sweep ends those that can be reached again.
-	replacing := w.policy.Unreachable == sandbox.UnseenReplace && w.s.Want == sandbox.WantRunning && w.s.State != sandbox.Terminating
+	replacing := w.policy.Unreachable == sandbox.UnseenReplace && w.s.Want == sandbox.WantRunning && !ending
 	for st, err := range w.driver.List(ctx, driver.Selector{Sandbox: w.s.ID}) {
 		switch {
 		case err != nil:
@@ -24,20 +25,20 @@ func (w *work) observe(ctx context.Context) (sandbox.Observation, error) {
 			// Not ours, whatever the driver thought we asked for; or gone, whatever its list says.
 		case st.ID == "":
 			return w.unseenNow(sandbox.Unreachable, "the driver lists an instance of this sandbox without its id"), nil
-		case guarded && st.Key.Incarnation > w.s.Incarnation:
-			return o, sandbox.Errorf("look for the sandbox", api.CodeStale, "the driver has incarnation %d of sandbox %s, we know of %d", st.Key.Incarnation, w.s.ID, w.s.Incarnation)
+		case guarded && st.Key.Incarnation > w.s.Incarnation && !(ending && w.holds(ctx)):
+			return o, w.unknown(ctx, st)
 		case sandbox.InstanceID(st.ID) == w.s.Instance:
+			recorded = st
 			o.Sight, o.Detail = sight(st)
-			frozen = st.Phase == driver.PhaseFrozen
 		case st.Phase == driver.PhaseUnknown && replacing && sandbox.InstanceID(st.ID) != w.made:
 		default:
 			o.Strays = append(o.Strays, sandbox.InstanceID(st.ID))
 		}
 	}
 	if o.Sight == sandbox.Missing && w.s.Instance != "" && !w.ended[driver.ID(w.s.Instance)] {
-		o = w.confirm(ctx, o)
+		o, recorded = w.confirm(ctx, o)
 	}
-	if o.Sight == sandbox.Up && !frozen {
+	if o.Sight == sandbox.Up && recorded.Phase != driver.PhaseFrozen {
 		w.examine(ctx, &o)
 	}
 	if o.Sight == sandbox.Unreachable || o.Sight == sandbox.Unclear {
@@ -51,6 +52,22 @@ func (w *work) observe(ctx context.Context) (sandbox.Observation, error) {
 	return o, nil
 }
 
+// holds reports whether we have the lease for certain.
+func (w *work) holds(ctx context.Context) bool { return w.extend(ctx, w.lease) == nil }
+
+// unknown is about an instance of a later incarnation than the record knows of. It is our successor's; or
+// if we have the lease, of a time that the database has forgotten. Then it may be all there is of
+// somebody's work, and is left alone until somebody asks for its end.
+func (w *work) unknown(ctx context.Context, st driver.Status) error {
+	const op, what = "look for the sandbox", "the driver has incarnation %d of sandbox %s, the record knows of %d"
+	if !w.holds(ctx) {
+		return sandbox.Errorf(op, api.CodeStale, what, st.Key.Incarnation, w.s.ID, w.s.Incarnation)
+	}
+	e := sandbox.Errorf(op, api.CodeConflict, what+"; was the database restored?", st.Key.Incarnation, w.s.ID, w.s.Incarnation)
+	e.Hint = "Save what is needed from the instance " + string(st.ID) + ", then terminate the sandbox: that ends all of its instances, and the next use begins anew."
+	return e
+}
+
 // unseenNow is the observation of an instance that nobody can say anything about, with since when that
 // is so.
 func (w *work) unseenNow(sight sandbox.Sight, detail string) sandbox.Observation {
@@ -62,7 +79,7 @@ func (w *work) sighting() sighting { return sighting{w.s.Spec.Driver, driver.ID(
 
 // confirm asks about the recorded instance itself. A list may lag; only a direct not-found makes an
 // instance lost.
-func (w *work) confirm(ctx context.Context, o sandbox.Observation) sandbox.Observation {
+func (w *work) confirm(ctx context.Context, o sandbox.Observation) (sandbox.Observation, driver.Status) {
 	st, err := w.driver.Inspect(ctx, driver.ID(w.s.Instance))
 	switch {
 	case err == nil:
@@ -72,7 +89,7 @@ func (w *work) confirm(ctx context.Context, o sandbox.Observation) sandbox.Obser
 	default:
 		o.Sight, o.Detail = sandbox.Unclear, err.Error()
 	}
-	return o
+	return o, st
 }
 
 // sight is a driver's word as the plan sees it, with the reason. A frozen instance is up: freezing is

@@ -225,8 +225,11 @@ func (e *Engine) missing(ctx context.Context, sw *DriverSweep, id string, instan
 
 // settleFound has the engine look at a sandbox that does not fit.
 func (e *Engine) settleFound(ctx context.Context, id string, o SweepOptions) (action, detail string) {
-	if o.DryRun {
+	switch {
+	case o.DryRun:
 		return ActionKept, "a dry run"
+	case ctx.Err() != nil:
+		return ActionWaits, "the server is about to end"
 	}
 	_, err := e.drive(ctx, id, sweeper, true)
 	switch {

@@ -592,3 +592,76 @@ func (m *manyKeys) ExpireKeys(_ context.Context, before time.Time, limit int) (i
 	m.before = before
 	return n, nil
 }
+
+// A database that was restored from yesterday knows nothing of an incarnation that the driver has: that
+// may be all there is of a day's work. It is left alone and said; whoever asks for its end gets it.
+func TestIncarnationThatTheDatabaseForgot(t *testing.T) {
+	testkit.Proves(t, "O8")
+	onBoth(t, func(t *testing.T, at place) {
+		srv := at.open(t, installed)
+		sb := srv.ensure(t, project("a"))
+		h := srv.Handle("default", sb.ID, "test")
+		if _, err := srv.fake.Create(t.Context(), driver.Spec{Key: driver.Key{Sandbox: sb.ID, Incarnation: 3}, Tenant: "default", Labels: map[string]string{engine.LabelInstallation: ours}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := srv.fake.Vanish(driver.ID(sb.Instance)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Reconcile(t.Context()); sandbox.CodeOf(err) != "conflict" || !strings.Contains(err.Error(), "was the database restored") {
+			t.Errorf("told %v", err)
+		}
+		if _, got := srv.sweep(t, engine.SweepOptions{Grace: time.Nanosecond}); got != "missing failed, stray failed" {
+			t.Errorf("%q", got)
+		}
+		if live := srv.live(t)[sb.ID]; len(live) != 1 {
+			t.Errorf("there is %v", live)
+		}
+		if got := srv.row(t, project("a")); got.Failure == nil || !strings.Contains(got.Failure.Message, "incarnation 3") {
+			t.Errorf("the record says %+v", got.Failure)
+		}
+		if got, err := h.Terminate(t.Context(), false); err != nil || got.State != sandbox.Terminated || len(srv.live(t)) > 0 {
+			t.Errorf("%s, %v, left %v", got.State, err, srv.live(t))
+		}
+		srv.one(t, srv.ensure(t, project("a")))
+	})
+}
+
+// A frozen instance that a lagging list does not show is not taken for ill.
+func TestFrozenInstanceIsNotIll(t *testing.T) {
+	testkit.Proves(t, "O4")
+	srv, _ := hospital(t, onSQLite(t), func(o *engine.Options) {
+		o.Drivers = map[string]driver.Driver{"fake": &blinking{o.Drivers["fake"].(answering)}}
+	})
+	sb := srv.ensure(t, project("a"))
+	if err := srv.fake.Freeze(t.Context(), driver.ID(sb.Instance)); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := srv.Look(t.Context(), sb); err != nil || !l.Healthy() {
+		t.Errorf("%+v, %v", l.Seen, err)
+	}
+}
+
+// blinking is a driver with helpers that lists nothing.
+type blinking struct{ answering }
+
+func (*blinking) List(context.Context, driver.Selector) iter.Seq2[driver.Status, error] {
+	return func(func(driver.Status, error) bool) {}
+}
+
+// A sweep that is told to end begins no more work.
+func TestSweepEndsWithItsContext(t *testing.T) {
+	testkit.Proves(t, "X4")
+	srv := onSQLite(t).open(t)
+	for i := range 5 {
+		sb := srv.ensure(t, project(fmt.Sprint(i)))
+		if err := srv.fake.Vanish(driver.ID(sb.Instance)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	srv.fake.On(fake.Create).Do(cancel)
+	_, _ = srv.Sweep(ctx, engine.SweepOptions{})
+	if n := srv.creates(t); n != 6 {
+		t.Errorf("%d were made anew", n-5)
+	}
+}

@@ -89,11 +89,16 @@ func (v *virtual) row(t *testing.T, id string) sandbox.Sandbox {
 	return s
 }
 
-// since is when an event was first recorded after the given time, counted from it; none is negative.
-func (v *virtual) since(id string, from time.Time, ev sandbox.Event) time.Duration {
+// history is what was recorded of a sandbox, oldest first.
+func (v *virtual) history(id string) []sandbox.Transition {
 	v.mem.mu.Lock()
 	defer v.mem.mu.Unlock()
-	for _, h := range v.mem.history[id] {
+	return slices.Clone(v.mem.history[id])
+}
+
+// since is when an event was first recorded after the given time, counted from it; none is negative.
+func (v *virtual) since(id string, from time.Time, ev sandbox.Event) time.Duration {
+	for _, h := range v.history(id) {
 		if h.Event == ev && !h.At.Before(from) {
 			return h.At.Sub(from)
 		}
@@ -203,20 +208,20 @@ func TestUseVoidsATimersWish(t *testing.T) {
 	testkit.Proves(t, "T6")
 	synctest.Test(t, func(t *testing.T) {
 		v := inMemory()
+		var lapses atomic.Int64
+		v.mem.onLapse = func(id string) {
+			if lapses.Add(1) == 1 {
+				_ = v.mem.Touch(context.Background(), "default", id)
+			}
+		}
 		stop := v.run(t)
 		defer stop()
 		s := v.ensure(t, sandbox.OwnerThread, "x")
 		pass(5*time.Minute - time.Second)
 		v.ensure(t, sandbox.OwnerThread, "x")
-		lapses := 0
-		v.mem.onLapse = func(id string) {
-			if lapses++; lapses == 1 {
-				_ = v.mem.Touch(context.Background(), "default", id)
-			}
-		}
 		pass(30 * time.Minute)
-		if lapses != 2 {
-			t.Errorf("the timer wished %d times", lapses)
+		if n := lapses.Load(); n != 2 {
+			t.Errorf("the timer wished %d times", n)
 		}
 		v.expect(t, s.ID, v.began, map[sandbox.Event]time.Duration{sandbox.EventHalted: 15*time.Minute - time.Second})
 	})
@@ -358,11 +363,9 @@ func TestEverySaveIsTheSame(t *testing.T) {
 				if v.saves.Load() != 1 || got.Synced != (sandbox.SyncMark{Version: "v1", Incarnation: 1}) || got.Instance != "" {
 					t.Errorf("%d saves, %+v", v.saves.Load(), got)
 				}
-				v.mem.mu.Lock()
-				order := slices.DeleteFunc(slices.Clone(v.mem.history[s.ID]), func(h sandbox.Transition) bool {
+				order := slices.DeleteFunc(v.history(s.ID), func(h sandbox.Transition) bool {
 					return h.Event != sandbox.EventEnd && h.Event != sandbox.EventFinal
 				})
-				v.mem.mu.Unlock()
 				if len(order) < 2 || order[0].Event != sandbox.EventEnd || cmp.Compare(order[0].Seq, order[1].Seq) >= 0 {
 					t.Errorf("%+v", order)
 				}

@@ -21,12 +21,14 @@ const (
 type readiness struct {
 	a                 *Handler
 	database, drivers *question
+	saving            *question
 }
 
 func newReadiness(a *Handler) *readiness {
 	rd := &readiness{a: a}
 	rd.database = &question{every: databaseEvery, ask: rd.askDatabase}
 	rd.drivers = &question{every: driversEvery, ask: a.Engine.Check}
+	rd.saving = &question{every: driversEvery, ask: rd.askSaving}
 	return rd
 }
 
@@ -78,12 +80,13 @@ func (rd *readiness) answer(ctx context.Context, _ *struct{}) (*readyReply, erro
 // look asks everything the server needs side by side: what hangs takes no time from the others, and so
 // is not mistaken for them.
 func (rd *readiness) look(ctx context.Context) []api.Check {
-	var database, drivers []api.Check
+	var database, drivers, saving []api.Check
 	var wg sync.WaitGroup
 	wg.Go(func() { database = rd.database.answer(ctx) })
 	wg.Go(func() { drivers = rd.drivers.answer(ctx) })
+	wg.Go(func() { saving = rd.saving.answer(ctx) })
 	wg.Wait()
-	checks := append(database, drivers...)
+	checks := slices.Concat(database, drivers, saving)
 	for i := range checks {
 		checks[i].Detail = oneLine(rd.a.clean(checks[i].Detail))
 	}
@@ -97,6 +100,13 @@ func (rd *readiness) askDatabase(ctx context.Context) []api.Check {
 	}
 	rd.a.Log.WarnContext(ctx, "database does not answer", "error", err)
 	return []api.Check{{Name: "database", Status: "failed", Detail: err.Error(), Fix: "'berth doctor' on the server says what is wrong."}}
+}
+
+func (rd *readiness) askSaving(ctx context.Context) []api.Check {
+	if rd.a.Saving == nil {
+		return nil
+	}
+	return []api.Check{rd.a.Saving(ctx)}
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

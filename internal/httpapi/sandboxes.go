@@ -62,6 +62,7 @@ func (a *Handler) addSandboxesAt(base string, twin bool) {
 	a.addTerminal(op)
 	a.addPorts(op)
 	a.addFiles(op)
+	a.addVersions(op)
 }
 
 // in returns the part of the store that the caller may see.
@@ -259,7 +260,20 @@ func deletedOut[T any](s sandbox.Sandbox, err error, convert func(sandbox.Sandbo
 	return &deleted[T]{Status: http.StatusAccepted, Body: &rest}, nil
 }
 
-func (a *Handler) deleteSandbox(ctx context.Context, in *endSandbox) (*deleted[api.Sandbox], error) {
+type deleteSandbox struct {
+	ByRef
+	Ending
+	Purge bool `query:"purge" doc:"Remove its versions at once, too, without a last save; also those of one that was deleted before"`
+}
+
+func (a *Handler) deleteSandbox(ctx context.Context, in *deleteSandbox) (*deleted[api.Sandbox], error) {
+	if in.Purge {
+		done, err := a.purge(ctx, in.ID)
+		if done || err != nil {
+			return &deleted[api.Sandbox]{Status: http.StatusNoContent}, err
+		}
+		in.Sync = false
+	}
 	s, err := a.findSandbox(ctx, in.ID)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,10 @@
 // the incarnation that restored or pushed it. Only that incarnation may push, or one that was born empty.
 // An index of times and inodes beside the server's data makes it fast; without it everything is read
 // again, and nothing else changes.
+//
+// [Keeper.Restore] and [Keeper.Save] are the engine's; [Keeper.Sync] and [Keeper.Bring] are for whoever
+// asks for a version to be made, or to be brought back, and has the sandbox to itself meanwhile.
+// [Keeper.Repo] has the versions.
 package keeper
 
 import (
@@ -23,11 +27,16 @@ import (
 	"github.com/berthdev/berth/internal/workspace"
 )
 
+// Timeout bounds one save or restore.
+const Timeout = 30 * time.Minute
+
 // Plan is what a template says about one sandbox's workspace.
 type Plan struct {
 	Prefix string // of its versions, ends with a slash
+	Shared bool   // other sandboxes have the same
 	Off    bool   // it is not saved
 	Empty  bool   // the first incarnation starts empty, whatever is stored
+	Bytes  int64  // how large the files may be together to be saved; zero: as the engine of versions has it
 }
 
 // Keeper keeps workspaces in one store.
@@ -37,79 +46,131 @@ type Keeper struct {
 	Dir           string
 	Plan          func(sandbox.Sandbox) Plan
 	Drivers       map[string]driver.Driver
-	Log           *slog.Logger
+	// Stale is how long ago a stopped workspace was last in step with the store when its start looks there
+	// for what others have saved since; zero: always.
+	Stale time.Duration
+	Log   *slog.Logger
 }
 
 // Repo is where the versions of a sandbox's workspace are.
 func (k *Keeper) Repo(s sandbox.Sandbox) *workspace.Repo {
-	return &workspace.Repo{Store: k.Store, Prefix: k.Plan(s).Prefix, Unconditional: k.Unconditional, Log: k.Log}
+	plan := k.Plan(s)
+	return &workspace.Repo{Store: k.Store, Prefix: plan.Prefix, Unconditional: k.Unconditional, Limits: workspace.Limits{Bytes: plan.Bytes}, Log: k.Log}
 }
+
+// Saves reports whether the sandbox's workspace is saved at all.
+func (k *Keeper) Saves(s sandbox.Sandbox) bool { return k != nil && !k.Plan(s).Off }
 
 // Restore brings the newest version into an instance that was just made, or what others have saved since
 // into one that was stopped. A file that was changed here stays as it is.
 func (k *Keeper) Restore(ctx context.Context, s sandbox.Sandbox, id driver.ID) (sandbox.SyncMark, error) {
-	plan := k.Plan(s)
-	if plan.Off {
+	plan, known := k.Plan(s), s.Synced.Incarnation == s.Incarnation
+	mine := func(version string) sandbox.SyncMark {
+		return sandbox.SyncMark{Version: version, Incarnation: s.Incarnation}
+	}
+	switch {
+	case plan.Off, known && k.fresh(s):
+		return s.Synced, nil
+	case !known && plan.Empty && s.Synced.Version == "", !k.hasFiles(s):
+		return mine(s.Synced.Version), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	repo := k.Repo(s)
+	newest, err := k.newest(ctx, repo)
+	switch {
+	case err != nil:
+		return s.Synced, err
+	case newest == "" && s.Synced.Version != "" && !known:
+		return s.Synced, sandbox.Errorf("restore workspace", api.CodeBadManifest, "version %s was saved, and the store has no version at all", s.Synced.Version)
+	case newest == "":
+		return mine(""), nil
+	case known && newest == s.Synced.Version:
+		k.touch(s)
 		return s.Synced, nil
 	}
-	known := s.Synced.Incarnation == s.Incarnation
-	born := sandbox.SyncMark{Incarnation: s.Incarnation}
-	if plan.Empty && s.Synced.Version == "" && !known {
-		return born, nil
+	return k.pull(ctx, repo, s, id, known)
+}
+
+// newest is the id of the newest version, empty if there is none.
+func (k *Keeper) newest(ctx context.Context, repo *workspace.Repo) (string, error) {
+	for v, err := range repo.Versions(ctx) {
+		return v.ID, err
 	}
+	return "", nil
+}
+
+func (k *Keeper) pull(ctx context.Context, repo *workspace.Repo, s sandbox.Sandbox, id driver.ID, known bool) (sandbox.SyncMark, error) {
 	t, err := k.tree(ctx, s, id)
 	if err != nil {
 		return s.Synced, err
 	}
 	defer t.Close()
-	repo := k.Repo(s)
 	var base *workspace.Index
 	if known {
 		if base, err = k.base(ctx, repo, s); err != nil {
 			return s.Synced, err
 		}
 	}
-	res, err := repo.Pull(ctx, t, base, workspace.PullOptions{})
-	switch {
-	case workspace.IsEmpty(err) && s.Synced.Version != "" && !known:
-		return s.Synced, sandbox.Errorf("restore workspace", api.CodeBadManifest, "version %s was saved, and the store has no version at all", s.Synced.Version)
-	case workspace.IsEmpty(err):
-		return born, nil
-	case err != nil:
-		return s.Synced, err
+	// What is in an instance that nobody has used yet is its image's, and nobody's work.
+	res, err := repo.Pull(ctx, t, base, workspace.PullOptions{Discard: s.Instance == ""})
+	if err != nil {
+		return s.Synced, Told("restore workspace", err)
 	}
 	k.keep(ctx, s, t, res)
 	return sandbox.SyncMark{Version: res.Version, Incarnation: s.Incarnation}, nil
 }
 
-// Save saves the workspace as a new version, if anything has changed.
+// Save saves the workspace as a new version, if anything has changed. That it could not is sync_failed,
+// whatever the reason.
 func (k *Keeper) Save(ctx context.Context, s sandbox.Sandbox) (sandbox.SyncMark, error) {
 	mark, _, err := k.Sync(ctx, s, "")
-	return mark, err
+	if err == nil {
+		return mark, nil
+	}
+	failed := sandbox.Errorf("save workspace", api.CodeSyncFailed, "%w", err)
+	if cause, ok := errors.AsType[*sandbox.Error](err); ok {
+		failed.Hint = cmp.Or(cause.Hint, cause.Code.Info().Hint)
+	}
+	return s.Synced, failed
 }
 
 // Sync saves the workspace, and brings here what others have saved since. It is for the incarnation that
-// restored the workspace or was born empty: a failed read must never become a destructive write.
+// restored the workspace or was born empty: a failed read must never become a destructive write. A
+// workspace in which there never was anything gets no version.
 func (k *Keeper) Sync(ctx context.Context, s sandbox.Sandbox, note string) (sandbox.SyncMark, *workspace.Result, error) {
-	if k.Plan(s).Off {
-		return s.Synced, new(workspace.Result), nil
+	if k.Plan(s).Off || !k.hasFiles(s) {
+		return s.Synced, &workspace.Result{Version: s.Synced.Version}, nil
 	}
 	if restored && s.Synced.Incarnation != s.Incarnation {
 		return s.Synced, nil, sandbox.Errorf("save workspace", api.CodeSyncFailed, "this instance never had the workspace restored into it, so that saving it could only lose files")
 	}
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
 	t, err := k.tree(ctx, s, driver.ID(s.Instance))
 	if err != nil {
 		return s.Synced, nil, err
 	}
 	defer t.Close()
-	repo := k.Repo(s)
-	base, err := k.base(ctx, repo, s)
+	base, err := k.base(ctx, k.Repo(s), s)
 	if err != nil {
 		return s.Synced, nil, err
 	}
-	o := workspace.PushOptions{Note: note}
+	return k.push(ctx, s, t, base, note)
+}
+
+// push saves a tree that was last the same as base.
+func (k *Keeper) push(ctx context.Context, s sandbox.Sandbox, t workspace.Tree, base *workspace.Index, note string) (sandbox.SyncMark, *workspace.Result, error) {
+	repo, o := k.Repo(s), workspace.PushOptions{Note: note}
+	var err error
 	if o.Ignore, err = workspace.ReadIgnore(t); err != nil {
 		return s.Synced, nil, err
+	}
+	if base == nil {
+		nothing, err := k.nothing(ctx, repo, t, o.Ignore)
+		if err != nil || nothing != nil {
+			return s.Synced, nothing, err
+		}
 	}
 	res, err := repo.Sync(ctx, t, base, o)
 	if err != nil {
@@ -119,8 +180,21 @@ func (k *Keeper) Sync(ctx context.Context, s sandbox.Sandbox, note string) (sand
 	return sandbox.SyncMark{Version: res.Version, Incarnation: s.Incarnation}, res, nil
 }
 
+// nothing is the result of saving an empty tree of which there is no version; nil: there is something.
+func (k *Keeper) nothing(ctx context.Context, repo *workspace.Repo, t workspace.Tree, ignore *workspace.Ignore) (*workspace.Result, error) {
+	seen, err := workspace.Scan(ctx, t, workspace.ScanOptions{Ignore: ignore})
+	if err != nil || len(seen.Entries) > 0 {
+		return nil, err
+	}
+	if none, err := repo.Empty(ctx); err != nil || !none {
+		return nil, err
+	}
+	return &workspace.Result{Skipped: seen.Skipped}, nil
+}
+
 // base is what the workspace was last the same as. The record is the authority; the index only makes it
-// fast.
+// fast. A version that was pruned meanwhile is no base: both sides are then brought together without one,
+// and nothing is deleted.
 func (k *Keeper) base(ctx context.Context, repo *workspace.Repo, s sandbox.Sandbox) (*workspace.Index, error) {
 	if s.Synced.Version == "" {
 		return nil, nil
@@ -132,7 +206,12 @@ func (k *Keeper) base(ctx context.Context, repo *workspace.Repo, s sandbox.Sandb
 	if x != nil && x.ID == s.Synced.Version {
 		return x, nil
 	}
-	return repo.BaseOf(ctx, s.Synced.Version)
+	x, err = repo.BaseOf(ctx, s.Synced.Version)
+	if sandbox.CodeOf(err) == api.CodeUnknownVersion {
+		k.log().WarnContext(ctx, "the version that a workspace was last the same as is gone from the store", "version", s.Synced.Version)
+		return nil, nil
+	}
+	return x, err
 }
 
 // keep writes down what the workspace is now the same as: the index for us, the state file for people.
@@ -146,18 +225,41 @@ func (k *Keeper) keep(ctx context.Context, s sandbox.Sandbox, t workspace.Tree, 
 			k.log().WarnContext(ctx, "write the state file of a workspace", "error", err)
 		}
 	}
-	for _, skipped := range res.Skipped {
+	for _, skipped := range res.Skipped[:min(len(res.Skipped), mostLogged)] {
 		k.log().WarnContext(ctx, "a file cannot be saved", "path", skipped.Path, "why", skipped.Why)
 	}
-	for _, path := range res.Conflicts {
+	for _, path := range res.Conflicts[:min(len(res.Conflicts), mostLogged)] {
 		k.log().WarnContext(ctx, "a file was changed on both sides and is kept twice", "path", path)
 	}
 }
 
+// Told is an error of a store or a tree in Berth's words.
+func Told(op string, err error) error {
+	if err == nil || errors.As(err, new(*sandbox.Error)) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return sandbox.Errorf(op, api.CodeSyncFailed, "%w", err)
+}
+
+// mostLogged is how many files of one sync are logged by name: a sandbox must not fill the log.
+const mostLogged = 20
+
 func (k *Keeper) index(s sandbox.Sandbox) string { return filepath.Join(k.Dir, s.ID+".index") }
 
+// fresh reports whether the workspace was in step with the store a short time ago.
+func (k *Keeper) fresh(s sandbox.Sandbox) bool {
+	info, err := os.Stat(k.index(s))
+	return err == nil && time.Since(info.ModTime()) < k.Stale
+}
+
+// touch makes the index say that the workspace is in step with the store now.
+func (k *Keeper) touch(s sandbox.Sandbox) {
+	now := time.Now()
+	_ = os.Chtimes(k.index(s), now, now) // one that is not there makes the next start look again
+}
+
 // Forget removes what is kept beside the record of a sandbox that ended.
-func (k *Keeper) Forget(_ context.Context, s sandbox.Sandbox) error {
+func (k *Keeper) Forget(s sandbox.Sandbox) error {
 	if err := os.Remove(k.index(s)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -172,10 +274,18 @@ type tree struct {
 	files.FS
 }
 
+// hasFiles reports whether the sandbox's driver has files at all. Where there are none, there is nothing
+// to save. Of a driver that is not here that is not known.
+func (k *Keeper) hasFiles(s sandbox.Sandbox) bool {
+	d := k.Drivers[s.Spec.Driver]
+	_, ok := driver.As[driver.Filer](d)
+	return ok || d == nil
+}
+
 func (k *Keeper) tree(ctx context.Context, s sandbox.Sandbox, id driver.ID) (*tree, error) {
 	d, ok := driver.As[driver.Filer](k.Drivers[s.Spec.Driver])
 	if !ok {
-		return nil, sandbox.Errorf("reach workspace", api.CodeUnsupported, "the driver %s gives no access to files", s.Spec.Driver)
+		return nil, sandbox.Errorf("reach workspace", api.CodeUnknownDriver, "sandbox %s is at the driver %q, which is not configured here", s.ID, s.Spec.Driver)
 	}
 	fs, err := d.Files(ctx, id, files.WorkingDir)
 	if err != nil {
@@ -188,6 +298,3 @@ func (k *Keeper) tree(ctx context.Context, s sandbox.Sandbox, id driver.ID) (*tr
 	}
 	return &tree{t, fs}, nil
 }
-
-// SaveTimeout bounds one save or restore.
-const SaveTimeout = 30 * time.Minute

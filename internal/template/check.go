@@ -39,6 +39,7 @@ func (r *Registry) check(t Template, origin func(path ...string) string) []confi
 	c.checkEgress()
 	c.checkServices()
 	c.checkSizes()
+	c.checkPrefix()
 	c.checkSpec()
 	return c.problems
 }

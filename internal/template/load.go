@@ -33,6 +33,7 @@ func FromConfig(cfg *config.Loaded, drivers []string) (*Registry, Report) {
 		}),
 		sections: cfg.Templates,
 		state:    map[string]progress{},
+		bucket:   bucketOf(cfg.ObjectStore),
 	}
 	if cfg.DefaultDriver != "" && !slices.Contains(drivers, cfg.DefaultDriver) {
 		l.refuse(config.Problem{Key: "default_driver", Origin: cfg.Origin("default_driver"), Value: cfg.DefaultDriver,
@@ -62,7 +63,21 @@ type loader struct {
 	*Registry
 	sections map[string]config.Section
 	state    map[string]progress
+	bucket   string // of the server's object store; empty: it has none
 	report   Report
+}
+
+// bucketOf is the bucket in the address of an object store.
+func bucketOf(address string) string {
+	rest, ok := strings.CutPrefix(address, "s3://")
+	if !ok {
+		return ""
+	}
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	return rest[:end]
 }
 
 // names are those of all templates, the faulty ones too.
@@ -115,6 +130,10 @@ func (l *loader) read(t *Template) bool {
 			l.report.Warnings = append(l.report.Warnings, config.Problem{Key: "templates." + t.Name + "." + key,
 				Origin: section.OriginOf(key), Why: "is kept, not used yet", Fix: "nothing in this version acts on it"})
 		}
+	}
+	if t.S3BucketName != "" && t.S3BucketName != l.bucket {
+		l.report.Warnings = append(l.report.Warnings, config.Problem{Key: "templates." + t.Name + ".s3_bucket_name", Value: t.S3BucketName,
+			Origin: section.OriginOf("s3_bucket_name"), Why: "is kept, not used", Fix: "workspaces are saved in the server's object_store, whatever template they are of"})
 	}
 	return len(found) == 0
 }

@@ -94,7 +94,7 @@ runtime = "claude"
 agent_command = ["claude", "-p"]
 volume = "vol"
 s3_bucket_name = "bucket"
-s3_key_prefix = "docs/"
+s3_key_prefix = "docs/{account}/"
 init_from_s3 = true
 sync = false
 unreachable = "fence"
@@ -134,7 +134,7 @@ func TestEveryFieldOfATemplate(t *testing.T) {
 		Profile:  "full", CPU: 1.5, Memory: 768 << 20, Disk: template.Disk{Bytes: 3 << 30, Kind: "loop"}, Processes: 99,
 		Timers: template.Timers{AutoStop: template.After(5 * time.Minute), AutoArchive: template.After(0), MaxAge: template.After(time.Hour)},
 		Image:  "img", Runtime: "claude", AgentCommand: template.Command{"claude", "-p"}, Volume: "vol",
-		S3BucketName: "bucket", S3KeyPrefix: "docs/", InitFromS3: &yes, Sync: &no, Unreachable: "fence", UnreachableAfter: template.After(3 * time.Minute), Turns: 2,
+		S3BucketName: "bucket", S3KeyPrefix: "docs/{account}/", InitFromS3: &yes, Sync: &no, Unreachable: "fence", UnreachableAfter: template.After(3 * time.Minute), Turns: 2,
 		Hooks: template.Hooks{Raw: []map[string]any{{"phase": "cold_start", "command": "make"}}},
 	}
 	if diff := cmp.Diff(want, lookup(t, r, "web")); diff != "" {
@@ -173,11 +173,11 @@ func TestUnusedFieldsAreKeptWithAWarning(t *testing.T) {
 	var keys []string
 	for _, w := range report.Warnings {
 		keys = append(keys, strings.TrimPrefix(w.Key, "templates.web."))
-		if !strings.Contains(w.String(), "is kept, not used yet") || !strings.HasPrefix(w.Origin, "file "+p.file+":") {
+		if !strings.Contains(w.String(), "is kept, not used") || !strings.HasPrefix(w.Origin, "file "+p.file+":") {
 			t.Errorf("%s", w)
 		}
 	}
-	if got := strings.Join(keys, " "); got != "image runtime agent_command volume s3_bucket_name s3_key_prefix init_from_s3 sync hooks turns" {
+	if got := strings.Join(keys, " "); got != "image runtime agent_command volume hooks turns s3_bucket_name" {
 		t.Errorf("warned of %s", got)
 	}
 }

@@ -48,10 +48,10 @@ type Template struct {
 	Runtime      string  `toml:"runtime"`
 	AgentCommand Command `toml:"agent_command"`
 	Volume       string  `toml:"volume"`
-	S3BucketName string  `toml:"s3_bucket_name"`
-	S3KeyPrefix  string  `toml:"s3_key_prefix"`
-	InitFromS3   *bool   `toml:"init_from_s3"`
-	Sync         *bool   `toml:"sync"`
+	S3BucketName string  `toml:"s3_bucket_name"` // only the server's own can be used
+	S3KeyPrefix  string  `toml:"s3_key_prefix"`  // where versions of workspaces are: a pattern, see DefaultPrefix
+	InitFromS3   *bool   `toml:"init_from_s3"`   // false: a new sandbox starts empty, whatever is stored
+	Sync         *bool   `toml:"sync"`           // false: workspaces are not saved
 	Hooks        Hooks   `toml:"hooks"`
 	Turns        int     `toml:"turns"` // how many may run at once in one sandbox
 }
@@ -64,8 +64,7 @@ type Mount struct {
 
 // unused are the keys that are kept and that nothing in this version acts on.
 var unused = []string{
-	"image", "runtime", "agent_command", "volume", "s3_bucket_name", "s3_key_prefix", "init_from_s3",
-	"sync", "hooks", "turns",
+	"image", "runtime", "agent_command", "volume", "hooks", "turns",
 }
 
 // Limits is what one sandbox may use, given the profile that it asked for.

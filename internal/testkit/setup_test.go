@@ -30,6 +30,11 @@ case "$*" in
 	[ "$tries" -gt "${FAKE_MODULE_FAILURES:-0}" ] || { echo "proxy says no"; exit 1; }
 	: >"$LOGS/modules"
 	;;
+build*)
+	[ -z "${FAKE_BUILD_FAILS:-}" ] || { echo "cannot build"; exit 1; }
+	while [ "$1" != -o ]; do shift; done
+	: >"$2"
+	;;
 esac
 `
 	fakeApt = `#!/bin/sh
@@ -38,8 +43,11 @@ echo "apt-get $*" >>"$LOGS/apt"
 `
 	fakeID   = "#!/bin/sh\necho \"${FAKE_UID:-0}\"\n"
 	nothing  = "#!/bin/sh\n"
-	realOnes = "sh dirname mktemp rm cat tr sleep mkdir touch ln chmod"
+	realOnes = "sh dirname mktemp rm cat tr sleep mkdir touch ln chmod sed mv"
 )
+
+// s3Server is where the S3 server of the tests is kept, of the version in tools/versitygw.mod.
+const s3Server = "bin/tests/versitygw-v1.8.0"
 
 // newMachine has everything that Berth's tests need.
 func newMachine(t *testing.T) *machine {
@@ -56,7 +64,7 @@ func newMachine(t *testing.T) *machine {
 	for name, text := range map[string]string{"go": fakeGo, "apt-get": fakeApt, "id": fakeID, "gcc": nothing, "make": nothing, "dockerd": nothing, "debootstrap": nothing} {
 		m.write(filepath.Join(m.bin, name), text)
 	}
-	for _, path := range []string{"usr/lib/postgresql/15/bin/initdb", "usr/include/features.h", "etc/ssl/certs/ca-certificates.crt"} {
+	for _, path := range []string{"usr/lib/postgresql/15/bin/initdb", "usr/include/features.h", "etc/ssl/certs/ca-certificates.crt", s3Server} {
 		m.write(filepath.Join(m.root, path), "")
 	}
 	m.write(filepath.Join(m.logs, "modules"), "")
@@ -121,8 +129,14 @@ func TestSetup(t *testing.T) {
 		"no debootstrap":    {change: func(m *machine) { m.remove(m.bin, "debootstrap") }, purpose: "test", apt: "debootstrap"},
 		"Docker off PATH":   {change: func(m *machine) { m.remove(m.bin, "dockerd"); m.write(m.root+"/usr/sbin/dockerd", "") }, purpose: "bench"},
 		"no certificates":   {change: func(m *machine) { m.remove(m.root, "etc"); m.remove(m.logs, "modules") }, purpose: "run", apt: "ca-certificates"},
-		"no make":           {change: func(m *machine) { m.remove(m.bin, "make") }, purpose: "make", apt: "make"},
-		"make is there":     {change: func(m *machine) { m.remove(m.bin, "go") }, purpose: "make"},
+		"no S3 server":      {change: func(m *machine) { m.remove(m.root, "bin") }, purpose: "test", says: []string{"building versitygw"}},
+		"S3 server fails": {
+			change:  func(m *machine) { m.remove(m.root, "bin"); m.env = []string{"FAKE_BUILD_FAILS=1"} },
+			purpose: "bench", code: 1, says: []string{"cannot build", "versitygw could not be built"},
+		},
+		"run needs no S3": {change: func(m *machine) { m.remove(m.root, "bin") }, purpose: "run"},
+		"no make":         {change: func(m *machine) { m.remove(m.bin, "make") }, purpose: "make", apt: "make"},
+		"make is there":   {change: func(m *machine) { m.remove(m.bin, "go") }, purpose: "make"},
 		"ordinary user": {
 			change:  func(m *machine) { m.remove(m.root, "usr/lib"); m.env = []string{"FAKE_UID=1000"} },
 			purpose: "test", code: 1, says: []string{"missing: postgresql", "run: sudo apt-get install -y postgresql"},

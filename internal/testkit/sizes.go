@@ -21,6 +21,15 @@ var sizes = []size{
 	{"i14.deletes", 200, 2_000},          // racing uses of the same sandboxes
 	{"matrix.each", 8, 100},              // of each row of the failure matrix, and each pair
 	{"i10.keys", 1_000, 20_000},          // idempotency keys, each sent many times at once
+	{"i1.servers", 3, 8},                 // real ones, racing for the same owners
+	{"i1.raced", 100, 2_000},             // owners, over HTTP
+	{"i2.kills", 8, 300},                 // of servers under load
+	{"i13.clients", 50, 50},              // at once, of a few owners
+	{"i13.operations", 200, 2_000},       // of each client
+	{"i13.seeds", 10, 100},               // histories
+	{"outage.seconds", 4, 30},            // that the database is away
+	{"network.rounds", 2, 30},            // of latency and broken connections
+	{"rolling.restarts", 1, 30},          // of a whole fleet
 	{"kill.servers", 30, 300},            // kill -9 under load, spread over the windows
 	{"list.rows", 100_000, 1_000_000},    // behind every list endpoint
 	{"resolve.rows", 10_000, 1_000_000},  // sandboxes in the table while one is resolved
@@ -37,7 +46,7 @@ var sizes = []size{
 	{"i8.rounds", 15, 200},               // of edits and syncs by each of four
 	{"workspace.swap_ms", 2_000, 60_000}, // of a folder and a link that change places while it is saved
 	{"workspace.model", 60, 5_000},       // sequences of edits, syncs and faults
-	{"workspace.levels", 1_000, 4_000},   // folders within folders
+	{"workspace.levels", 2_500, 4_000},   // folders within folders
 	{"blob.writers", 16, 64},             // racing for one conditional write
 	{"blob.rounds", 20, 500},             // of that race
 	{"blob.listed", 1_100, 10_000},       // objects of one list; S3 gives 1,000 at a time

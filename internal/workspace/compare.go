@@ -1,6 +1,9 @@
 package workspace
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Act is what to do about one path.
 type Act byte
@@ -102,13 +105,17 @@ func either(is bool, yes, no Act) Act {
 	return no
 }
 
-// conflictName is where the other side's copy of a file goes that was changed on both.
-func conflictName(path, version string) string {
+// conflictName is where the other side's copy of a file goes that was changed on both: the nth name that
+// is tried.
+func conflictName(path, version string, n int) string {
 	dir, name := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		dir, name = path[:i+1], path[i+1:]
 	}
 	suffix := ".conflict-" + version
+	if n > 0 {
+		suffix += fmt.Sprintf("-%d", n+1)
+	}
 	if most := maxName - len(suffix); len(name) > most {
 		name = strings.ToValidUTF8(name[:most], "")
 	}

@@ -12,6 +12,15 @@
 // even opened. [Compare] decides, purely, what to do about every path of three trees: as they were
 // last, here, and in the store.
 //
+// In the [Plain] layout every file of a version is an object under its path, as other tools expect it. A
+// prefix that such tools have written, without a HEAD, is read as well, and [Repo.Export] writes one.
+//
 // A tree, a manifest and an index may all be hostile: paths are checked when they are read, nothing is
-// ever followed out of the tree, and a manifest that is not whole deletes nothing.
+// ever followed out of the tree, and a manifest that is not whole deletes nothing. What is changed here
+// while a pull is under way is kept, a restore that was killed is repeated, and what cannot be read is not
+// taken for gone.
+//
+// Memory: a push holds at most five packs of 12 MiB on their way and 4 MiB for each of up to eight readers,
+// a restore 4 MiB for each of eight streams; beside that about a kilobyte for each entry of the tree, which
+// [Limits] bound.
 package workspace

@@ -5,7 +5,7 @@ import (
 	"crypto/md5"
 	"crypto/sha256"
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -61,12 +61,32 @@ func (e *Entry) content(o *Entry) bool {
 	}
 	switch e.Kind {
 	case File:
-		return e.Size == o.Size && e.Sum.SHA256 == o.Sum.SHA256
+		return e.Size == o.Size && e.bytes(o)
 	case Link:
 		return e.Target == o.Target
 	}
 	return true
 }
+
+// bytes compares the checksums that both have. A version that others wrote may have MD5 alone, or none:
+// then the time decides, as it does for them.
+func (e *Entry) bytes(o *Entry) bool {
+	a, b := &e.Sum, &o.Sum
+	switch {
+	case a.SHA256 != none.SHA256 && b.SHA256 != none.SHA256:
+		return a.SHA256 == b.SHA256
+	case a.MD5 != none.MD5 && b.MD5 != none.MD5:
+		return a.MD5 == b.MD5
+	}
+	return e.Size == 0 || e.ModTime == o.ModTime
+}
+
+// none is the checksum of a file of which nobody has computed any; unread that of one which could not be
+// read, and so is like no other.
+var (
+	none   Sum
+	unread = Sum{SHA256: [sha256.Size]byte{0xff}, MD5: [md5.Size]byte{0xff}}
+)
 
 func byPath(a, b Entry) int { return cmp.Compare(a.Path, b.Path) }
 
@@ -80,7 +100,7 @@ func ours(path string) bool {
 
 // Bounds of a tree that is saved or restored.
 const (
-	maxPath   = 4095
+	maxPath   = 8191 // some 4,000 folders within each other
 	maxName   = 255
 	maxTarget = 4095
 )
@@ -98,12 +118,16 @@ func checkPath(path string) error {
 	case ours(path):
 		return bad("the path %q is Berth's own", clip(path))
 	}
-	for name := range strings.SplitSeq(path, "/") {
+	for rest, more := path, true; more; {
+		var name string
+		name, rest, more = strings.Cut(rest, "/")
 		switch {
 		case name == "" || name == "." || name == "..":
 			return bad("the path %q has the segment %q", clip(path), name)
 		case len(name) > maxName:
 			return bad("the path %q has a name of %d bytes", clip(path), len(name))
+		case isTemp(name):
+			return bad("the path %q is that of a file which was being written", clip(path))
 		}
 	}
 	return nil
@@ -112,6 +136,7 @@ func checkPath(path string) error {
 // checkEntries says what is wrong with the entries of a manifest, or nil: their order, that each is in a
 // folder, and that none leaves the tree.
 func checkEntries(entries []Entry, packs []Pack) error {
+	last := "" // the root is a folder
 	for i := range entries {
 		e := &entries[i]
 		if err := checkPath(e.Path); err != nil {
@@ -123,14 +148,19 @@ func checkEntries(entries []Entry, packs []Pack) error {
 		if err := e.check(packs); err != nil {
 			return err
 		}
-		if parent := parentOf(e.Path); parent != "" {
-			at, ok := slices.BinarySearchFunc(entries, parent, func(e Entry, path string) int { return cmp.Compare(e.Path, path) })
-			if !ok || entries[at].Kind != Folder {
-				return bad("the path %q is in no folder", clip(e.Path))
-			}
+		parent := parentOf(e.Path)
+		if parent != last && parent != "" && !hasFolder(entries[:i], parent) {
+			return bad("the path %q is in no folder", clip(e.Path))
 		}
+		last = parent
 	}
 	return nil
+}
+
+// hasFolder reports whether a sorted list has a folder.
+func hasFolder(entries []Entry, path string) bool {
+	at, ok := sort.Find(len(entries), func(i int) int { return strings.Compare(path, entries[i].Path) })
+	return ok && entries[at].Kind == Folder
 }
 
 func (e *Entry) check(packs []Pack) error {

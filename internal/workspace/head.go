@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -39,8 +40,14 @@ type Version struct {
 	Files    int       `json:"files"`
 	Bytes    int64     `json:"bytes"`
 	Note     string    `json:"note,omitempty"`
-	Layout   string    `json:"layout,omitempty"` // empty: packed
+	Layout   Layout    `json:"layout,omitempty"`
+	Manifest string    `json:"manifest,omitempty"` // key of the manifest; empty: the usual one
+
+	stranger stranger
 }
+
+// state is the key of a version's manifest.
+func (v Version) state() string { return cmp.Or(v.Manifest, v.ID+"/"+StateFile) }
 
 // historyPage is how many versions move from HEAD into a log object at once; HEAD has at most twice as
 // many.
@@ -79,12 +86,20 @@ func (h *Head) check() error {
 		return bad("HEAD has the format %d, and this Berth reads 1", h.Format)
 	case len(h.Versions) == 0 || h.Lineage == "":
 		return bad("HEAD names no version")
-	case h.Log != "" && !strings.HasPrefix(h.Log, logFolder):
-		return bad("HEAD leads on to %q", clip(h.Log))
 	}
-	for _, v := range h.Versions {
+	return logPage{h.Versions, h.Log}.check()
+}
+
+func (p logPage) check() error {
+	if p.Log != "" && (!strings.HasPrefix(p.Log, logFolder) || checkVersion(p.Log[len(logFolder):]) != nil) {
+		return bad("the history leads on to %q", clip(p.Log))
+	}
+	for _, v := range p.Versions {
 		if err := checkVersion(v.ID); err != nil {
 			return err
+		}
+		if rest, ok := strings.CutPrefix(v.Manifest, v.ID+"/"+StateFile+"-"); v.Manifest != "" && (!ok || checkVersion(rest) != nil) {
+			return bad("the manifest of version %s is said to be %q", v.ID, clip(v.Manifest))
 		}
 	}
 	return nil
@@ -103,7 +118,7 @@ func (r *Repo) writeHead(ctx context.Context, next *Head, was blob.Tag) (blob.Ta
 		if err != nil {
 			return "", err
 		}
-		key := logFolder + next.Versions[historyPage].ID
+		key := logFolder + next.Versions[0].ID // of this very write, so that no other one's page is overwritten
 		if _, err := r.put(ctx, key, text, blob.PutOptions{}); err != nil {
 			return "", err
 		}
@@ -113,7 +128,7 @@ func (r *Repo) writeHead(ctx context.Context, next *Head, was blob.Tag) (blob.Ta
 	if err != nil {
 		return "", err
 	}
-	if r.Unconditional {
+	if r.Unconditional || lastWins {
 		return r.put(ctx, headKey, text, blob.PutOptions{})
 	}
 	return r.put(ctx, headKey, text, blob.PutOptions{IfAbsent: was == "", IfMatch: was})
@@ -123,8 +138,10 @@ func (r *Repo) writeHead(ctx context.Context, next *Head, was blob.Tag) (blob.Ta
 func NewVersionID(now time.Time) string {
 	var suffix [3]byte
 	_, _ = rand.Read(suffix[:])
-	return now.UTC().Format("20060102T150405.000000000Z") + "-" + hex.EncodeToString(suffix[:])
+	return now.UTC().Format(idTime) + "-" + hex.EncodeToString(suffix[:])
 }
+
+const idTime = "20060102T150405.000000000Z"
 
 // checkVersion says what is wrong with the id of a version. It becomes part of keys.
 func checkVersion(id string) error {
@@ -138,7 +155,7 @@ func checkVersion(id string) error {
 func after(before string, now time.Time) string {
 	id := NewVersionID(now)
 	for id <= before {
-		at, err := time.Parse("20060102T150405.000000000Z", strings.SplitN(before, "-", 2)[0])
+		at, err := time.Parse(idTime, strings.SplitN(before, "-", 2)[0])
 		if err != nil {
 			return id
 		}
@@ -177,12 +194,15 @@ func (r *Repo) manifestOf(ctx context.Context, v Version) (*Manifest, error) {
 
 // manifestText is manifestOf with the manifest as stored.
 func (r *Repo) manifestText(ctx context.Context, v Version) (*Manifest, []byte, error) {
-	text, _, err := r.read(ctx, v.ID+"/"+StateFile, maxManifest)
+	if v.stranger != no {
+		return r.strangerManifest(ctx, v)
+	}
+	text, _, err := r.read(ctx, v.state(), maxManifest)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the manifest of version %s: %w", v.ID, err)
 	}
 	sum := sha256.Sum256(text)
-	if hex.EncodeToString(sum[:]) != v.SHA256 {
+	if digested && hex.EncodeToString(sum[:]) != v.SHA256 {
 		return nil, nil, bad("the manifest of version %s is not the one that was saved", v.ID)
 	}
 	m, err := Decode(text)

@@ -6,8 +6,6 @@ import (
 	"path"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/sandbox"
 )
@@ -19,6 +17,8 @@ const IgnoreFile = ".berthignore"
 const (
 	MaxIgnore = 64 << 10
 	maxRules  = 1000
+	// maxPattern is longer than a pattern of any sense.
+	maxPattern = 1000
 )
 
 // Ignore says which paths are left out of versions, by the rules of gitignore: the last that matches
@@ -27,6 +27,8 @@ type Ignore struct{ rules []rule }
 
 type rule struct {
 	parts      []string // of the pattern, "**" for any number of folders
+	name       string   // the one part of a pattern about names, which needs no more than that
+	literal    bool     // the name has nothing to be matched
 	keep       bool     // a pattern with "!": what it matches is not left out
 	folderOnly bool
 }
@@ -38,11 +40,7 @@ func ParseIgnore(text string) (*Ignore, error) {
 	}
 	g := new(Ignore)
 	for line := range strings.Lines(text) {
-		r, ok, err := parseRule(strings.TrimRight(line, "\r\n"))
-		if err != nil {
-			return nil, err
-		}
-		if ok {
+		if r, ok := parseRule(strings.TrimRight(line, "\r\n")); ok {
 			g.rules = append(g.rules, r)
 		}
 		if len(g.rules) > maxRules {
@@ -58,10 +56,12 @@ func badIgnore(format string, args ...any) error {
 	return e
 }
 
-func parseRule(line string) (r rule, ok bool, err error) {
+// parseRule reads one line. A pattern that is none matches nothing, as with git: a workspace must not go
+// unsaved for it.
+func parseRule(line string) (r rule, ok bool) {
 	line = trimSpaces(line)
-	if line == "" || line[0] == '#' {
-		return r, false, nil
+	if line == "" || line[0] == '#' || len(line) > maxPattern {
+		return r, false
 	}
 	if r.keep = line[0] == '!'; r.keep {
 		line = line[1:]
@@ -72,21 +72,22 @@ func parseRule(line string) (r rule, ok bool, err error) {
 	anchored := strings.Contains(line, "/")
 	line = strings.TrimPrefix(line, "/")
 	if line == "" {
-		return r, false, nil
+		return r, false
 	}
 	for part := range strings.SplitSeq(line, "/") {
 		part = strings.ReplaceAll(part, "[!", "[^")
 		if _, err := path.Match(part, ""); err != nil {
-			return r, false, badIgnore("the pattern %q is not one: %w", clip(line), err)
+			return r, false
 		}
 		if part != "**" || len(r.parts) == 0 || r.parts[len(r.parts)-1] != "**" {
 			r.parts = append(r.parts, part)
 		}
 	}
 	if !anchored {
+		r.name, r.literal = r.parts[0], !strings.ContainsAny(r.parts[0], `*?[\`)
 		r.parts = append([]string{"**"}, r.parts...)
 	}
-	return r, true, nil
+	return r, true
 }
 
 // trimSpaces cuts spaces off the end, but for one that is escaped.
@@ -102,9 +103,24 @@ func (g *Ignore) Match(name string, folder bool) bool {
 	if g == nil || len(g.rules) == 0 {
 		return false
 	}
-	parts := strings.Split(name, "/")
+	last := name[strings.LastIndexByte(name, '/')+1:]
+	var parts []string
 	for i := len(g.rules) - 1; i >= 0; i-- {
-		if r := &g.rules[i]; (folder || !r.folderOnly) && r.match(parts) {
+		r := &g.rules[i]
+		var matches bool
+		switch {
+		case r.folderOnly && !folder:
+		case r.literal:
+			matches = r.name == last
+		case r.name != "" && r.name != "**":
+			matches, _ = path.Match(r.name, last)
+		default:
+			if parts == nil {
+				parts = strings.Split(name, "/")
+			}
+			matches = r.match(parts)
+		}
+		if matches {
 			return !r.keep
 		}
 	}
@@ -135,12 +151,12 @@ func (r *rule) match(parts []string) bool {
 	return row[len(parts)]
 }
 
-// ReadIgnore reads the ignore file of a tree; nil if it has none. It is written by whoever works in the
-// tree: one that is not valid is an error for them to see.
+// ReadIgnore reads the ignore file of a tree; nil if it has none that can be read. It is written by whoever
+// works in the tree: one that is too large is an error for them to see.
 func ReadIgnore(t Tree) (g *Ignore, err error) {
 	err = t.Run(func(root int) error {
 		f, _, err := openFile(root, IgnoreFile)
-		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, errNotRegular) {
+		if gone(err) || unreadable(err) || errors.Is(err, errNotRegular) {
 			return nil
 		}
 		if err != nil {

@@ -1,9 +1,12 @@
 package workspace_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/workspace"
 )
 
@@ -45,7 +48,10 @@ func TestIgnoreFollowsGit(t *testing.T) {
 	if !g.Match("trail", false) || !g.Match("esc ", false) || g.Match("trail ", false) {
 		t.Error("spaces at the end of a pattern")
 	}
-	for _, bad := range []string{"[a", strings.Repeat("a\n", 1001), strings.Repeat("x", workspace.MaxIgnore+1)} {
+	if g, err := workspace.ParseIgnore("[a\nb"); err != nil || g.Match("[a", false) || !g.Match("b", false) {
+		t.Errorf("a pattern that is none: %v", err)
+	}
+	for _, bad := range []string{strings.Repeat("a\n", 1001), strings.Repeat("x", workspace.MaxIgnore+1)} {
 		if _, err := workspace.ParseIgnore(bad); err == nil {
 			t.Errorf("%.20q was taken", bad)
 		}
@@ -54,4 +60,35 @@ func TestIgnoreFollowsGit(t *testing.T) {
 	if none.Match("a", false) {
 		t.Error("no rules leave something out")
 	}
+}
+
+// The ignore file of a tree is a file of at most a certain size, or nothing.
+func TestIgnoreFileOfATree(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir)
+	r := &workspace.Repo{Store: newMemory()}
+	write(t, dir, map[string]string{"a.log": "1", "b": "2", "node_modules/x/y": "3"})
+	if g, err := workspace.ReadIgnore(d); g != nil || err != nil {
+		t.Errorf("none: %v, %v", g, err)
+	}
+	must(t, os.Symlink("/etc/passwd", filepath.Join(dir, workspace.IgnoreFile)))
+	if g, err := workspace.ReadIgnore(d); g != nil || err != nil {
+		t.Errorf("a link: %v, %v", g, err)
+	}
+	remove(t, dir, workspace.IgnoreFile)
+	write(t, dir, map[string]string{workspace.IgnoreFile: "*.log\nnode_modules/\n"})
+	g, err := workspace.ReadIgnore(d)
+	must(t, err)
+	res, err := r.Push(t.Context(), d, nil, workspace.PushOptions{Ignore: g})
+	if err != nil || len(res.Index.Entries) != 2 {
+		t.Errorf("%v, %v", res, err)
+	}
+	_, err = r.Restore(t.Context(), d, res.Index, "", workspace.PullOptions{Ignore: g})
+	must(t, err)
+	if read(t, dir, "a.log") != "1" || read(t, dir, "node_modules/x/y") != "3" {
+		t.Error("what is left out was deleted")
+	}
+	write(t, dir, map[string]string{workspace.IgnoreFile: strings.Repeat("x", workspace.MaxIgnore+1)})
+	_, err = workspace.ReadIgnore(d)
+	wantCode(t, err, api.CodeInvalidRequest)
 }

@@ -4,9 +4,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
+	"sort"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berthdev/berth/internal/blob"
 )
@@ -23,24 +28,32 @@ type Index struct {
 }
 
 // clean reports whether the file that was seen is the one of the entry, without reading it. A file that
-// changed at about the time of the scan may have changed again since, unseen by any clock: it is read,
-// unless its time was set back, which the next change would undo.
+// changed at about the time of the scan may have changed again since, unseen by any clock: it is read.
 func (x *Index) clean(i int, seen *Seen) bool {
 	e, stamp := &x.Entries[i], x.Stamps[i]
 	return e.Kind == seen.Kind && e.Size == seen.Size && e.ModTime == seen.ModTime && e.Mode == seen.Mode &&
-		stamp == seen.Stamp && stamp.Inode != 0 && (!racy || stamp.ChangeTime < x.Scanned-clockGrain || e.ModTime < stamp.ChangeTime-clockGrain)
+		stamp == seen.Stamp && stamp.Inode != 0 && (!racy || stamp.ChangeTime < x.Scanned-clockGrain)
+}
+
+// find is the entry of a path, nil if there is none.
+func (m *Manifest) find(path string) *Entry {
+	i, ok := sort.Find(len(m.Entries), func(i int) int { return strings.Compare(path, m.Entries[i].Path) })
+	if !ok {
+		return nil
+	}
+	return &m.Entries[i]
 }
 
 // clockGrain is more than the finest step of the clocks that file systems stamp files with.
 const clockGrain = int64(20 * time.Millisecond)
 
-const indexMagic = "berth index 1\n"
+const indexMagic = "berth index 2\n"
 
 // encode writes the index: a header, the entries, and a checksum over all of it.
 func (x *Index) encode() []byte {
 	b := make([]byte, 0, 256+len(x.Entries)*140)
 	b = append(b, indexMagic...)
-	for _, text := range []string{x.ID, x.Lineage, x.Parent, string(x.HeadTag)} {
+	for _, text := range []string{x.ID, x.Lineage, x.Parent, string(x.Layout), string(x.HeadTag)} {
 		b = appendString(b, text)
 	}
 	b = append(b, x.Digest[:]...)
@@ -89,14 +102,16 @@ func decodeIndex(b []byte) (*Index, error) {
 	}
 	r := &indexReader{b: body[len(indexMagic):], all: string(body[len(indexMagic):])}
 	x := &Index{}
-	x.ID, x.Lineage, x.Parent, x.HeadTag = r.text(), r.text(), r.text(), blob.Tag(r.text())
+	x.ID, x.Lineage, x.Parent, x.Layout, x.HeadTag = r.text(), r.text(), r.text(), Layout(r.text()), blob.Tag(r.text())
 	copy(x.Digest[:], r.bytes(32))
 	x.Sequence = r.int()
 	x.At = time.Unix(0, r.int()).UTC()
 	x.Scanned = r.int()
 	packs, entries := r.count(), r.count()
 	for range packs {
-		x.Packs = append(x.Packs, Pack{Key: r.text(), Size: r.int()})
+		p := Pack{Key: r.text(), Size: r.int()}
+		r.failed = r.failed || p.Size < 0 || checkKey(p.Key) != nil
+		x.Packs = append(x.Packs, p)
 	}
 	x.Entries, x.Stamps = make([]Entry, entries), make([]Stamp, entries)
 	for i := range x.Entries {
@@ -185,13 +200,22 @@ func (r *indexReader) entry(e *Entry, stamp *Stamp) {
 }
 
 // LoadIndex reads an index file. One that is not there, or cannot be read as one, is nil: nothing is
-// known of the tree.
+// known of the tree. It may be where others write, so nothing but a file of a bounded size is read.
 func LoadIndex(path string) (*Index, error) {
-	b, err := os.ReadFile(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	switch {
-	case errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO):
 		return nil, nil
 	case err != nil:
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxManifest {
+		return nil, err
+	}
+	b := make([]byte, info.Size())
+	if _, err := io.ReadFull(f, b); err != nil {
 		return nil, err
 	}
 	x, err := decodeIndex(b)
@@ -206,9 +230,16 @@ func (x *Index) Save(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	temp := path + ".tmp"
-	if err := os.WriteFile(temp, x.encode(), 0o600); err != nil {
-		return errors.Join(err, os.Remove(temp))
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-")
+	if err != nil {
+		return err
 	}
-	return os.Rename(temp, path)
+	_, err = f.Write(x.encode())
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
 }

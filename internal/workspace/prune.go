@@ -12,7 +12,7 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// Policy says which versions are kept. The newest always is.
+// Policy says which versions are kept. The newest always is; the zero policy keeps them all.
 type Policy struct {
 	Last  int // so many of the newest
 	Daily int // the newest of each of so many days
@@ -30,18 +30,22 @@ type PruneOptions struct {
 
 // Pruned is what a prune did, or would do.
 type Pruned struct {
-	Kept, Removed []Version
-	Packs         int   // objects that were deleted
-	Bytes         int64 // in them
-	Waiting       int   // objects that no version refers to and that are deleted after the grace
+	Kept    []Version `json:"kept"`
+	Removed []Version `json:"removed"`
+	Packs   int       `json:"packs"`   // objects that were deleted
+	Bytes   int64     `json:"bytes"`   // in them
+	Waiting int       `json:"waiting"` // objects that no version refers to and that are deleted after the grace
 }
 
 // keep divides versions, newest first, by the policy.
 func (p Policy) keep(versions []Version, now time.Time) (kept, removed []Version) {
-	days := map[string]bool{}
+	if p == (Policy{}) {
+		return versions, nil
+	}
+	days, first := map[string]bool{}, now.AddDate(0, 0, -p.Daily)
 	for i, v := range versions {
 		day := v.At.UTC().Format(time.DateOnly)
-		daily := !days[day] && now.Sub(v.At) < time.Duration(p.Daily)*24*time.Hour
+		daily := !days[day] && v.At.After(first)
 		if i == 0 || i < p.Last || daily {
 			kept = append(kept, v)
 			days[day] = true
@@ -133,11 +137,21 @@ func (r *Repo) rewrite(ctx context.Context, head *Head, tag blob.Tag, kept []Ver
 	return err
 }
 
-// forget deletes the manifests of versions that are no more, and pages that nothing leads to.
+// forget deletes the manifests of versions that are no more, the objects of plain ones, and pages that
+// nothing leads to. What it does not come to, the collection finds.
 func (r *Repo) forget(ctx context.Context, removed []Version, pages []string) error {
 	keys := make([]string, 0, len(removed)+len(pages))
 	for _, v := range removed {
-		keys = append(keys, r.Prefix+v.ID+"/"+StateFile)
+		keys = append(keys, r.Prefix+v.state())
+		if v.Layout != Plain {
+			continue
+		}
+		for e, err := range r.Store.List(ctx, r.Prefix+v.ID+"/", blob.ListOptions{}) {
+			if err != nil {
+				return fmt.Errorf("list version %s: %w", v.ID, err)
+			}
+			keys = append(keys, e.Key)
+		}
 	}
 	for _, page := range pages {
 		keys = append(keys, r.Prefix+page)
@@ -148,34 +162,31 @@ func (r *Repo) forget(ctx context.Context, removed []Version, pages []string) er
 	return nil
 }
 
-// trashKey is the list of packs that no version referred to when they were last looked for.
+// trashKey is the list of objects that no version referred to when they were last looked for.
 const trashKey = "trash"
 
 // trash is since when each of them has been so, by the store's clock.
 type trash map[string]time.Time
 
-// collect deletes packs that no version has referred to for the grace. A push that is under way has packs
-// that no version refers to yet, and is over long before its packs' grace is.
+// collect deletes objects that no version has referred to for the grace: packs, and what pushes that never
+// came to their end have left under the names of versions. A push that is under way has objects that no
+// version refers to yet, and is over long before their grace is.
 func (r *Repo) collect(ctx context.Context, done *Pruned, o PruneOptions) error {
-	live, err := r.live(ctx)
+	known, now, err := r.readTrash(ctx, o.DryRun)
 	if err != nil {
 		return err
 	}
-	known, now, err := r.readTrash(ctx, o.DryRun)
+	objects, err := r.unneeded(ctx)
 	if err != nil {
 		return err
 	}
 	next := trash{}
 	var gone []string
-	for e, err := range r.Store.List(ctx, r.Prefix+packsFolder, blob.ListOptions{}) {
-		if err != nil {
-			return fmt.Errorf("list packs: %w", err) // an unreadable list is not an empty list
-		}
+	for _, e := range objects {
 		key := strings.TrimPrefix(e.Key, r.Prefix)
 		since, seen := known[key]
 		switch {
-		case collecting && live[key]:
-		case seen && now.Sub(since) >= o.Grace || !collecting:
+		case seen && now.Sub(since) >= o.Grace || !collecting && strings.HasPrefix(key, packsFolder):
 			gone = append(gone, e.Key)
 			done.Packs++
 			done.Bytes += e.Size
@@ -201,8 +212,53 @@ func (r *Repo) collect(ctx context.Context, done *Pruned, o PruneOptions) error 
 	return err
 }
 
-// live is every pack that a version refers to. A version that cannot be read stops the collection: what
-// it refers to is not known.
+// unneeded is every object that no version refers to: packs, and what is in folders that have the name of
+// a version of Berth's own making. What other tools put beside them is not ours to delete.
+func (r *Repo) unneeded(ctx context.Context) (all []blob.Entry, err error) {
+	packs, err := r.list(ctx, packsFolder, blob.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	folders, err := r.list(ctx, "", blob.ListOptions{Folders: true})
+	if err != nil {
+		return nil, err
+	}
+	live, err := r.live(ctx) // after the lists: whatever was committed until now stays
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range packs {
+		if !collecting || !live[strings.TrimPrefix(e.Key, r.Prefix)] {
+			all = append(all, e)
+		}
+	}
+	for _, e := range folders {
+		name := strings.TrimPrefix(e.Key, r.Prefix)
+		if !e.Folder || live[name] || !isOwnID(strings.TrimSuffix(name, "/")) {
+			continue
+		}
+		left, err := r.list(ctx, name, blob.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, left...)
+	}
+	return all, nil
+}
+
+// list lists objects, all or none: an unreadable list is not an empty list.
+func (r *Repo) list(ctx context.Context, prefix string, o blob.ListOptions) (all []blob.Entry, err error) {
+	for e, err := range r.Store.List(ctx, r.Prefix+prefix, o) {
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", r.Prefix+prefix, err)
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// live is every pack that a version refers to, and the folder of every version. A version that cannot be
+// read stops the collection: what it refers to is not known.
 func (r *Repo) live(ctx context.Context) (map[string]bool, error) {
 	live := map[string]bool{}
 	for v, err := range r.Versions(ctx) {
@@ -213,6 +269,7 @@ func (r *Repo) live(ctx context.Context) (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
+		live[v.ID+"/"] = true
 		for _, p := range m.Packs {
 			live[p.Key] = true
 		}

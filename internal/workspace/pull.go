@@ -2,9 +2,9 @@ package workspace
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/berthdev/berth/api"
@@ -22,23 +22,28 @@ type PullOptions struct {
 	// Discard makes the tree exactly the version, whatever was changed here. It is what a restore that
 	// somebody asked for does; it counts as being told to delete.
 	Discard bool
-	// Empty says that the tree is known to be empty: nothing is looked for, and files are written directly.
+	// Empty says that the tree is known to be empty: nothing is looked for.
 	Empty bool
 }
 
 // Pull makes the tree what the store's version is, but for what was changed here since base: that stays,
 // and a file changed on both sides is kept twice. Without a base nothing here is deleted.
 func (r *Repo) Pull(ctx context.Context, t Tree, base *Index, o PullOptions) (*Result, error) {
+	_, res, err := r.pull(ctx, t, base, o)
+	return res, err
+}
+
+func (r *Repo) pull(ctx context.Context, t Tree, base *Index, o PullOptions) (*pull, *Result, error) {
 	began := time.Now()
 	r, requests := r.counting()
-	p := &pull{Repo: r, o: o, tree: t, base: base}
+	p := &pull{Repo: r, o: o, tree: t, base: base, scan: new(ScanResult)}
 	res, err := p.run(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	res.Stats.Requests, res.Stats.Duration = requests.Load(), time.Since(began).Seconds()
 	r.log().InfoContext(ctx, "workspace pulled", "version", res.Version, "conflicts", len(res.Conflicts), "stats", res.Stats)
-	return res, nil
+	return p, res, nil
 }
 
 // pull is one pull under way.
@@ -50,13 +55,16 @@ type pull struct {
 	scan    *ScanResult
 	scanned int64
 
+	head    *Head
 	headTag blob.Tag
 	there   *Manifest
 	state   []byte // of there, as stored
 	version Version
 	steps   []Step
 	stats   Stats
-	both    []string
+
+	mu   sync.Mutex
+	both []string // paths that are kept twice
 }
 
 func (p *pull) run(ctx context.Context) (*Result, error) {
@@ -79,52 +87,79 @@ func (p *pull) run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	index := &Index{Manifest: *p.there, HeadTag: p.headTag, Stamps: stamps, Scanned: p.scanned}
-	index.Digest = p.version.digest()
-	return &Result{Version: p.there.ID, Stats: p.stats, Index: index, Conflicts: p.both, Skipped: p.scan.Skipped, State: p.state}, nil
+	// What was written here is not older than a moment: only what nobody can have changed in the same tick
+	// of the clock is taken for unchanged next time.
+	if p.version.stranger == bare {
+		p.state = p.there.encode(nil, nil) // now that its checksums are known
+	}
+	index := &Index{Manifest: *p.there, HeadTag: p.headTag, Digest: p.version.digest(), Stamps: stamps, Scanned: time.Now().UnixNano()}
+	slices.Sort(p.both)
+	return &Result{
+		Version: p.there.ID, Stats: p.stats, Index: index, Conflicts: slices.Compact(p.both), Skipped: p.scan.Skipped, State: p.state,
+	}, nil
 }
 
 // look finds the version to bring. It reports whether the tree was the same as that when it was last
 // looked at: what was changed here since is for a push.
 func (p *pull) look(ctx context.Context) (same bool, err error) {
-	head, tag, err := p.readHead(ctx)
-	if err != nil {
+	if err := p.choose(ctx); err != nil {
 		return false, err
 	}
-	p.headTag, p.version = tag, head.newest()
-	if p.o.Version != "" {
-		if p.version, err = p.find(ctx, head, p.o.Version); err != nil {
-			return false, err
-		}
-	}
-	if p.base != nil && p.base.Lineage != head.Lineage {
+	if p.base != nil && lineal && !p.head.follows(p.base) {
 		p.base = nil // another history: nothing of it is known here
 	}
 	if p.base != nil && p.base.ID == p.version.ID && !p.o.Discard {
-		p.base.HeadTag = tag
+		p.base.HeadTag = p.headTag
 		return true, nil
 	}
-	p.there, p.state, err = p.manifestText(ctx, p.version)
-	return false, err
+	if p.there, p.state, err = p.manifestText(ctx, p.version); err != nil {
+		return false, err
+	}
+	return false, p.Limits.check(p.there)
+}
+
+// choose finds the version that was asked for.
+func (p *pull) choose(ctx context.Context) (err error) {
+	if p.head, p.headTag, err = p.readHistory(ctx); err != nil {
+		return err
+	}
+	if p.version = p.head.newest(); p.o.Version != "" {
+		p.version, err = p.find(ctx, p.head, p.o.Version)
+	}
+	return err
+}
+
+// follows reports whether a history goes on from a base. One that was set back, or took another way from
+// some version on, never had what the base has: that must not be taken for deleted.
+func (h *Head) follows(base *Index) bool {
+	if h.Lineage != base.Lineage || h.Sequence < base.Sequence {
+		return false
+	}
+	if base.Sequence == 0 {
+		return true // versions of other tools are not counted
+	}
+	for _, v := range h.Versions {
+		if v.Sequence == base.Sequence {
+			return v.ID == base.ID
+		}
+	}
+	return true // so long ago that HEAD does not say
 }
 
 // here is the tree as entries. Files that are clean have the checksums of the base, others are read.
-func (p *pull) here(ctx context.Context) ([]Entry, error) {
+func (p *pull) here(ctx context.Context) (here []Entry, err error) {
 	p.scanned = time.Now().UnixNano()
-	p.scan = new(ScanResult)
 	if p.o.Empty {
 		return nil, nil
 	}
-	q := &push{Repo: p.Repo, base: p.base, tree: p.tree}
-	if q.base == nil {
-		q.base = new(Index)
-	}
-	var err error
-	if q.scan, err = Scan(ctx, p.tree, ScanOptions{Ignore: p.o.Ignore}); err != nil {
+	if p.scan, err = Scan(ctx, p.tree, ScanOptions{Ignore: p.o.Ignore, MaxEntries: p.Limits.entries(), Progress: p.Progress}); err != nil {
 		return nil, err
 	}
-	p.scan = q.scan
-	return q.sums(ctx)
+	base := p.base
+	if base == nil {
+		base = new(Index)
+	}
+	return sums(ctx, p.tree, p.scan.Entries, base)
 }
 
 // plan compares the trees.
@@ -139,10 +174,14 @@ func (p *pull) plan(here []Entry) {
 		if p.o.Discard {
 			s.discard()
 		}
-		if s.Act == Both && (s.Here.Kind != Folder || s.There.Kind != Folder) {
-			p.both = append(p.both, s.Path)
+		if s.Act == DownGone && p.version.stranger == bare && !p.o.Discard {
+			s.Act = Up // a folder of objects does not say that it is whole
+		}
+		if s.Here != nil && p.scan.Entries[s.here].unfinished { // what a restore left of it is not what anybody chose
+			s.Act = either(s.There != nil, Down, DownGone)
 		}
 	}
+	p.needFolders()
 }
 
 // discard makes a step do what the store says, whatever was changed here.
@@ -153,6 +192,29 @@ func (s *Step) discard() {
 	case s.Here == nil || !alike(s.Here, s.There):
 		s.Act = Down
 	}
+}
+
+// needFolders brings back the folders of what is brought here, though they were removed or became files
+// here meanwhile.
+func (p *pull) needFolders() {
+	for i := range p.steps {
+		if p.steps[i].Act != Down {
+			continue
+		}
+		for dir := parentOf(p.steps[i].Path); dir != ""; dir = parentOf(dir) {
+			s := p.step(dir)
+			if s.Act == Down || s.Here != nil && s.Here.Kind == Folder {
+				break // it was seen to already, and so were those above it
+			}
+			s.Act = either(s.Here == nil, Down, Both)
+		}
+	}
+}
+
+// step is the one about a path that the version has.
+func (p *pull) step(path string) *Step {
+	i, _ := slices.BinarySearchFunc(p.steps, path, func(s Step, path string) int { return strings.Compare(s.Path, path) })
+	return &p.steps[i]
 }
 
 // guard refuses to delete most of a tree that nobody asked to be deleted.
@@ -177,58 +239,11 @@ func (p *pull) guard(here []Entry) error {
 	return nil
 }
 
-// apply does what was planned: room first, then folders, then files, then removals, children before
-// parents, and the times of folders last. It returns the stamp of every entry of the version that is
-// here as the version has it.
-func (p *pull) apply(ctx context.Context) ([]Stamp, error) {
-	w := newWriter(p)
-	for _, part := range []func() error{
-		p.makeRoom, p.folders, func() error { return w.all(ctx) }, p.removals, p.folderTimes,
-	} {
-		if err := part(); err != nil {
-			return nil, p.stopped(err)
-		}
-	}
-	for i := range p.steps {
-		if s := &p.steps[i]; s.Act == Keep && s.Here.Kind == File {
-			w.stamps[s.there] = p.scan.Entries[s.here].Stamp
-		}
-	}
-	return w.stamps, nil
-}
-
-// makeRoom removes what is in the way of a file that was a folder, and moves a file that was changed here
-// out of the way of a folder.
-func (p *pull) makeRoom() error {
-	return p.tree.Run(func(root int) error {
-		for i := range p.steps {
-			s := &p.steps[i]
-			switch {
-			case s.Act == Down && s.There.Kind != Folder && s.Here != nil && s.Here.Kind == Folder:
-				if err := p.empty(root, s.Path); err != nil {
-					return err
-				}
-			case s.Act == Both && s.There.Kind == Folder && s.Here.Kind != Folder:
-				if err := moveAside(root, s.Path, conflictName(s.Path, "here-"+p.version.ID)); err != nil {
-					return fmt.Errorf("make room for the folder %s: %w", s.Path, err)
-				}
-				s.Act, s.Here = Down, nil
-			}
-		}
-		return nil
-	})
-}
-
-// empty removes what goes below a folder, and the folder if nothing is left in it.
-func (p *pull) empty(root int, path string) error {
-	for i := range slices.Backward(p.steps) {
-		if s := &p.steps[i]; s.Act == DownGone && s.Here != nil && strings.HasPrefix(s.Path, path+"/") {
-			if err := remove(root, s.Here); err != nil {
-				return fmt.Errorf("delete %s: %w", s.Path, err)
-			}
-		}
-	}
-	return remove(root, &Entry{Path: path, Kind: Folder})
+// conflict notes that a path is kept twice.
+func (p *pull) conflict(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.both = append(p.both, path)
 }
 
 // stopped says how far a pull came that did not get to its end.
@@ -237,54 +252,5 @@ func (p *pull) stopped(err error) error {
 	if full(err) {
 		code = api.CodeDiskFull
 	}
-	return sandbox.Errorf("pull", code, "%d files had been written, %d deleted; trying again goes on: %w", p.stats.FilesDownloaded, p.stats.FilesDeleted, err)
-}
-
-// folders makes the folders of the version, in the place of files that were there.
-func (p *pull) folders() error {
-	return p.tree.Run(func(root int) error {
-		for i := range p.steps {
-			if s := &p.steps[i]; s.Act == Down && s.There.Kind == Folder && (s.Here == nil || s.Here.Kind != Folder) {
-				if err := makeFolder(root, s.Path); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-}
-
-// removals removes what the version does not have, children before parents. A folder in which something
-// new is stays.
-func (p *pull) removals() error {
-	return p.tree.Run(func(root int) error {
-		for i := range slices.Backward(p.steps) {
-			s := &p.steps[i]
-			if s.Act != DownGone || s.Here == nil {
-				continue
-			}
-			if err := remove(root, s.Here); err != nil {
-				return fmt.Errorf("delete %s: %w", s.Path, err)
-			}
-			if s.Here.Kind != Folder {
-				p.stats.FilesDeleted++
-			}
-		}
-		return nil
-	})
-}
-
-func (p *pull) folderTimes() error {
-	return p.tree.Run(func(root int) error {
-		for i := range slices.Backward(p.steps) {
-			s := &p.steps[i]
-			if s.There == nil || s.There.Kind != Folder || s.Act != Down && s.Act != Keep {
-				continue
-			}
-			if err := passable(setFolder(root, s.There)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return stopped("pull", code, err, "%d files had been written, %d deleted; trying again goes on", p.stats.FilesDownloaded, p.stats.FilesDeleted)
 }

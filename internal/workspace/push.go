@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,18 +21,23 @@ import (
 // PushOptions say how to save.
 type PushOptions struct {
 	Ignore     *Ignore
-	MaxEntries int
-	Note       string
+	MaxEntries int    // zero: the repo's limit
+	Note       string // for people; cut if it is long
 	// Version names the new version; empty: its time does.
 	Version string
+	// AllowMassDelete is for Sync: it lets what others saved delete more than half of the tree.
+	AllowMassDelete bool
 }
+
+// maxNote bounds what a version's line may say: HEAD has many of them.
+const maxNote = 500
 
 // ErrMoved is a push onto a store that somebody else has pushed to since: pull first.
 var ErrMoved = sandbox.Errorf("push", api.CodeSyncConflict, "the store has a version that this tree was never the same as")
 
 // Push saves the tree as a new version. Base is what the tree was last the same as, nil if that is not
 // known; a push without a base is only possible where there is no version yet. When nothing has changed
-// there is no new version.
+// there is no new version. What cannot be read stays in the version as it was in the base.
 func (r *Repo) Push(ctx context.Context, t Tree, base *Index, o PushOptions) (*Result, error) {
 	began := time.Now()
 	r, requests := r.counting()
@@ -69,10 +75,16 @@ func (p *push) run(ctx context.Context) (*Result, error) {
 	if err := p.look(ctx); err != nil {
 		return nil, err
 	}
-	p.pack = newPacker(ctx, p)
-	defer p.pack.cancel()
-	if err := p.gather(ctx); err != nil {
+	if err := p.name(); err != nil {
 		return nil, err
+	}
+	if err := p.reserve(ctx); err != nil {
+		return nil, err
+	}
+	p.pack = newPacker(ctx, p)
+	defer p.pack.stop()
+	if err := p.gather(); err != nil {
+		return nil, p.failed(ctx, err)
 	}
 	if p.unchanged() {
 		return p.result(p.base.ID, p.base.Digest, false), nil
@@ -82,22 +94,24 @@ func (p *push) run(ctx context.Context) (*Result, error) {
 
 // look reads HEAD and the tree at the same time.
 func (p *push) look(ctx context.Context) error {
-	var g errgroup.Group
-	g.Go(func() error {
-		head, tag, err := p.readHead(ctx)
+	g, scanning := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		p.head, p.headTag, err = p.readHead(ctx)
 		if errors.Is(err, errNoHead) {
-			return nil
+			return p.lookForOthers(ctx)
 		}
-		p.head, p.headTag = head, tag
 		return err
 	})
-	p.scanned = time.Now().UnixNano()
-	var err error
-	p.scan, err = Scan(ctx, p.tree, ScanOptions{Ignore: p.o.Ignore, MaxEntries: p.o.MaxEntries})
-	if headErr := g.Wait(); headErr != nil {
-		return headErr
-	}
-	if err != nil {
+	g.Go(func() (err error) {
+		p.scanned = time.Now().UnixNano()
+		limits := p.Limits
+		if p.o.MaxEntries > 0 {
+			limits.Entries = p.o.MaxEntries
+		}
+		p.scan, err = Scan(scanning, p.tree, ScanOptions{Ignore: p.o.Ignore, MaxEntries: limits.entries(), MaxBytes: limits.bytes(), Progress: p.Progress})
+		return err
+	})
+	if err := g.Wait(); err != nil {
 		return err
 	}
 	if p.head == nil {
@@ -110,34 +124,59 @@ func (p *push) look(ctx context.Context) error {
 	return nil
 }
 
+// lookForOthers refuses a first push where other tools have put versions that this tree never had.
+func (p *push) lookForOthers(ctx context.Context) error {
+	others, err := p.strangers(ctx, 1)
+	if err == nil && len(others) > 0 && others[0].ID != p.base.ID {
+		err = ErrMoved
+	}
+	return err
+}
+
+// name gives the next version its id and its place in the history.
+func (p *push) name() error {
+	m := &p.next
+	m.At, m.Layout = p.now().UTC(), p.Layout
+	m.ID, m.Parent = p.o.Version, p.base.ID
+	if m.ID == "" {
+		m.ID = after(m.Parent, m.At)
+	}
+	m.Lineage, m.Sequence = p.base.Lineage, p.base.Sequence+1
+	if m.Lineage == "" {
+		m.Lineage = uuid.NewString()
+	}
+	if p.Layout != Packed && p.Layout != Plain {
+		return sandbox.Errorf("push", api.CodeInvalidRequest, "there is no layout %q", clip(string(p.Layout)))
+	}
+	return checkVersion(m.ID)
+}
+
 // gather makes the entries of the next version: those that are clean from the base, others from the tree.
-func (p *push) gather(ctx context.Context) error {
-	seen, base := p.scan.Entries, 0
+func (p *push) gather() error {
+	seen := p.scan.Entries
 	p.next.Entries, p.stamps = make([]Entry, len(seen)), make([]Stamp, len(seen))
 	var dirty []int
-	for i := range seen {
-		for base < len(p.base.Entries) && p.base.Entries[base].Path < seen[i].Path {
-			base++
-		}
+	p.base.match(seen, func(i, at int) {
 		e := &p.next.Entries[i]
-		*e = Entry{Path: seen[i].Path, Kind: seen[i].Kind, Mode: seen[i].Mode, ModTime: seen[i].ModTime, Target: seen[i].Target}
-		p.stamps[i] = seen[i].Stamp
+		*e, p.stamps[i] = seen[i].entry(), seen[i].Stamp
 		if e.Kind != File {
-			continue
+			return
 		}
-		if base < len(p.base.Entries) && p.base.Entries[base].Path == e.Path && p.base.clean(base, &seen[i]) {
-			*e = p.base.Entries[base]
-			e.At = p.pack.from(e)
-			p.stats.FilesSkipped++
-			continue
+		if at >= 0 && p.base.clean(at, &seen[i]) {
+			if place, ok := p.pack.from(&p.base.Entries[at]); ok {
+				*e = p.base.Entries[at]
+				e.At = place
+				p.stats.FilesSkipped++
+				return
+			}
 		}
-		e.Size = seen[i].Size
 		dirty = append(dirty, i)
-	}
-	if err := p.readAll(ctx, dirty); err != nil {
+	})
+	if err := p.readAll(dirty); err != nil {
 		return err
 	}
 	p.drop()
+	p.carry()
 	return p.pack.flush()
 }
 
@@ -163,55 +202,117 @@ func (p *push) unchanged() bool {
 // commit stores the manifest beside the last packs, and then moves HEAD.
 func (p *push) commit(ctx context.Context) (*Result, error) {
 	m := &p.next
-	m.At, m.Packs = p.now().UTC(), p.pack.packs
-	m.ID, m.Parent = p.o.Version, p.base.ID
-	if m.ID == "" {
-		m.ID = after(m.Parent, m.At)
-	}
-	m.Lineage, m.Sequence = p.base.Lineage, p.base.Sequence+1
-	if m.Lineage == "" {
-		m.Lineage = uuid.NewString()
-	}
-	if err := checkVersion(m.ID); err != nil {
-		return nil, err
+	m.Packs = p.pack.packs
+	if err := checkEntries(m.Entries, m.Packs); err != nil {
+		return nil, err // what could not be read back is not saved
 	}
 	text := m.Encode()
-	digest := sha256.Sum256(text)
-	var g errgroup.Group
-	g.Go(func() error {
-		_, err := p.put(ctx, m.ID+"/"+StateFile, text, blob.PutOptions{IfAbsent: p.o.Version != "" && !p.Unconditional})
-		if errors.Is(err, blob.ErrPrecondition) {
-			return sandbox.Errorf("push", api.CodeConflict, "there is a version %s already", m.ID)
-		}
-		if err != nil {
-			return fmt.Errorf("store the manifest of version %s: %w", m.ID, err)
-		}
-		return nil
-	})
-	g.Go(p.pack.wait)
-	if err := g.Wait(); err != nil {
-		return nil, failed(p.stats, err)
+	if len(text) > maxManifest {
+		return nil, tooLarge("the list of its files has %d bytes, more than %d", len(text), maxManifest)
 	}
-	tag, err := p.move(ctx, digest)
+	line := p.line(text)
+	if err := p.pack.copyAll(); err != nil {
+		return nil, p.failed(ctx, err)
+	}
+	var g errgroup.Group
+	g.Go(func() (err error) {
+		line.Manifest, err = p.storeManifest(ctx, text)
+		return err
+	})
+	if !headFirst {
+		g.Go(p.pack.wait)
+	}
+	if err := g.Wait(); err != nil {
+		return nil, p.failed(ctx, err)
+	}
+	tag, err := p.move(ctx, line)
 	if err != nil {
 		return nil, err
 	}
 	p.headTag = tag
-	res := p.result(m.ID, digest, true)
+	res := p.result(m.ID, line.digest(), true)
 	res.State = text
 	return res, nil
 }
 
-// move makes the new version what HEAD is.
-func (p *push) move(ctx context.Context, digest [32]byte) (blob.Tag, error) {
-	next := Head{Format: 1, Lineage: p.next.Lineage, Sequence: p.next.Sequence}
-	line := Version{ID: p.next.ID, Sequence: p.next.Sequence, Parent: p.next.Parent, At: p.next.At, SHA256: hex.EncodeToString(digest[:]), Note: p.o.Note}
-	for i := range p.next.Entries {
-		if e := &p.next.Entries[i]; e.Kind == File {
-			line.Files, line.Bytes = line.Files+1, line.Bytes+e.Size
+// line is the version's line of the history.
+func (p *push) line(manifest []byte) Version {
+	digest := sha256.Sum256(manifest)
+	m := &p.next
+	v := Version{ID: m.ID, Sequence: m.Sequence, Parent: m.Parent, At: m.At, SHA256: hex.EncodeToString(digest[:]), Note: p.o.Note, Layout: m.Layout}
+	if len(v.Note) > maxNote {
+		v.Note = strings.ToValidUTF8(v.Note[:maxNote], "") + "…"
+	}
+	for i := range m.Entries {
+		if e := &m.Entries[i]; e.Kind == File {
+			v.Files, v.Bytes = v.Files+1, v.Bytes+e.Size
 		}
 	}
-	next.Versions = []Version{line}
+	return v
+}
+
+// storeManifest stores the manifest and returns its key if that is not the usual one. A name that a push
+// which never came to its end has left behind is used again, but not its manifest's: that push may only
+// be slow, and must find what it wrote.
+func (p *push) storeManifest(ctx context.Context, text []byte) (key string, err error) {
+	id := p.next.ID
+	_, err = p.put(ctx, id+"/"+StateFile, text, blob.PutOptions{IfAbsent: p.o.Version != "" && !p.Unconditional})
+	if errors.Is(err, blob.ErrPrecondition) {
+		var taken bool
+		if taken, err = p.committed(ctx, id); err == nil && (taken || p.Layout == Plain) {
+			return "", nameTaken(id)
+		}
+		if err == nil {
+			key = id + "/" + StateFile + "-" + newID()
+			_, err = p.put(ctx, key, text, blob.PutOptions{})
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("store the manifest of version %s: %w", id, err)
+	}
+	return key, nil
+}
+
+// reserve takes the name that somebody gave a version. In the plain layout its files are written under it,
+// and must not be written over those of another.
+func (p *push) reserve(ctx context.Context) error {
+	id := p.o.Version
+	if id == "" || p.Layout != Plain {
+		return nil
+	}
+	taken, err := p.committed(ctx, id)
+	if err == nil && !taken {
+		_, err = p.put(ctx, namesFolder+id, nil, blob.PutOptions{IfAbsent: !p.Unconditional})
+	}
+	if taken || errors.Is(err, blob.ErrPrecondition) {
+		return nameTaken(id)
+	}
+	return err
+}
+
+// namesFolder has an object for every name that somebody gave a version of the plain layout.
+const namesFolder = "names/"
+
+func nameTaken(id string) error {
+	e := sandbox.Errorf("push", api.CodeConflict, "there is a version %s already, or a push that has begun to write it", id)
+	e.Hint = "Choose another name for the version."
+	return e
+}
+
+// committed reports whether the history has a version of that name.
+func (p *push) committed(ctx context.Context, id string) (is bool, err error) {
+	if p.head != nil {
+		p.walk(ctx, p.head, func(v Version, failed error) bool {
+			is, err = failed == nil && v.ID == id, failed
+			return !is && err == nil
+		})
+	}
+	return is, err
+}
+
+// move makes the new version what HEAD is.
+func (p *push) move(ctx context.Context, line Version) (blob.Tag, error) {
+	next := Head{Format: 1, Lineage: p.next.Lineage, Sequence: p.next.Sequence, Versions: []Version{line}}
 	if p.head != nil {
 		next.Versions, next.Log, next.Prunes = append(next.Versions, p.head.Versions...), p.head.Log, p.head.Prunes
 	}
@@ -220,27 +321,57 @@ func (p *push) move(ctx context.Context, digest [32]byte) (blob.Tag, error) {
 		return tag, nil
 	}
 	// The answer to a write that succeeded may have been lost, and its repetition refused.
-	if is, tag, readErr := p.readHead(ctx); readErr == nil && is.newest().ID == p.next.ID {
+	ask, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+	defer cancel()
+	if is, tag, readErr := p.readHead(ask); readErr == nil && is.has(line) {
 		return tag, nil
 	}
 	if errors.Is(err, blob.ErrPrecondition) {
 		return "", ErrMoved
 	}
-	return "", fmt.Errorf("commit version %s: %w", p.next.ID, err)
+	return "", stopped("push", api.CodeSyncFailed, err, "version %s was stored, and it is not known whether it was committed", p.next.ID)
+}
+
+// askTimeout bounds the question what became of a write.
+const askTimeout = 10 * time.Second
+
+// has reports whether HEAD leads to a version, with somebody else's before it perhaps.
+func (h *Head) has(v Version) bool {
+	return slices.ContainsFunc(h.Versions, func(is Version) bool { return is.ID == v.ID && is.SHA256 == v.SHA256 })
 }
 
 func (p *push) result(version string, digest [32]byte, fresh bool) *Result {
 	if !fresh {
-		p.next.ID, p.next.Lineage, p.next.Parent, p.next.Sequence, p.next.At = p.base.ID, p.base.Lineage, p.base.Parent, p.base.Sequence, p.base.At
-		p.next.Packs = p.pack.packs
+		p.next = p.base.Manifest // with what is known of its files now
 	}
+	p.stats.FilesDeleted = missing(p.base.Entries, p.next.Entries)
+	slices.SortFunc(p.scan.Skipped, func(a, b Skipped) int { return strings.Compare(a.Path, b.Path) })
 	return &Result{
 		Version: version, New: fresh, Stats: p.stats, Skipped: p.scan.Skipped,
 		Index: &Index{Manifest: p.next, HeadTag: p.headTag, Digest: digest, Stamps: p.stamps, Scanned: p.scanned},
 	}
 }
 
-// failed says how far a sync came that did not get to its end.
-func failed(s Stats, err error) error {
-	return sandbox.Errorf("push", api.CodeSyncFailed, "%d files had been sent; nothing was committed, and trying again goes on: %w", s.FilesUploaded, err)
+// missing counts the files of a sorted list that another has not.
+func missing(was, is []Entry) (n int) {
+	for i := range was {
+		for len(is) > 0 && is[0].Path < was[i].Path {
+			is = is[1:]
+		}
+		if was[i].Kind != Folder && (len(is) == 0 || is[0].Path != was[i].Path) {
+			n++
+		}
+	}
+	return n
+}
+
+// failed says how far a push came that did not get to its end.
+func (p *push) failed(ctx context.Context, err error) error {
+	if cause := context.Cause(p.pack.ctx); cause != nil && ctx.Err() == nil {
+		err = cause // what failed first; the rest was only told to stop
+	}
+	if sandbox.CodeOf(err) == api.CodeWorkspaceTooLarge {
+		return err
+	}
+	return stopped("push", api.CodeSyncFailed, err, "%d files had been sent; nothing was committed, and trying again goes on", p.stats.FilesUploaded)
 }

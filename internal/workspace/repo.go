@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"iter"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -18,10 +19,22 @@ type Repo struct {
 	// Unconditional says that the store does not keep its promise about conditional writes. Whoever pushes
 	// must then hold a lock that keeps every other writer of this prefix away.
 	Unconditional bool
+	Limits        Limits
+	// Layout is that of versions that are pushed. Every layout is read.
+	Layout Layout
 
 	Log      *slog.Logger // nil: silent
 	Progress *Progress    // nil: nobody looks
 	Now      func() time.Time
+
+	step func(what string) // nil, but for tests that stop the process there
+}
+
+// at is where a test may stop the process.
+func (r *Repo) at(what string) {
+	if r.step != nil {
+		r.step(what)
+	}
 }
 
 func (r *Repo) now() time.Time {
@@ -50,8 +63,15 @@ type Stats struct {
 
 // Progress tells how far a push, a pull or a restore is. It may be read at any time.
 type Progress struct {
+	Seen            atomic.Int64 // files and folders that were looked at
 	Files, AllFiles atomic.Int64
 	Bytes, AllBytes atomic.Int64
+}
+
+func (p *Progress) saw(entries int) {
+	if p != nil {
+		p.Seen.Add(int64(entries))
+	}
 }
 
 func (p *Progress) expect(files int, bytes int64) {
@@ -101,6 +121,16 @@ func (c *counted) Get(ctx context.Context, key string, o blob.GetOptions) (*blob
 func (c *counted) Put(ctx context.Context, key string, from io.Reader, size int64, o blob.PutOptions) (blob.Tag, error) {
 	c.n.Add(1)
 	return c.Store.Put(ctx, key, from, size, o)
+}
+
+func (c *counted) Copy(ctx context.Context, from, to string) error {
+	c.n.Add(1)
+	return c.Store.Copy(ctx, from, to)
+}
+
+func (c *counted) List(ctx context.Context, prefix string, o blob.ListOptions) iter.Seq2[blob.Entry, error] {
+	c.n.Add(1)
+	return c.Store.List(ctx, prefix, o)
 }
 
 func (c *counted) Delete(ctx context.Context, keys ...string) error {

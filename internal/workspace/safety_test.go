@@ -87,7 +87,7 @@ func TestAlteredBytesAreRefused(t *testing.T) {
 				t.Fatal("nothing was altered")
 			}
 			_, err := r.Restore(t.Context(), open(t, b), nil, "", workspace.PullOptions{})
-			wantCode(t, err, api.CodeSyncFailed)
+			wantCode(t, err, api.CodeBadManifest)
 			if err == nil || !strings.Contains(err.Error(), "the stored bytes of ") {
 				t.Errorf("%v does not name the file", err)
 			}

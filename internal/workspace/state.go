@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -16,7 +15,7 @@ func WriteState(t Tree, text []byte) error {
 }
 
 func writeState(root int, text []byte) (err error) {
-	temp := fmt.Sprintf("%s.tmp-%d", StateFile, os.Getpid())
+	const temp = StateFile + ".tmp" // always the same, so that what a crash leaves is not left for long
 	if err := unix.Unlinkat(root, temp, 0); err != nil && err != unix.ENOENT {
 		return &os.PathError{Op: "remove", Path: temp, Err: err}
 	}
@@ -29,6 +28,13 @@ func writeState(root int, text []byte) (err error) {
 	if err == nil {
 		err = f.Sync()
 	}
+	var own, named unix.Stat_t
+	if err == nil {
+		err = errors.Join(unix.Fstat(fd, &own), unix.Fstatat(root, temp, &named, unix.AT_SYMLINK_NOFOLLOW))
+	}
+	if err == nil && own.Ino != named.Ino {
+		err = errors.New("somebody else writes it")
+	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = unix.Renameat(root, temp, root, StateFile)
 	}
@@ -39,22 +45,25 @@ func writeState(root int, text []byte) (err error) {
 	return unix.Fsync(root)
 }
 
+// maxState bounds what is read of a state file, which is written by whoever works in the tree.
+const maxState = 64 << 20
+
 // ReadState reads the manifest in the root of a tree: a hint, written by whoever works in the tree. One
 // that is not there is nil; one that cannot be read as a manifest is CodeBadManifest.
 func ReadState(t Tree) (m *Manifest, err error) {
 	err = t.Run(func(root int) error {
 		f, st, err := openFile(root, StateFile)
-		if errors.Is(err, unix.ENOENT) {
+		if gone(err) {
 			return nil
 		}
 		if err != nil {
 			return bad("open it: %w", err)
 		}
 		defer f.Close()
-		if st.Size > maxManifest {
-			return bad("it has %d bytes, more than %d", st.Size, maxManifest)
+		if st.Size > maxState {
+			return bad("it has %d bytes, more than %d", st.Size, maxState)
 		}
-		text, err := io.ReadAll(io.LimitReader(f, maxManifest))
+		text, err := io.ReadAll(io.LimitReader(f, maxState))
 		if err != nil {
 			return bad("read it: %w", err)
 		}

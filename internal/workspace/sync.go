@@ -25,7 +25,7 @@ func (r *Repo) Sync(ctx context.Context, t Tree, base *Index, o PushOptions) (*R
 		if !errors.Is(err, ErrMoved) || try == syncTries {
 			return nil, err
 		}
-		pulled, err := r.Pull(ctx, t, base, PullOptions{Ignore: o.Ignore})
+		pulled, err := r.Pull(ctx, t, base, PullOptions{Ignore: o.Ignore, AllowMassDelete: o.AllowMassDelete})
 		if err != nil {
 			return nil, fmt.Errorf("bring together what others saved: %w", err)
 		}
@@ -40,20 +40,33 @@ func (r *Repo) Sync(ctx context.Context, t Tree, base *Index, o PushOptions) (*R
 // index it returns is that of the newest version: the next push saves what was restored as a new one.
 func (r *Repo) Restore(ctx context.Context, t Tree, base *Index, version string, o PullOptions) (*Result, error) {
 	o.Version, o.Discard = version, true
-	res, err := r.Pull(ctx, t, base, o)
+	p, res, err := r.pull(ctx, t, base, o)
 	if err != nil {
 		return nil, err
 	}
-	head, tag, err := r.readHead(ctx)
+	newest := p.head.newest()
+	if newest.ID == res.Version {
+		return res, nil
+	}
+	m, err := r.manifestOf(ctx, newest)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("version %s was restored; read what to save it on top of: %w", res.Version, err)
 	}
-	if newest := head.newest(); newest.ID != res.Version {
-		m, err := r.manifestOf(ctx, newest)
-		if err != nil {
-			return nil, err
-		}
-		res.Index = &Index{Manifest: *m, HeadTag: tag, Digest: newest.digest(), Stamps: make([]Stamp, len(m.Entries))}
-	}
+	res.Index = &Index{Manifest: *m, HeadTag: p.headTag, Digest: newest.digest(), Stamps: res.Index.stampsFor(m), Scanned: res.Index.Scanned}
 	return res, nil
+}
+
+// stampsFor is what is known of the files that another version has as well.
+func (x *Index) stampsFor(m *Manifest) []Stamp {
+	stamps := make([]Stamp, len(m.Entries))
+	for i, at := 0, 0; i < len(m.Entries); i++ {
+		e := &m.Entries[i]
+		for at < len(x.Entries) && x.Entries[at].Path < e.Path {
+			at++
+		}
+		if at < len(x.Entries) && x.Entries[at].Path == e.Path && x.Entries[at].same(e) {
+			stamps[i] = x.Stamps[at]
+		}
+	}
+	return stamps
 }

@@ -3,7 +3,6 @@ package workspace
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -15,111 +14,124 @@ import (
 
 // Verified is what reading everything came to.
 type Verified struct {
-	Versions int
-	Packs    int
-	Files    int // different ones
-	Bytes    int64
-	Problems []Problem
+	Versions int       `json:"versions"`
+	Packs    int       `json:"packs"`
+	Files    int       `json:"files"` // different ones
+	Bytes    int64     `json:"bytes"`
+	Problems []Problem `json:"problems"`
 }
 
 // Problem is a version that cannot be restored, or a file of it.
 type Problem struct {
-	Version string
-	Path    string // empty: all of it
-	Why     string
+	Version string `json:"version"`
+	Path    string `json:"path,omitempty"` // empty: all of it
+	Why     string `json:"why"`
 }
 
 // piece is the bytes of one file in a pack.
 type piece struct {
 	offset, size int64
-	sum          [sha256.Size]byte
+	sum          Sum
+}
+
+// verification is one under way. It holds every different piece once, and says whose it is only of those
+// that are broken.
+type verification struct {
+	*Repo
+	Verified
+	versions []Version
+	pieces   map[string]map[piece]string // pack → what is in it → why it is broken, if it is
+	broken   bool
 }
 
 // Verify reads every version and every byte that one refers to, and proves that each can be restored.
 func (r *Repo) Verify(ctx context.Context) (*Verified, error) {
-	v := new(Verified)
-	pieces := map[string]map[piece][]Problem{} // pack → what is in it → who says so
+	v := &verification{Repo: r, pieces: map[string]map[piece]string{}}
 	for version, err := range r.Versions(ctx) {
 		if err != nil {
-			return v, err
+			return &v.Verified, err
 		}
-		v.Versions++
-		m, err := r.manifestOf(ctx, version)
-		if err != nil {
-			if ctx.Err() != nil {
-				return v, err
-			}
-			v.Problems = append(v.Problems, Problem{Version: version.ID, Why: err.Error()})
-			continue
-		}
-		m.pieces(pieces)
-	}
-	for _, key := range slices.Sorted(maps.Keys(pieces)) {
-		if err := r.verifyPack(ctx, v, key, pieces[key]); err != nil {
-			return v, err
+		v.Verified.Versions++
+		if err := v.list(ctx, version); err != nil {
+			return &v.Verified, err
 		}
 	}
-	return v, nil
+	for _, key := range slices.Sorted(maps.Keys(v.pieces)) {
+		if err := v.pack(ctx, key, v.pieces[key]); err != nil {
+			return &v.Verified, err
+		}
+	}
+	return &v.Verified, v.blame(ctx)
 }
 
-// pieces adds what the manifest says to be where.
-func (m *Manifest) pieces(all map[string]map[piece][]Problem) {
+// list adds what a version says to be where.
+func (v *verification) list(ctx context.Context, version Version) error {
+	m, err := v.manifestOf(ctx, version)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		v.Problems = append(v.Problems, Problem{Version: version.ID, Why: err.Error()})
+		return nil
+	}
+	v.versions = append(v.versions, version)
 	for i := range m.Entries {
 		e := &m.Entries[i]
 		if e.Kind != File || e.Size == 0 {
 			continue
 		}
 		key := m.Packs[e.At.Pack].Key
-		if all[key] == nil {
-			all[key] = map[piece][]Problem{}
+		if v.pieces[key] == nil {
+			v.pieces[key] = map[piece]string{}
 		}
-		p := piece{e.At.Offset, e.Size, e.Sum.SHA256}
-		all[key][p] = append(all[key][p], Problem{Version: m.ID, Path: e.Path})
-	}
-}
-
-// verifyPack reads one pack from its beginning to its end.
-func (r *Repo) verifyPack(ctx context.Context, v *Verified, key string, in map[piece][]Problem) error {
-	v.Packs++
-	order := slices.SortedFunc(maps.Keys(in), func(a, b piece) int { return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.size, b.size)) })
-	o, err := r.Store.Get(ctx, r.Prefix+key, blob.GetOptions{})
-	if err == nil {
-		defer o.Body.Close()
-	} else if !errors.Is(err, blob.ErrNotFound) {
-		return fmt.Errorf("read %s: %w", key, err)
-	}
-	at := int64(0)
-	for _, p := range order {
-		why := ""
-		switch {
-		case err != nil:
-			why = key + " is gone"
-		case p.offset < at:
-			why, err = r.verifyPiece(ctx, key, p)
-		default:
-			why, err = readPiece(o.Body, p, p.offset-at)
-			at = p.offset + p.size
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		v.Files++
-		v.Bytes += p.size
-		if why != "" {
-			for _, who := range in[p] {
-				who.Why = why
-				v.Problems = append(v.Problems, who)
-			}
-		}
+		v.pieces[key][piece{e.At.Offset, e.Size, e.Sum}] = ""
 	}
 	return nil
 }
 
-// verifyPiece reads one piece by itself: it overlaps another.
-func (r *Repo) verifyPiece(ctx context.Context, key string, p piece) (why string, err error) {
-	o, err := r.Store.Get(ctx, r.Prefix+key, blob.GetOptions{Offset: p.offset, Length: p.size})
-	if err != nil {
-		return err.Error(), nil
+// pack reads one pack from its beginning to its end.
+func (v *verification) pack(ctx context.Context, key string, in map[piece]string) error {
+	v.Packs++
+	order := slices.SortedFunc(maps.Keys(in), func(a, b piece) int { return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.size, b.size)) })
+	o, err := v.Store.Get(ctx, v.Prefix+key, blob.GetOptions{})
+	if err != nil && !errors.Is(err, blob.ErrNotFound) {
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	there := err == nil
+	if there {
+		defer o.Body.Close()
+	}
+	at, usable := int64(0), there
+	for _, p := range order {
+		why, read := key+" is gone", !there
+		if usable && p.offset >= at {
+			why, err = readPiece(o.Body, p, p.offset-at)
+			at, usable, read = p.offset+p.size, err == nil, err == nil
+		}
+		if !read { // it overlaps another, or the body broke off
+			if why, err = v.piece(ctx, key, p); err != nil {
+				return err
+			}
+		}
+		v.Files++
+		v.Bytes += p.size
+		if why != "" {
+			in[p], v.broken = why, true
+		}
+	}
+	return ctx.Err()
+}
+
+// piece reads one piece by itself.
+func (v *verification) piece(ctx context.Context, key string, p piece) (why string, err error) {
+	o, err := v.Store.Get(ctx, v.Prefix+key, blob.GetOptions{Offset: p.offset, Length: p.size})
+	switch {
+	case errors.Is(err, blob.ErrRange):
+		return "its pack ends before it", nil
+	case errors.Is(err, blob.ErrNotFound):
+		return key + " is gone", nil
+	case err != nil:
+		return "", fmt.Errorf("read %s: %w", key, err)
 	}
 	defer o.Body.Close()
 	why, _ = readPiece(o.Body, p, 0)
@@ -132,12 +144,53 @@ func readPiece(body io.Reader, p piece, skip int64) (why string, err error) {
 	if _, err := io.CopyN(io.Discard, body, skip); err != nil {
 		return "its pack ends before it", err
 	}
-	sum := sha256.New()
-	if _, err := io.CopyN(sum, body, p.size); err != nil {
+	sums := newSummer(p.sum.SHA256 == none.SHA256)
+	if _, err := io.CopyN(adder{sums}, body, p.size); err != nil {
 		return "its pack ends within it", err
 	}
-	if [sha256.Size]byte(sum.Sum(nil)) != p.sum {
+	e := Entry{Sum: p.sum}
+	if e.settle(sums.sum()) != nil {
 		return "its bytes are not those that were saved", nil
 	}
 	return "", nil
+}
+
+// adder is a summer as a writer.
+type adder struct{ *summer }
+
+func (a adder) Write(data []byte) (int, error) {
+	a.add(data)
+	return len(data), nil
+}
+
+// blame says which files of which versions the broken pieces are. Versions that were pruned meanwhile are
+// not missed.
+func (v *verification) blame(ctx context.Context) error {
+	if !v.broken {
+		return nil
+	}
+	kept := map[string]bool{}
+	for version, err := range v.Repo.Versions(ctx) {
+		if err != nil {
+			return err
+		}
+		kept[version.ID] = true
+	}
+	for _, version := range v.versions {
+		if !kept[version.ID] {
+			continue
+		}
+		m, err := v.manifestOf(ctx, version)
+		if err != nil {
+			return err
+		}
+		for i := range m.Entries {
+			if e := &m.Entries[i]; e.Kind == File && e.Size > 0 {
+				if why := v.pieces[m.Packs[e.At.Pack].Key][piece{e.At.Offset, e.Size, e.Sum}]; why != "" {
+					v.Problems = append(v.Problems, Problem{version.ID, e.Path, why})
+				}
+			}
+		}
+	}
+	return nil
 }

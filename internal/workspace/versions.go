@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
@@ -19,7 +18,9 @@ func (r *Repo) Versions(ctx context.Context) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		head, _, err := r.readHead(ctx)
 		if errors.Is(err, errNoHead) {
-			return
+			var others []Version
+			others, err = r.strangers(ctx, maxVersions)
+			head = &Head{Versions: others}
 		}
 		if err != nil {
 			yield(Version{}, err)
@@ -29,10 +30,32 @@ func (r *Repo) Versions(ctx context.Context) iter.Seq2[Version, error] {
 	}
 }
 
+// readHistory reads HEAD. Where there is none, the newest version that other tools have put there stands
+// for it.
+func (r *Repo) readHistory(ctx context.Context) (*Head, blob.Tag, error) {
+	head, tag, err := r.readHead(ctx)
+	if !errors.Is(err, errNoHead) {
+		return head, tag, err
+	}
+	others, err := r.strangers(ctx, 1)
+	if err == nil && len(others) == 0 {
+		err = errNoHead
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return &Head{Format: 1, Lineage: strangerLineage, Versions: others}, "", nil
+}
+
+// maxVersions bounds a history.
+const maxVersions = 1_000_000
+
 // walk yields the versions of a head, newest first.
 func (r *Repo) walk(ctx context.Context, head *Head, yield func(Version, error) bool) {
 	page := logPage{head.Versions, head.Log}
-	for seen := map[string]bool{}; ; {
+	seen := map[string]bool{}
+	for n := 0; ; {
+		n += len(page.Versions)
 		for _, v := range page.Versions {
 			if !yield(v, nil) {
 				return
@@ -46,13 +69,14 @@ func (r *Repo) walk(ctx context.Context, head *Head, yield func(Version, error) 
 		page = logPage{}
 		switch {
 		case err != nil:
-		case seen[key] || !strings.HasPrefix(key, logFolder):
-			err = bad("the history leads in circles, or away: %q", clip(key))
+		case seen[key] || n > maxVersions:
+			err = bad("the history leads in circles, or has no end: %q", clip(key))
 		default:
-			err = json.Unmarshal(text, &page)
-		}
-		for _, v := range page.Versions {
-			err = errors.Join(err, checkVersion(v.ID))
+			if err = json.Unmarshal(text, &page); err != nil {
+				err = bad("%s is not JSON: %w", key, err)
+			} else {
+				err = page.check()
+			}
 		}
 		if err != nil {
 			yield(Version{}, fmt.Errorf("read the history: %w", err))
@@ -62,9 +86,16 @@ func (r *Repo) walk(ctx context.Context, head *Head, yield func(Version, error) 
 	}
 }
 
-// find looks a version up by its id.
+// find looks a version up by its id, in the history and among what other tools have put beside it.
 func (r *Repo) find(ctx context.Context, head *Head, id string) (found Version, err error) {
 	err = unknownVersion(id)
+	defer func() {
+		if sandbox.CodeOf(err) == api.CodeUnknownVersion && looksLikeTime(id) {
+			if v, ok, failed := r.stranger(ctx, id); ok || failed != nil {
+				found, err = v, failed
+			}
+		}
+	}()
 	r.walk(ctx, head, func(v Version, failed error) bool {
 		switch {
 		case failed != nil:
@@ -85,7 +116,7 @@ func unknownVersion(id string) error {
 
 // Version returns one version, the newest for an empty id, with its manifest.
 func (r *Repo) Version(ctx context.Context, id string) (Version, *Manifest, error) {
-	head, _, err := r.readHead(ctx)
+	head, _, err := r.readHistory(ctx)
 	if errors.Is(err, errNoHead) {
 		return Version{}, nil, unknownVersion(id)
 	}
@@ -104,8 +135,8 @@ func (r *Repo) Version(ctx context.Context, id string) (Version, *Manifest, erro
 
 // Empty reports whether nothing was ever saved under this prefix.
 func (r *Repo) Empty(ctx context.Context) (bool, error) {
-	_, _, err := r.readHead(ctx)
-	if errors.Is(err, errNoHead) || errors.Is(err, blob.ErrNotFound) {
+	_, _, err := r.readHistory(ctx)
+	if errors.Is(err, errNoHead) {
 		return true, nil
 	}
 	return false, err

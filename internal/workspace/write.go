@@ -2,39 +2,21 @@ package workspace
 
 import (
 	"bytes"
-	"cmp"
 	"context"
+	"crypto/md5"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
+	"github.com/berthdev/berth/internal/sandbox"
 )
-
-const (
-	rangeGap  = 128 << 10 // ranges of a pack that are this near are read as one
-	rangeMost = 16 << 20  // of several files; a large file is read in one go
-	streams   = 8         // ranges that are read at once
-)
-
-// item is one file to write, in as many places as it has to be.
-type item struct {
-	e     *Entry
-	steps []*Step
-}
-
-// span is a range of a pack and the files in it, by offset.
-type span struct {
-	pack     int
-	from, to int64
-	items    []item
-}
 
 // writer writes what a version has and the tree has not.
 type writer struct {
@@ -49,35 +31,40 @@ func newWriter(p *pull) *writer { return &writer{pull: p, stamps: make([]Stamp, 
 // says.
 func (w *writer) all(ctx context.Context) error {
 	items, err := w.easy()
-	if err != nil {
-		return err
+	if err == nil {
+		var bytes int64
+		for i := range items {
+			bytes += items[i].e.Size
+		}
+		w.Progress.expect(len(items), bytes)
+		err = w.read(ctx, spansOf(items))
 	}
-	var bytes int64
-	for i := range items {
-		bytes += items[i].e.Size
-	}
-	w.Progress.expect(len(items), bytes)
-	spans := w.spans(items)
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(streams)
-	for i := range spans {
-		g.Go(func() error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return w.span(ctx, &spans[i])
-		})
-	}
-	err = g.Wait()
 	w.stats.FilesDownloaded += int(w.files.Load())
 	w.stats.BytesTransferred += w.moved.Load()
 	return err
 }
 
+func (w *writer) read(ctx context.Context, spans []span) error {
+	g, reading := errgroup.WithContext(ctx)
+	g.SetLimit(streams)
+	for i := range spans {
+		if reading.Err() != nil {
+			break
+		}
+		g.Go(func() error { return w.span(reading, &spans[i]) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
 // easy does what needs no bytes and returns what does.
 func (w *writer) easy() (items []item, err error) {
-	byPlace := map[Place]int{}
+	byPlace := map[place]int{}
 	err = w.tree.Run(func(root int) error {
+		at := newParents(root)
+		defer at.close()
 		for i := range w.steps {
 			s := &w.steps[i]
 			if s.Act == Keep {
@@ -86,87 +73,52 @@ func (w *writer) easy() (items []item, err error) {
 			if s.Act != Down && s.Act != Both || s.There.Kind == Folder {
 				continue
 			}
-			switch {
-			case s.There.Kind == Link:
-				if err := makeLink(root, s.There, w.target(s), w.fresh(s)); err != nil {
-					return err
-				}
-				w.stats.FilesDownloaded++
-			case s.Act == Down && s.Here != nil && s.Here.content(s.There):
-				if err := setFile(root, s.There); err != nil {
-					return err
-				}
-			case s.There.Size == 0:
-				if err := w.write(root, s, bytes.NewReader(nil)); err != nil {
-					return err
-				}
-			default:
-				n, ok := byPlace[s.There.At]
-				if !ok || s.There.Size >= largeFile {
-					n = len(items)
-					byPlace[s.There.At] = n
-					items = append(items, item{e: s.There})
-				}
-				items[n].steps = append(items[n].steps, s)
+			switch done, err := w.simple(root, at, s); {
+			case err != nil:
+				return err
+			case done:
+				continue
 			}
+			key := place{s.There.At, s.There.Size, s.There.Sum.SHA256}
+			n, ok := byPlace[key]
+			if !ok || s.There.Size >= largeFile {
+				n = len(items)
+				byPlace[key] = n
+				items = append(items, item{e: s.There})
+			}
+			items[n].steps = append(items[n].steps, s)
 		}
 		return nil
 	})
 	return items, err
 }
 
-// target is where a step's file goes: its path, or beside the one that was changed here.
-func (w *writer) target(s *Step) string {
-	if s.Act == Both {
-		return conflictName(s.Path, w.version.ID)
+// simple does what needs no bytes.
+func (w *writer) simple(root int, at *parents, s *Step) (done bool, err error) {
+	if s.There.Kind == Link {
+		return true, w.link(at, s)
 	}
-	return s.Path
-}
-
-func (w *writer) fresh(s *Step) bool { return s.Act == Down && s.Here == nil }
-
-// write writes one file of the version.
-func (w *writer) write(root int, s *Step, from io.ReadSeeker) error {
-	stamp, err := writeFile(root, s.There, w.target(s), w.fresh(s), from)
-	if errors.Is(err, unix.EEXIST) { // it came into being meanwhile
-		if _, err = from.Seek(0, io.SeekStart); err == nil {
-			stamp, err = writeFile(root, s.There, w.target(s), false, from)
+	if s.Act == Down && s.Here != nil && s.Here.content(s.There) {
+		stamp, err := setFile(root, s.Path, s.There)
+		switch {
+		case err == nil:
+			w.stamps[s.there] = stamp
+			return true, nil
+		case errors.Is(err, errLinked), errors.Is(err, errNotRegular), gone(err), unreadable(err): // written anew
+		default:
+			return false, err
 		}
 	}
-	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) { // a folder in which something new is
-		s.Act = Both
-		if _, err = from.Seek(0, io.SeekStart); err == nil {
-			_, err = writeFile(root, s.There, w.target(s), false, from)
-		}
+	if s.There.Size > 0 {
+		return false, nil
 	}
-	if err != nil {
-		return err
+	if s.There.Sum.SHA256 == none.SHA256 {
+		s.There.Sum = sumOf(nil)
 	}
-	if s.Act == Down {
-		w.stamps[s.there] = stamp
-	}
-	w.files.Add(1)
-	return nil
+	return true, w.file(at, s, func(int) error { return nil })
 }
 
-// spans groups what is to be read by pack, in ranges worth a request each.
-func (w *writer) spans(items []item) (spans []span) {
-	slices.SortFunc(items, func(a, b item) int {
-		return cmp.Or(cmp.Compare(a.e.At.Pack, b.e.At.Pack), cmp.Compare(a.e.At.Offset, b.e.At.Offset))
-	})
-	for _, it := range items {
-		from, to := it.e.At.Offset, it.e.At.Offset+it.e.Size
-		if n := len(spans) - 1; n >= 0 {
-			last := &spans[n]
-			if last.pack == it.e.At.Pack && from >= last.to && from-last.to <= rangeGap && to-last.from <= rangeMost {
-				last.to, last.items = to, append(last.items, it)
-				continue
-			}
-		}
-		spans = append(spans, span{it.e.At.Pack, from, to, []item{it}})
-	}
-	return spans
-}
+func sumOf(data []byte) Sum { return Sum{sha256.Sum256(data), md5.Sum(data)} }
 
 // span reads one range and writes the files in it. The store is asked as ourselves, the files are written
 // as their owner.
@@ -177,19 +129,28 @@ func (w *writer) span(ctx context.Context, s *span) error {
 		return fmt.Errorf("read %s: %w", pack.Key, err)
 	}
 	defer o.Body.Close()
-	return w.tree.Run(func(root int) error { return w.items(root, s, pack, o.Body) })
+	return w.tree.Run(func(root int) error {
+		at := newParents(root)
+		defer at.close()
+		return w.items(ctx, at, s, pack, o.Body)
+	})
 }
 
-func (w *writer) items(root int, s *span, pack Pack, body io.Reader) error {
-	at := s.from
-	for _, it := range s.items {
-		if _, err := io.CopyN(io.Discard, body, it.e.At.Offset-at); err != nil {
-			return fmt.Errorf("read %s: %w", pack.Key, err)
-		}
-		if err := w.item(root, it, body); err != nil {
+func (w *writer) items(ctx context.Context, at *parents, s *span, pack Pack, body io.Reader) error {
+	offset := s.from
+	buf := make([]byte, s.most())
+	for i := range s.items {
+		it := &s.items[i]
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		at = it.e.At.Offset + it.e.Size
+		if _, err := io.CopyN(io.Discard, body, it.e.At.Offset-offset); err != nil {
+			return fmt.Errorf("read %s: %w", pack.Key, err)
+		}
+		if err := w.item(at, it, body, buf); err != nil {
+			return err
+		}
+		offset = it.e.At.Offset + it.e.Size
 		w.moved.Add(it.e.Size)
 		w.Progress.did(1, it.e.Size)
 	}
@@ -197,35 +158,91 @@ func (w *writer) items(root int, s *span, pack Pack, body io.Reader) error {
 }
 
 // item takes the bytes of one file and writes it wherever it has to be.
-func (w *writer) item(root int, it item, body io.Reader) error {
+func (w *writer) item(at *parents, it *item, body io.Reader, buf []byte) error {
 	if it.e.Size >= largeFile {
-		return w.large(root, it, body)
+		return w.file(at, it.steps[0], func(fd int) error { return copyLarge(fd, it.e, body, buf) })
 	}
-	data := make([]byte, it.e.Size)
+	data := buf[:it.e.Size]
 	if _, err := io.ReadFull(body, data); err != nil {
 		return fmt.Errorf("read the bytes of %s: %w", it.e.Path, err)
 	}
-	if verified && sha256.Sum256(data) != it.e.Sum.SHA256 {
-		return altered(it.e)
+	if err := it.e.believe(data); err != nil {
+		return err
 	}
 	for _, s := range it.steps {
-		if err := w.write(root, s, bytes.NewReader(data)); err != nil {
+		s.There.Sum = it.e.Sum
+		if err := w.file(at, s, func(fd int) error { return writeAll(fd, data) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// large writes a file while it comes. What is not what the version says never gets its name.
-func (w *writer) large(root int, it item, body io.Reader) error {
-	s := it.steps[0]
-	stamp, err := writeFile(root, s.There, w.target(s), false, &summing{r: io.LimitReader(body, it.e.Size), e: it.e, sha: sha256.New()})
-	if err != nil {
-		return err
+// believe compares bytes with the checksums of their entry, and completes those.
+func (e *Entry) believe(data []byte) error {
+	sum := Sum{SHA256: sha256.Sum256(data)}
+	if e.Sum.SHA256 == none.SHA256 {
+		sum.MD5 = md5.Sum(data)
 	}
-	if s.Act == Down {
-		w.stamps[s.there] = stamp
+	return e.settle(sum)
+}
+
+// settle compares the checksums that were computed with those that the version has, and completes those:
+// a version that others wrote may have MD5 alone, or none.
+func (e *Entry) settle(got Sum) error {
+	switch {
+	case !verified:
+	case e.Sum.SHA256 != none.SHA256:
+		if got.SHA256 != e.Sum.SHA256 {
+			return altered(e)
+		}
+		return nil
+	case e.Sum.MD5 != none.MD5 && got.MD5 != e.Sum.MD5:
+		return altered(e)
 	}
-	w.files.Add(1)
+	e.Sum = got
 	return nil
 }
+
+// altered is a file whose stored bytes are not those that were saved.
+func altered(e *Entry) error {
+	return sandbox.Errorf("restore", api.CodeBadManifest, "the stored bytes of %s are not those that were saved", clip(e.Path))
+}
+
+// copyLarge writes a file while it comes. Blocks of nothing but zeros are left out: what is a hole in a
+// file that was saved is one again.
+func copyLarge(fd int, e *Entry, body io.Reader, buf []byte) error {
+	sums := newSummer(e.Sum.SHA256 == none.SHA256)
+	for at := int64(0); at < e.Size; {
+		n, err := io.ReadFull(body, buf[:min(int64(len(buf)), e.Size-at)])
+		if err != nil {
+			return fmt.Errorf("read the bytes of %s: %w", e.Path, err)
+		}
+		sums.add(buf[:n])
+		if isZero(buf[:n]) {
+			if _, err = unix.Seek(fd, int64(n), io.SeekCurrent); err == nil {
+				err = unix.Ftruncate(fd, at+int64(n))
+			}
+		} else {
+			err = writeAll(fd, buf[:n])
+		}
+		if err != nil {
+			return err
+		}
+		at += int64(n)
+	}
+	return e.settle(sums.sum())
+}
+
+func isZero(data []byte) bool {
+	for len(data) > 0 {
+		n := min(len(data), len(zeros))
+		if !bytes.Equal(data[:n], zeros[:n]) {
+			return false
+		}
+		data = data[n:]
+	}
+	return true
+}
+
+var zeros [4096]byte

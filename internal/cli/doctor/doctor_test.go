@@ -269,7 +269,7 @@ func TestObjectStore(t *testing.T) {
 		"none":                "workspaces are not saved",
 		dir:                   dir + ", writable",
 		"file://" + dir + "/": dir,
-		"s3://bucket/prefix":  "s3://bucket/prefix, not asked from here",
+		"s3://bucket/prefix":  "s3://bucket/prefix",
 	} {
 		expect(t, subject(t, "object-store", given), "object_store", OK, want)
 	}

@@ -13,7 +13,7 @@ var layers = [][]string{
 		"internal/auth", "internal/config", "internal/telemetry", "internal/store", "internal/egress",
 	},
 	2: {
-		"internal/engine", "internal/turn",
+		"internal/engine", "internal/keeper", "internal/turn",
 		"internal/conversation", "internal/project", "internal/thread",
 		"internal/preview", "internal/terminal", "internal/desktop", "internal/tool",
 	},
@@ -28,6 +28,7 @@ var sideways = map[string][]string{
 	"internal/auth":         {"internal/store"},
 	"internal/workspace":    {"internal/blob"},
 	"internal/driver":       {"internal/files", "internal/guest", "internal/egress"},
+	"internal/blob":         {"internal/blob"},
 	"internal/guest":        {"internal/guest"},
 	"internal/agent":        {"internal/guest"},
 	"internal/hook":         {"internal/workspace", "internal/transcript", "internal/guest"},
@@ -60,7 +61,7 @@ var selfContained = map[string][]string{
 var seams = []string{"internal/driver", "internal/blob", "internal/transcript", "internal/agent"}
 
 // wirers put implementations together.
-var wirers = []string{"internal/app", "bench", "internal/testkit"}
+var wirers = []string{"internal/app", "internal/blob/open", "bench", "internal/testkit"}
 
 // within reports whether path is root or lies under it.
 func within(path, root string) bool {

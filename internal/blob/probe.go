@@ -1,0 +1,43 @@
+package blob
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+)
+
+// probeTag is no object's tag. It has the form of S3's, because some stores look at that first.
+const probeTag Tag = `"00000000000000000000000000000000"`
+
+// Probe tries whether the store keeps the promise of conditional writes, on a key of its own that it
+// removes again. An error means that it could not be tried, most often because the store's address or
+// credentials are wrong.
+func Probe(ctx context.Context, s Store) (conditional bool, err error) {
+	key := ".berth-probe-" + rand.Text()
+	put := func(o PutOptions) error {
+		text := []byte(key)
+		_, err := s.Put(ctx, key, bytes.NewReader(text), int64(len(text)), o)
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		if gone := s.Delete(ctx, key); err == nil {
+			err = gone
+		}
+	}()
+	if err := put(PutOptions{IfAbsent: true}); err != nil {
+		return false, err
+	}
+	for _, o := range []PutOptions{{IfAbsent: true}, {IfMatch: probeTag}} {
+		switch err := put(o); {
+		case err == nil:
+			return false, nil
+		case !errors.Is(err, ErrPrecondition):
+			return false, err
+		}
+	}
+	return true, nil
+}

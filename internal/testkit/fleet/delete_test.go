@@ -1,0 +1,122 @@
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/client"
+	"github.com/berthdev/berth/internal/driver/fake"
+	"github.com/berthdev/berth/internal/testkit"
+	"github.com/berthdev/berth/internal/testkit/fleet"
+	"golang.org/x/sync/errgroup"
+)
+
+// Sandboxes are deleted while others use them, by id and by name. Once a delete is answered nothing is made
+// or started for that id ever again, every use of it is told that it is deleted, and the owner has a new one.
+func TestDeleteIsFinalUnderUse(t *testing.T) {
+	testkit.Proves(t, "O1", "O6")
+	for name, o := range map[string]fleet.Options{"postgres": {Replicas: 3}, "sqlite": {SQLite: true, Here: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := fleet.New(t, o)
+			var g errgroup.Group
+			g.SetLimit(10)
+			var mu sync.Mutex
+			ended := map[string]time.Time{} // when the delete was answered, by id
+			for n := range testkit.Size(t, "i14.deletes") {
+				g.Go(func() error {
+					id, at, err := deleteUnderUse(t.Context(), f, fmt.Sprintf("owner-%d", n))
+					mu.Lock()
+					defer mu.Unlock()
+					ended[id] = at
+					return err
+				})
+			}
+			if err := g.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			testkit.Eventually(t, 30*time.Second, func() error { return f.Unsettled(t.Context()) })
+			for _, c := range f.Calls() {
+				if at := ended[c.Key.Sandbox]; !at.IsZero() && c.Time.After(at) && (c.Op == fake.Create || c.Op == fake.Start) {
+					t.Errorf("%s of sandbox %s %v after its delete was answered", c.Op, c.Key.Sandbox, c.Time.Sub(at))
+				}
+			}
+		})
+	}
+}
+
+// deleteUnderUse makes the owner's sandbox, deletes it while three others use it, and uses it again.
+func deleteUnderUse(ctx context.Context, f *fleet.Fleet, owner string) (id string, at time.Time, err error) {
+	c := f.Any()
+	s, _, err := c.Sandboxes.Create(ctx, api.CreateSandbox{Name: owner})
+	if err != nil {
+		return "", at, err
+	}
+	var g errgroup.Group
+	for _, use := range []func() error{
+		func() error { _, err := c.Sandboxes.Start(ctx, s.ID); return err },
+		func() error { _, _, err := c.Sandboxes.Create(ctx, api.CreateSandbox{ID: s.ID}); return err },
+		func() error { _, err := c.Sandboxes.Stop(ctx, s.ID); return err },
+	} {
+		g.Go(func() error { return until(api.CodeDeleted, use) })
+	}
+	g.Go(func() error { return renewed(ctx, c, owner, s.ID) })
+	g.Go(func() error {
+		err := c.Sandboxes.Delete(ctx, s.ID)
+		at = time.Now()
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return s.ID, at, fmt.Errorf("%s: %w", owner, err)
+	}
+	return s.ID, at, onlyDeleted(ctx, c, s.ID)
+}
+
+// until repeats the use as long as it goes well or may, and returns nil once it ends with the code.
+func until(code api.Code, use func() error) error {
+	for {
+		err := use()
+		switch got := codeOf(err); {
+		case got == code:
+			return nil
+		case got == "", got.Info().Retryable:
+		case got != api.CodeNotRunning && got != api.CodeNameTaken: // stopped, or renewed, between two looks
+			return err
+		}
+	}
+}
+
+// renewed asks for the owner's sandbox until it is another one.
+func renewed(ctx context.Context, c *client.Client, owner, old string) error {
+	for {
+		s, _, err := c.Sandboxes.Create(ctx, api.CreateSandbox{Name: owner})
+		if err != nil && !codeOf(err).Info().Retryable {
+			return err
+		}
+		if err == nil && s.ID != old {
+			return nil
+		}
+	}
+}
+
+// onlyDeleted checks that nothing but "deleted" is said of the sandbox.
+func onlyDeleted(ctx context.Context, c *client.Client, id string) error {
+	for name, use := range map[string]func() error{
+		"get":       func() error { _, err := c.Sandboxes.Get(ctx, id); return err },
+		"start":     func() error { _, err := c.Sandboxes.Start(ctx, id); return err },
+		"stop":      func() error { _, err := c.Sandboxes.Stop(ctx, id); return err },
+		"restart":   func() error { _, err := c.Sandboxes.Restart(ctx, id); return err },
+		"terminate": func() error { _, err := c.Sandboxes.Terminate(ctx, id); return err },
+		"ensure":    func() error { _, _, err := c.Sandboxes.Create(ctx, api.CreateSandbox{ID: id}); return err },
+		"delete":    func() error { return c.Sandboxes.Delete(ctx, id) },
+	} {
+		if err := use(); codeOf(err) != api.CodeDeleted {
+			return fmt.Errorf("%s of the deleted sandbox %s: %w", name, id, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package fleet
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/berthdev/berth/client"
+)
+
+// launch starts the program without waiting for it, and returns its standard output.
+func (r *replica) launch(exe string) (io.ReadCloser, error) {
+	cmd := exec.Command(exe, "serve")
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, r.env...)
+	cmd.Stderr = &r.log
+	// However this process ends, its servers end with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = w.Close() }()
+	cmd.Stdout = w
+	if err := start(cmd); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	done := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // how it ended is in its ProcessState
+		close(done)
+	}()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cmd, r.done = cmd, done
+	return out, nil
+}
+
+// start starts the command from a thread that lives as long as this process: the kernel takes the end
+// of the thread for the end of the parent.
+func start(cmd *exec.Cmd) error {
+	answer := make(chan error)
+	starts() <- func() { answer <- cmd.Start() }
+	return <-answer
+}
+
+var starts = sync.OnceValue(func() chan func() {
+	todo := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for do := range todo {
+			do()
+		}
+	}()
+	return todo
+})
+
+var readyLine = regexp.MustCompile(`is ready: http://(\S+)/docs`)
+
+// greeted reads where the server listens from its greeting.
+func (r *replica) greeted(out io.ReadCloser) error {
+	for in := bufio.NewScanner(out); in.Scan(); {
+		if m := readyLine.FindStringSubmatch(in.Text()); m != nil {
+			r.mu.Lock()
+			r.addr = m[1]
+			r.mu.Unlock()
+			go func() {
+				_, _ = io.Copy(io.Discard, out)
+				_ = out.Close()
+			}()
+			return nil
+		}
+	}
+	_ = out.Close()
+	return errors.New("the server ended before it was ready")
+}
+
+// ready waits until the server says that it can do its work.
+func (r *replica) ready(c *client.Client) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		ready, err := c.Ready(ctx)
+		if err == nil && ready.Status == "ready" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it is not ready: %+v, %w", ready, err)
+		case <-r.done:
+			return errors.New("it ended before it was ready")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// end sends the signal and waits until the server is gone. Until then clients may still choose it.
+func (r *replica) end(how syscall.Signal) error {
+	r.mu.Lock()
+	cmd, done, sys := r.cmd, r.done, r.sys
+	r.mu.Unlock()
+	if sys != nil {
+		sys.end()
+		r.gone()
+		return nil
+	}
+	if cmd == nil {
+		return nil
+	}
+	_ = cmd.Process.Signal(how) // it may be gone already
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	<-done
+	r.gone()
+	if how == syscall.SIGTERM && !cmd.ProcessState.Success() {
+		return fmt.Errorf("%s ended with %v", r.name, cmd.ProcessState)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package fleet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/berthdev/berth/client"
+)
+
+// replica is one place in the fleet, with the server that runs there now, if any.
+type replica struct {
+	name string
+	env  []string
+	log  tail
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd // nil while none runs
+	done chan struct{}
+	sys  *system // instead of cmd, for a fleet in this process
+	addr string  // where to send requests; empty: nowhere
+}
+
+func (f *Fleet) newReplica(i int) *replica {
+	r := &replica{name: fmt.Sprintf("replica %d", i), env: append(slices.Clone(f.settings), "BERTH_DATA_DIR="+f.data(i))}
+	f.t.Cleanup(func() {
+		f.Kill(i)
+		if f.t.Failed() {
+			f.t.Logf("the log of %s:\n%s", r.name, r.log.String())
+		}
+	})
+	return r
+}
+
+// Start starts a server in the i-th place and waits until it is ready. Its address is a new one each
+// time: a port that was given up may be anybody's.
+func (f *Fleet) Start(i int) error {
+	r := f.replicas[i]
+	if err := r.start(f, f.Client(i, client.WithAttempts(1))); err != nil {
+		return fmt.Errorf("start %s: %w", r.name, err)
+	}
+	return nil
+}
+
+func (r *replica) start(f *Fleet, c *client.Client) error {
+	if r.runs() {
+		return errors.New("one runs there")
+	}
+	if f.inProcess {
+		return r.startHere()
+	}
+	out, err := r.launch(f.exe)
+	if err == nil {
+		err = r.greeted(out)
+	}
+	if err == nil {
+		err = r.ready(c)
+	}
+	if err != nil {
+		_ = r.end(syscall.SIGKILL)
+	}
+	return err
+}
+
+func (r *replica) runs() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cmd != nil || r.sys != nil
+}
+
+func (r *replica) startHere() error {
+	sys, err := startSystem(r.env, &r.log)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sys, r.addr = sys, "127.0.0.1"
+	return nil
+}
+
+// Address is where the i-th server takes requests, as host:port; empty when none runs.
+func (f *Fleet) Address(i int) string {
+	addr, _ := f.replicas[i].reach(nil)
+	return addr
+}
+
+// PID is the process id of the i-th server, zero when none runs or it has no process of its own.
+func (f *Fleet) PID(i int) int {
+	r := f.replicas[i]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cmd == nil {
+		return 0
+	}
+	return r.cmd.Process.Pid
+}
+
+// Kill ends the i-th server with SIGKILL. One that does not run stays so.
+func (f *Fleet) Kill(i int) { _ = f.replicas[i].end(syscall.SIGKILL) }
+
+// Stop ends the i-th server with SIGTERM: it drains. The error says that it did not end well.
+func (f *Fleet) Stop(i int) error { return f.replicas[i].end(syscall.SIGTERM) }
+
+func (r *replica) gone() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cmd, r.sys, r.addr = nil, nil, ""
+}
+
+// Roll restarts every server in turn, each once the one before it is ready again, as a deployment does.
+func (f *Fleet) Roll() error {
+	for i := range f.replicas {
+		if err := f.Stop(i); err != nil {
+			return err
+		}
+		if err := f.Start(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Pause stops the i-th server where it is, as an overcommitted machine does. It will not know of the time
+// that has passed.
+func (f *Fleet) Pause(i int) {
+	r := f.replicas[i]
+	r.signal(syscall.SIGSTOP)
+	for began := time.Now(); f.PID(i) > 0 && !stopped(f.PID(i)) && time.Since(began) < patience; {
+		<-time.After(time.Millisecond)
+	}
+}
+
+// stopped says whether every thread of the process has come to its stop.
+func stopped(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return !slices.ContainsFunc(threads, func(path string) bool {
+		stat, err := os.ReadFile(path)
+		return err == nil && !bytes.Contains(stat, []byte(") T "))
+	})
+}
+
+// Resume lets a paused server run on.
+func (f *Fleet) Resume(i int) { f.replicas[i].signal(syscall.SIGCONT) }
+
+func (r *replica) signal(s syscall.Signal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cmd != nil {
+		_ = r.cmd.Process.Signal(s) // it may be gone already
+	}
+}

@@ -1,0 +1,183 @@
+package s3test
+
+import (
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Faults are what a proxy does to requests, as shares of them between 0 and 1.
+type Faults struct {
+	Error     float64 // answered with 500, 502, 503 or 504; the server never hears of it
+	Deaf      float64 // cut off before the server has heard it all
+	Lost      float64 // done by the server, and then cut off without an answer
+	Disowned  float64 // done by the server, and then answered with 500
+	Truncated float64 // answered in part, and then cut off
+	Empty     float64 // answers that are no objects come without their body, and claim to be whole
+	Slow      float64 // answered after Delay
+
+	Delay time.Duration
+
+	// Only, if there, is asked whether a request may be spoilt. It may look at it, too.
+	Only func(*http.Request) bool
+}
+
+// FaultProxy stands before a server and spoils some requests.
+type FaultProxy struct {
+	Endpoint string
+
+	target string
+	client *http.Transport
+	mu     sync.Mutex
+	faults Faults
+	hits   map[string]int
+	total  int
+}
+
+// Proxy starts a proxy before the server at an endpoint. It spoils nothing yet.
+func Proxy(t testing.TB, endpoint string) *FaultProxy {
+	t.Helper()
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &FaultProxy{target: u.Host, hits: map[string]int{}, client: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
+	server := httptest.NewServer(p)
+	p.Endpoint = server.URL
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		p.client.CloseIdleConnections()
+	})
+	return p
+}
+
+// Set changes what is spoilt from now on.
+func (p *FaultProxy) Set(f Faults) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = f
+}
+
+// Hits is how many requests each fault has spoilt, and how many there were.
+func (p *FaultProxy) Hits() (spoilt map[string]int, total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	spoilt = map[string]int{}
+	for name, n := range p.hits {
+		spoilt[name] = n
+	}
+	return spoilt, p.total
+}
+
+// draw decides what happens to a request.
+func (p *FaultProxy) draw(r *http.Request) (fault string, f Faults) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total++
+	f = p.faults
+	if f.Only != nil && !f.Only(r) {
+		return "", f
+	}
+	at := rand.Float64()
+	for _, c := range []struct {
+		name  string
+		share float64
+	}{{"error", f.Error}, {"deaf", f.Deaf}, {"lost", f.Lost}, {"disowned", f.Disowned}, {"truncated", f.Truncated}, {"empty", f.Empty}, {"slow", f.Slow}} {
+		if at < c.share {
+			p.hits[c.name]++
+			return c.name, f
+		}
+		at -= c.share
+	}
+	return "", f
+}
+
+// ServeHTTP passes a request on, more or less.
+func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	fault, f := p.draw(r)
+	switch fault {
+	case "error":
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader([]int{500, 502, 503, 504}[rand.IntN(4)])
+		return
+	case "deaf":
+		_, _ = io.CopyN(io.Discard, r.Body, rand.Int64N(max(r.ContentLength, 1)))
+		cut(w)
+		return
+	case "slow":
+		select {
+		case <-time.After(f.Delay):
+		case <-r.Context().Done():
+		}
+	}
+	answer, err := p.ask(r)
+	if err != nil {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	defer answer.Body.Close()
+	p.pass(w, r, answer, fault)
+}
+
+func (p *FaultProxy) ask(r *http.Request) (*http.Response, error) {
+	out := r.Clone(r.Context())
+	out.URL.Scheme, out.URL.Host, out.RequestURI = "http", p.target, ""
+	out.Host = r.Host // it is signed
+	if r.ContentLength == 0 {
+		out.Body = nil
+	}
+	return p.client.RoundTrip(out)
+}
+
+func (p *FaultProxy) pass(w http.ResponseWriter, r *http.Request, answer *http.Response, fault string) {
+	switch fault {
+	case "lost":
+		_, _ = io.Copy(io.Discard, answer.Body)
+		cut(w)
+		return
+	case "disowned":
+		_, _ = io.Copy(io.Discard, answer.Body)
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	for name, values := range answer.Header {
+		w.Header()[name] = values
+	}
+	isObject := r.Method == http.MethodGet && answer.Header.Get("ETag") != ""
+	if fault == "empty" && !isObject && r.Method != http.MethodHead {
+		w.Header().Set("Content-Length", "0")
+		w.WriteHeader(answer.StatusCode)
+		return
+	}
+	w.WriteHeader(answer.StatusCode)
+	if fault != "truncated" {
+		_, _ = io.Copy(w, answer.Body)
+		return
+	}
+	length, _ := strconv.ParseInt(answer.Header.Get("Content-Length"), 10, 64)
+	_, _ = io.CopyN(w, answer.Body, rand.Int64N(max(length, 1)))
+	if c, ok := w.(http.Flusher); ok {
+		c.Flush()
+	}
+	cut(w)
+}
+
+// cut resets the connection.
+func cut(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}

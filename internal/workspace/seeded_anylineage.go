@@ -1,0 +1,5 @@
+//go:build seeded_anylineage
+
+package workspace
+
+const lineal = false

@@ -1,0 +1,5 @@
+//go:build seeded_followlinks
+
+package workspace
+
+const beneath = 0

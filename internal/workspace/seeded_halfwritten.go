@@ -1,0 +1,5 @@
+//go:build seeded_halfwritten
+
+package workspace
+
+const marked = false

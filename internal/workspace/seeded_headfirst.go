@@ -1,0 +1,5 @@
+//go:build seeded_headfirst
+
+package workspace
+
+const headFirst = true

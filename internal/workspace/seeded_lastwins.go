@@ -1,0 +1,5 @@
+//go:build seeded_lastwins
+
+package workspace
+
+const lastWins = true

@@ -1,0 +1,5 @@
+//go:build seeded_nocarry
+
+package workspace
+
+const carried = false

@@ -1,0 +1,5 @@
+//go:build seeded_unchecked
+
+package workspace
+
+const digested = false
