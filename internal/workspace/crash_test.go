@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -33,14 +34,15 @@ func TestMain(m *testing.M) {
 // crashingPull pulls, and dies at the step whose number it is given.
 func crashingPull(store, dir, index string) {
 	ctx := context.Background()
-	at, _ := strconv.Atoi(os.Getenv("WORKSPACE_STEP"))
+	step, _ := strconv.ParseInt(os.Getenv("WORKSPACE_STEP"), 10, 64)
+	var at atomic.Int64
 	s, err := dirblob.Open(ctx, store)
 	if err != nil {
 		panic(err)
 	}
 	r := &workspace.Repo{Store: s}
 	workspace.SetStep(r, func(what string) {
-		if at--; at == 0 {
+		if at.Add(1) == step {
 			fmt.Print(what)
 			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 			select {}
@@ -87,7 +89,7 @@ func TestKilledPullIsRepeated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stride := 1
 			if !testkit.Torture() {
-				stride = 3
+				stride = 5
 			}
 			for at := 1; ; at += stride {
 				dir := t.TempDir()
