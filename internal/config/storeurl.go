@@ -68,7 +68,7 @@ func checkS3(raw string, u *url.URL, fix string) (string, *fault) {
 	if _, f := parseBucket(u.Host); f != nil {
 		return "", faultf(fix, "names no valid bucket")
 	}
-	return checkStoreURL(raw, u, fix)
+	return checkStoreURL(raw, u, fix, "path_style", "sse", "sse_kms_key_id")
 }
 
 func parseMessageStore(raw string) (string, *fault) {
@@ -90,7 +90,7 @@ func parseMessageStore(raw string) (string, *fault) {
 
 // checkStoreURL holds what s3:// and dynamodb:// have in common: credentials
 // stay out of the URL, and only endpoint and region are asked.
-func checkStoreURL(raw string, u *url.URL, fix string) (string, *fault) {
+func checkStoreURL(raw string, u *url.URL, fix string, more ...string) (string, *fault) {
 	query, err := url.ParseQuery(u.RawQuery)
 	switch {
 	case u.User != nil:
@@ -99,7 +99,7 @@ func checkStoreURL(raw string, u *url.URL, fix string) (string, *fault) {
 		return "", faultf(fix, "is not a readable URL")
 	}
 	for name := range query {
-		if !slices.Contains([]string{"endpoint", "region"}, name) {
+		if !slices.Contains(append(more, "endpoint", "region"), name) {
 			return "", faultf(fix, "has the unknown parameter %q", name)
 		}
 	}
