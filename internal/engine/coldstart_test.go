@@ -253,6 +253,7 @@ func TestFailedStartStaysStopped(t *testing.T) {
 				if _, err := well.Handle("default", sb.ID, "test").Stop(t.Context()); err != nil {
 					t.Fatal(err)
 				}
+				madeBefore, endedBefore := effects(t, well)
 				done := srv.inBackground(project("a"))
 				if how == overtook {
 					<-m.asleep
@@ -273,7 +274,7 @@ func TestFailedStartStaysStopped(t *testing.T) {
 					}
 				}
 				now := well.ensure(t, project("a"))
-				if now.Instance != sb.Instance || now.Incarnation != 1 {
+				if now.Instance != sb.Instance || now.Incarnation != sb.Incarnation {
 					t.Errorf("came back as incarnation %d with %s, was %s", now.Incarnation, now.Instance, sb.Instance)
 				}
 				if wake(); how == overtook {
@@ -282,14 +283,20 @@ func TestFailedStartStaysStopped(t *testing.T) {
 					}
 				}
 				well.one(t, now)
-				calls, err := well.fake.Log()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if made, ended := fake.Effects(calls, fake.Create), fake.Effects(calls, fake.Destroy); made != 1 || ended != 0 {
-					t.Errorf("%d instances were made and %d ended", made, ended)
+				if made, ended := effects(t, well); made != madeBefore || ended != endedBefore {
+					t.Errorf("%d instances were made and %d ended", made-madeBefore, ended-endedBefore)
 				}
 			})
 		}
 	}
+}
+
+// effects is how many instances were made and ended so far.
+func effects(t *testing.T, srv *server) (made, ended int) {
+	t.Helper()
+	calls, err := srv.fake.Log()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fake.Effects(calls, fake.Create), fake.Effects(calls, fake.Destroy)
 }
