@@ -75,10 +75,14 @@ func (f *frame) warnf(format string, args ...any) {
 
 // saved is what a push or a sync came to.
 func saved(res *workspace.Result) string {
-	if !res.New {
-		return "nothing changed here since version " + res.Version + counts(res.Stats)
+	what := "nothing changed here since version "
+	switch {
+	case res.New:
+		what = "saved version "
+	case res.Stats.FilesDownloaded+res.Stats.FilesDeleted > 0:
+		what = "brought version "
 	}
-	return "saved version " + res.Version + counts(res.Stats)
+	return what + res.Version + counts(res.Stats)
 }
 
 // pulled is what a pull came to.

@@ -160,7 +160,7 @@ func TestWorkspacePushIsRefusedBehindTheStore(t *testing.T) {
 	d.does("sync", stranger)
 	all := map[string]string{"a": "2", "mine": "changed", "s": "s"}
 	d.has("stranger", all)
-	contains(t, "sync", d.does("sync", here), "nothing changed here since version ", "1 file written")
+	contains(t, "sync", d.does("sync", here), "brought version ", "1 file written")
 	d.has("here", all)
 }
 

@@ -124,9 +124,9 @@ func TestEveryRequestMayFail(t *testing.T) {
 				was := tree(t, a)
 				write(t, a, map[string]string{"f": "one", "d/new": "4"})
 				remove(t, a, "g")
-				calls := 0
+				var calls atomic.Int64
 				fail := func(string, string) error {
-					if calls++; calls == n {
+					if calls.Add(1) == int64(n) {
 						return errBroken
 					}
 					return nil
@@ -155,7 +155,7 @@ func TestEveryRequestMayFail(t *testing.T) {
 				}
 				pull(t, r, b, nil, workspace.PullOptions{})
 				same(t, a, b)
-				if calls < n {
+				if calls.Load() < int64(n) {
 					break
 				}
 			}

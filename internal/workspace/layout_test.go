@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -134,7 +135,10 @@ func TestPlainLayoutIsPlain(t *testing.T) {
 		}
 	}
 	var copied, put []string
+	var mu sync.Mutex
 	m.hook = func(op, key string) error {
+		mu.Lock()
+		defer mu.Unlock()
 		switch op {
 		case "copy":
 			copied = append(copied, key)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/berthdev/berth/internal/testkit"
@@ -213,18 +214,14 @@ func TestChangeDuringAPullIsKept(t *testing.T) {
 			c.there(t, p.a)
 			write(t, p.a, map[string]string{"k4": "to be read"})
 			push(t, p.Repo, p.a, p.wasA)
+			var once sync.Once
 			done := false
-			workspace.SetStep(p.Repo, func(what string) {
-				if !done {
-					done = true
-					c.here(t, p.b)
-				}
-			})
+			change := func() { done = true; c.here(t, p.b) }
+			workspace.SetStep(p.Repo, func(string) { once.Do(change) })
 			m := p.Store.(*memory)
-			m.hook = func(op, key string) error {
-				if !done && strings.HasPrefix(key, "packs/") {
-					done = true
-					c.here(t, p.b)
+			m.hook = func(_, key string) error {
+				if strings.HasPrefix(key, "packs/") {
+					once.Do(change)
 				}
 				return nil
 			}

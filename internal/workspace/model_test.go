@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -112,9 +113,9 @@ func (h *history) edit(rt *rapid.T) {
 func (h *history) sync(t *testing.T, rt *rapid.T) {
 	w := h.writer(rt)
 	at, lost := rapid.IntRange(0, 12).Draw(rt, "fails"), rapid.Bool().Draw(rt, "lost")
-	calls := 0
+	var calls atomic.Int64
 	fail := func(string, string) error {
-		if calls++; calls == at {
+		if calls.Add(1) == int64(at) {
 			return errBroken
 		}
 		return nil

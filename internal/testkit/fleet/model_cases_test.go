@@ -78,6 +78,8 @@ func TestModelOfOneOwner(t *testing.T) {
 		"failed create":                    {true, []request{toldOf(at(0, 1, "ensure", "", none), api.CodeDriverUnreachable), at(2, 3, "get", "", is(boxA, "error", "running", 1)), at(4, 5, "ensure", "", is(boxA, "running", "running", 5))}},
 		"ensure under a delete": {true, []request{make, at(2, 3, "stop", boxA, stopped), madeBy(at(4, 9, "ensure", "", is(boxB, "running", "running", 1))),
 			at(5, 6, "get", "", is(boxA, "starting", "running", 1)), at(7, 8, "delete", boxA, none)}},
+		"what an ensure made is deleted": {true, []request{at(0, 9, "ensure", "", is(boxB, "running", "running", 1)), at(1, 2, "get", "", is(boxA, "pending", "running", 0)),
+			at(3, 4, "delete", boxA, none), madeBy(at(5, 6, "ensure", "", is(boxB, "running", "running", 1)))}},
 	} {
 		slices.SortFunc(c.history, func(a, b request) int { return int(a.call - b.call) })
 		if legal := porcupine.CheckOperations(lifecycle, movesOf(c.history)); legal != c.legal {

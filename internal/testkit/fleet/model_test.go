@@ -70,6 +70,12 @@ func (w world) do(m move) []world {
 		return []world{w}
 	case "wish":
 		return w.wish(m)
+	case "ensure": // either, and nobody knows which sandbox that was
+		if !w.is {
+			m.what = "make"
+			return w.do(m)
+		}
+		return w.wish(m)
 	case "delete":
 		if w, ok := w.bind(m.id); ok {
 			w.is, w.row = false, row{}
@@ -401,7 +407,7 @@ func (s *script) failed(r request, wish string) {
 	switch r.verb {
 	case "get":
 	case "ensure":
-		s.steps(r, ret, move{what: "wish", want: wish, maybe: true}, move{what: "make", maybe: true})
+		s.steps(r, ret, append(s.overtaken(r), move{what: "ensure", want: wish, maybe: true})...)
 	case "delete":
 		if r.code != api.CodeDeleted {
 			s.steps(r, ret, move{what: "delete", id: r.id, maybe: true})
@@ -413,15 +419,15 @@ func (s *script) failed(r request, wish string) {
 	}
 }
 
-// overtaken is the move that an ensure makes before its others if the owner's sandbox is deleted under it:
-// that is not what was asked for, so that it begins again, and its first wish went to the one that is gone.
-func (s *script) overtaken(r request) []move {
+// overtaken is what an ensure does before its other moves when sandboxes of the owner are deleted under it:
+// those are not what was asked for, and each time it begins again.
+func (s *script) overtaken(r request) (moves []move) {
 	for _, o := range s.history {
-		if r.verb == "ensure" && o.verb == "delete" && o.id != r.row.id && o.call <= r.ret && r.call <= o.ret {
-			return []move{{what: "wish", want: "running", maybe: true}}
+		if r.verb == "ensure" && o.verb == "delete" && o.code != api.CodeDeleted && o.id != r.row.id && o.call <= r.ret && r.call <= o.ret {
+			moves = append(moves, move{what: "ensure", want: "running", maybe: true})
 		}
 	}
-	return nil
+	return moves
 }
 
 // movesOf turns the history of one owner, in the order of its calls, into moves.
@@ -442,7 +448,7 @@ type worlds struct {
 // bits is a set of moves, by their numbers.
 type bits [mostMoves / 64]uint64
 
-const mostMoves = 256 // in the history of one owner
+const mostMoves = 1024 // in the history of one owner
 
 func (b *bits) add(n int) { b[n/64] |= 1 << (n % 64) }
 func (b bits) has(o bits) bool {
