@@ -17,7 +17,7 @@ import (
 func (w *work) examine(ctx context.Context, o *sandbox.Observation) {
 	switch w.s.State {
 	case sandbox.Unhealthy:
-		w.retried(ctx, w.s.Failure.Message)
+		w.retried(ctx, fmt.Sprint(failure(w.s)))
 	case sandbox.Running, sandbox.Failed:
 	default:
 		return
