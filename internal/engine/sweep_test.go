@@ -23,7 +23,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-
 const ours = "installation-of-these-tests"
 
 func installed(o *engine.Options) { o.Installation = ours }

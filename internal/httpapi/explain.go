@@ -60,14 +60,15 @@ func (a *Handler) explanation(t story) api.Explanation {
 func survives(saves bool) []string {
 	archive := "archive: what is in /workspace, as it was saved then; nothing else"
 	terminate := "terminate: what is in /workspace, as it was saved last; nothing if that was skipped"
+	remove := "delete: what is in /workspace, as it was saved last, to be restored into another sandbox; the record of what happened to it"
 	if !saves {
 		archive = "archive: refused, because this server cannot save workspaces"
 		terminate = "terminate: no file, because this server cannot save workspaces; the sandbox itself, to begin anew"
+		remove = "delete: nothing but the record of what happened to it"
 	}
 	return []string{
 		"stop: every file, in /workspace, /home/agent and elsewhere; nothing that runs or is only in memory",
-		archive, terminate,
-		"delete: nothing but the record of what happened to it",
+		archive, terminate, remove,
 	}
 }
 

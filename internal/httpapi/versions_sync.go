@@ -21,7 +21,7 @@ func (a *Handler) syncSandbox(ctx context.Context, in *syncSandbox) (*reply[api.
 	if _, _, err := a.kept(ctx, in.ID); err != nil {
 		return nil, err
 	}
-	h, s, err := a.open(ctx, in.ID)
+	h, _, err := a.open(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (a *Handler) syncSandbox(ctx context.Context, in *syncSandbox) (*reply[api.
 		note = in.Body.Note
 	}
 	var res *workspace.Result
-	s, err = h.Exclusively(ctx, "sync sandbox", func(ctx context.Context, s sandbox.Sandbox) (mark sandbox.SyncMark, err error) {
+	s, err := h.Exclusively(ctx, "sync sandbox", func(ctx context.Context, s sandbox.Sandbox) (mark sandbox.SyncMark, err error) {
 		mark, res, err = a.Keeper.Sync(ctx, s, note)
 		return mark, err
 	})

@@ -205,7 +205,7 @@ func TestStartFromStoppedKeepsLocalChanges(t *testing.T) {
 	s = w.restore(s) // started again
 	w.says(s, "mine", "changed here")
 	w.says(s, "theirs", "changed there")
-	s = w.save(s)
+	w.save(s)
 	fresh := w.born(other)
 	fresh = w.restore(fresh)
 	w.says(fresh, "mine", "changed here")

@@ -124,7 +124,7 @@ func TestFreshWorkspaceIsNotPulled(t *testing.T) {
 	if err := os.Remove(index); err != nil {
 		t.Fatal(err)
 	}
-	if s = w.restore(s); len(x.asked) != 2 {
+	if w.restore(s); len(x.asked) != 2 {
 		t.Errorf("without an index: %q", x.asked)
 	}
 }
@@ -234,7 +234,7 @@ func TestPrunedBase(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write(s, "h", "three")
-	s = w.save(s)
+	w.save(s)
 	s = w.restore(w.born(other))
 	w.says(s, "f", "one")
 	w.says(s, "g", "two")
