@@ -336,7 +336,7 @@ func TestLastSaveThatFails(t *testing.T) {
 func TestDeletesRacingUses(t *testing.T) {
 	testkit.Proves(t, "O1", "O6")
 	onBoth(t, func(t *testing.T, at place) {
-		srv := at.open(t, func(o *engine.Options) { o.Restorer = restorer{} })
+		srv := at.open(t, func(o *engine.Options) { o.Restorer, o.WorkTimeout = restorer{}, 3*time.Minute })
 		srv.fake.On(fake.Create).Slow(5 * time.Millisecond)
 		srv.fake.On(fake.Create).After().Matching(func(driver.Key) bool { return rand.N(2) == 0 }).Fail(errors.New("connection reset"))
 		srv.fake.On(fake.List).Matching(func(driver.Key) bool { return rand.N(2) == 0 }).Fail(errors.New("connection reset"))
@@ -356,7 +356,7 @@ func TestDeletesRacingUses(t *testing.T) {
 		if err := g.Wait(); err != nil {
 			t.Error(err)
 		}
-		testkit.Eventually(t, 60*time.Second, func() error {
+		testkit.Eventually(t, 3*time.Minute, func() error {
 			for _, sb := range srv.rows(t) {
 				if sb.Deleted() && sb.State != sandbox.Terminated {
 					return fmt.Errorf("%s is %s: %+v", sb.ID, sb.State, sb.Failure)

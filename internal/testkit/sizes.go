@@ -17,9 +17,9 @@ var sizes = []size{
 	{"i1.processes", 8, 8},               // racing for the same owners
 	{"i1.owners", 1_000, 10_000},         // each gets exactly one create
 	{"i3.hits", 100, 2_000},              // of the window between create and commit
-	{"i4.creates", 100, 1_000},           // while a sweep runs all the time
-	{"i14.deletes", 100, 1_000},          // racing uses of the same sandboxes
-	{"matrix.each", 8, 100},              // of each row of the failure matrix, and each pair
+	{"i4.creates", 60, 1_000},            // while a sweep runs all the time
+	{"i14.deletes", 40, 1_000},           // racing uses of the same sandboxes
+	{"matrix.each", 4, 100},              // of each row of the failure matrix, and each pair
 	{"i10.keys", 1_000, 20_000},          // idempotency keys, each sent many times at once
 	{"i1.servers", 3, 8},                 // real ones, racing for the same owners
 	{"i1.raced", 100, 2_000},             // owners, over HTTP
