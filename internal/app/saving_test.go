@@ -202,6 +202,30 @@ func TestHostileWorkspaceIsSaved(t *testing.T) {
 	}
 }
 
+// A root inside that makes saving impossible loses its own files alone, and is told so.
+func TestWorkspaceThatIsNone(t *testing.T) {
+	testkit.Proves(t, "O1", "S12")
+	p := start(t, local(t))
+	b := make1(t, p.client(t), api.CreateSandbox{Name: "box"})
+	b.sh("echo one > f")
+	if _, err := b.c.Sandboxes.Sync(t.Context(), "box", api.SyncWorkspace{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, trick := range []string{"ln -s /etc /workspace", "echo x > /workspace", "true"} {
+		res, err := b.c.Sandboxes.Exec(t.Context(), "box", api.Exec{User: "root", Cwd: "/", Command: api.Shell("rm -rf /workspace; " + trick)})
+		if err != nil || res.ExitCode != 0 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		if _, err := b.c.Sandboxes.Terminate(t.Context(), "box"); problem(err).Code != api.CodeSyncFailed {
+			t.Errorf("%s: %v", trick, err)
+		}
+	}
+	if _, err := b.c.Sandboxes.Terminate(t.Context(), "box", client.SkipSave()); err != nil {
+		t.Fatal(err)
+	}
+	b.says("cat f", "one\n")
+}
+
 // Whoever works in the sandbox is not surprised by a restore, unless it is forced.
 func TestRestoreWaitsForWhoeverWorks(t *testing.T) {
 	p := start(t, local(t))

@@ -93,7 +93,8 @@ func TestSyncersLoseNothing(t *testing.T) {
 	t.Logf("%d versions", versions)
 }
 
-// Prunes that run while pushes do never break a version that is listed.
+// Prunes that run while pushes do never break a version that is listed, though they delete at once what no
+// version refers to.
 func TestPruneRacesPushes(t *testing.T) {
 	testkit.Proves(t, "S17")
 	m := newMemory()
@@ -107,17 +108,15 @@ func TestPruneRacesPushes(t *testing.T) {
 				return
 			default:
 			}
-			_, err := r.Prune(t.Context(), workspace.PruneOptions{Policy: workspace.Policy{Last: 3}, Grace: time.Hour})
+			_, err := r.Prune(t.Context(), workspace.PruneOptions{Policy: workspace.Policy{Last: 3}, Grace: time.Nanosecond})
 			if err != nil && !errors.Is(err, blob.ErrPrecondition) && !errors.Is(err, blob.ErrNotFound) {
 				t.Error(err)
 				return
 			}
-			m.mu.Lock()
-			m.ago += 10 * time.Minute
-			m.mu.Unlock()
 		}
 	})
 	var index *workspace.Index
+	pushed := 0
 	for i := range 10 * testkit.Size(t, "i8.rounds") {
 		write(t, dir, map[string]string{"changing": fmt.Sprint(i), fmt.Sprint("kept", i%10): fmt.Sprint("k", i/50)})
 		res, err := r.Sync(t.Context(), open(t, dir), index, workspace.PushOptions{})
@@ -126,12 +125,51 @@ func TestPruneRacesPushes(t *testing.T) {
 		}
 		must(t, err)
 		index = res.Index
+		pushed++
 	}
 	close(stop)
 	wg.Wait()
 	v, err := r.Verify(t.Context())
 	if err != nil || v.Versions == 0 || len(v.Problems) > 0 {
 		t.Errorf("%+v, %v", v, err)
+	}
+	t.Logf("%d pushes", pushed)
+}
+
+// A push that sleeps for longer than any grace does not commit a version whose bytes were collected.
+func TestPushThatSleptBeginsAgain(t *testing.T) {
+	testkit.Proves(t, "S17")
+	for _, layout := range []workspace.Layout{workspace.Packed, workspace.Plain} {
+		m := newMemory()
+		r, a := &workspace.Repo{Store: m, Layout: layout}, t.TempDir()
+		write(t, a, map[string]string{"f": "1"})
+		first := push(t, r, a, nil)
+		write(t, a, map[string]string{"f": "2", "odd\n": "in a pack"})
+		slept := false
+		m.hook = func(op, key string) error {
+			if op == "put" && key == "HEAD" && !slept {
+				slept = true
+				for range 2 {
+					if _, err := r.Prune(t.Context(), workspace.PruneOptions{}); err != nil {
+						t.Error(err)
+					}
+					m.ago += 25 * time.Hour
+				}
+			}
+			return nil
+		}
+		if res, err := r.Push(t.Context(), open(t, a), first.Index, workspace.PushOptions{}); !errors.Is(err, workspace.ErrMoved) {
+			t.Errorf("%s: %+v, %v", layout, res, err)
+		}
+		if v, err := r.Verify(t.Context()); err != nil || v.Versions != 1 || len(v.Problems) > 0 {
+			t.Errorf("%s: %+v, %v", layout, v, err)
+		}
+		if _, err := r.Sync(t.Context(), open(t, a), first.Index, workspace.PushOptions{}); err != nil {
+			t.Error(err)
+		}
+		b := t.TempDir()
+		pull(t, r, b, nil, workspace.PullOptions{})
+		same(t, a, b)
 	}
 }
 

@@ -17,7 +17,7 @@ type Repo struct {
 	Store  blob.Store
 	Prefix string // empty, or ends with a slash
 	// Unconditional says that the store does not keep its promise about conditional writes. Whoever pushes
-	// must then hold a lock that keeps every other writer of this prefix away.
+	// or prunes must then hold a lock that keeps every other writer of this prefix away.
 	Unconditional bool
 	Limits        Limits
 	// Layout is that of versions that are pushed. Every layout is read.

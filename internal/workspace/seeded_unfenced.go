@@ -1,0 +1,5 @@
+//go:build seeded_unfenced
+
+package workspace
+
+const fenced = false
