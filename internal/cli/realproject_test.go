@@ -32,11 +32,11 @@ func TestProjectsOnARealMachine(t *testing.T) {
 
 	t.Run("cleanup", func(t *testing.T) { realCleanup(t, s) })
 	if out := s.ok("project", "exec", "shop", "--", "cat", "a.txt"); out != "kept\n" {
-		t.Errorf("after a stop the file has %q", out)
+		t.Errorf("after a cleanup the file has %q", out)
 	}
 	s.ok("project", "rm", "--sandbox-only", "shop")
 	contains(t, "ls", s.ok("project", "ls", "--status", "TERMINATED"), "shop ", id)
-	if out := s.ok("project", "exec", "shop", "--", "ls"); out != "" {
+	if out := s.ok("project", "exec", "shop", "--", "ls"); out != "a.txt\n" {
 		t.Errorf("anew it has %q", out)
 	}
 	contains(t, "sweep", s.ok("sweep"), "nothing to do", "1 instance at local")
@@ -50,13 +50,13 @@ func TestProjectsOnARealMachine(t *testing.T) {
 func realCleanup(t *testing.T, s *shell) {
 	testkit.Eventually(t, 30*time.Second, func() error {
 		got := decode[api.ProjectCleanup](t, s.ok("project", "cleanup", "--max-idle", "1s", "--json"))
-		if len(got.Items) != 1 || !got.Items[0].Done || got.Items[0].Action != "stop" {
+		if len(got.Items) != 1 || !got.Items[0].Done || got.Items[0].Action != "terminate" {
 			return fmt.Errorf("%+v", got)
 		}
 		return nil
 	})
 	if r := s.berth("project", "health", "shop", "-q"); r.code != 1 {
-		t.Errorf("health of a stopped one: %+v", r)
+		t.Errorf("health of a terminated one: %+v", r)
 	}
 	contains(t, "sync", s.ok("project", "sync", "shop"), "agrees with what is there")
 }

@@ -59,10 +59,14 @@ func (h *Handle) Terminate(ctx context.Context, skipSave bool) (sandbox.Sandbox,
 
 // Archive saves the sandbox's workspace and ends its instance and volume. The next use brings it back.
 func (h *Handle) Archive(ctx context.Context) (sandbox.Sandbox, error) {
-	if h.e.noSave {
-		e := sandbox.Errorf("archive sandbox", api.CodeUnsupported, "this server cannot save workspaces, and archiving would lose the files")
+	s, err := h.record(ctx)
+	if err != nil {
+		return s, err
+	}
+	if h.e.policy(s).NoSave {
+		e := sandbox.Errorf("archive sandbox", api.CodeUnsupported, "this sandbox's workspace is not saved, and archiving would lose the files")
 		e.Hint = "Stop the sandbox instead: its files are kept. To end it without them, terminate it."
-		return sandbox.Sandbox{}, e
+		return s, e
 	}
 	return h.wish(ctx, "archive", func(ctx context.Context) (sandbox.Sandbox, error) {
 		return h.e.Store.Want(ctx, h.tenant, h.id, sandbox.WantArchived, "asked to archive", h.actor)
