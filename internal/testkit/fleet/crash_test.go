@@ -22,7 +22,7 @@ func TestKilledServersLeaveNoOrphans(t *testing.T) {
 	for name, attempts := range map[string]int{"clients insist": 100, "clients give up": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := fleet.New(t, fleet.Options{Replicas: 3, LeaseTTL: time.Second})
+			f := fleet.New(t, fleet.Options{Replicas: 3, LeaseTTL: 3 * time.Second})
 			w := &wreck{T: t, f: f, attempts: attempts, kills: testkit.Size(t, "i2.kills")}
 			w.run()
 		})
@@ -62,7 +62,7 @@ func (w *wreck) run() {
 	}
 	cancel()
 	load.Wait()
-	testkit.Eventually(w, time.Minute, func() error { return w.f.Unsettled(w.Context()) })
+	testkit.Eventually(w, 2*time.Minute, func() error { return w.f.Unsettled(w.Context()) })
 	w.check()
 }
 

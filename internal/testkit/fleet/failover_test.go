@@ -20,7 +20,7 @@ import (
 func TestOwnersOfAKilledServerAreServedByTheOthers(t *testing.T) {
 	testkit.Proves(t, "O2", "X2")
 	t.Parallel()
-	const ttl = 2 * time.Second
+	const ttl = 3 * time.Second
 	f := fleet.New(t, fleet.Options{Replicas: 3, LeaseTTL: ttl})
 	if err := fake.SetFaults(f.Dir, []fake.Fault{{Op: fake.Create, Slow: 500 * time.Millisecond}}); err != nil {
 		t.Fatal(err)

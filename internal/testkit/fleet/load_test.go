@@ -80,7 +80,7 @@ func (l *load) use(c *client.Client, id string, n int) error {
 func (l *load) finish() {
 	l.Helper()
 	l.end()
-	testkit.Eventually(l, time.Minute, func() error { return l.f.Unsettled(l.Context()) })
+	testkit.Eventually(l, 2*time.Minute, func() error { return l.f.Unsettled(l.Context()) })
 	l.told.oneEach(l.T, int(l.owners.Load()))
 	rows := 0
 	for s, err := range l.f.Any().Sandboxes.List(l.Context(), client.SandboxFilter{}) {

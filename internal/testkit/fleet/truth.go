@@ -9,6 +9,7 @@ import (
 	"github.com/berthdev/berth/client"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
+	"github.com/berthdev/berth/internal/sandbox"
 )
 
 // Calls is everything that was asked of the driver, by its own log.
@@ -68,7 +69,7 @@ func (f *Fleet) Unsettled(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if s.State != wanted[s.Want] {
+		if !sandbox.Want(s.Want).Satisfied(sandbox.State(s.State)) {
 			wrong = append(wrong, fmt.Errorf("%s (%s) is %s and wanted %s: %+v", s.ID, s.Owner.ID, s.State, s.Want, s.Error))
 		}
 		if want := named(s.Instance); !slices.Equal(have[s.ID], want) {
@@ -81,9 +82,6 @@ func (f *Fleet) Unsettled(ctx context.Context) error {
 	}
 	return errors.Join(wrong...)
 }
-
-// wanted is the state that each wish leads to, at a driver that can stop.
-var wanted = map[string]string{"running": "running", "stopped": "stopped", "archived": "archived", "gone": "terminated"}
 
 func named(instance string) []string {
 	if instance == "" {
