@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/internal/driver/fake"
+	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/fleet"
 )
 
@@ -48,7 +49,11 @@ func (x *chaos) every(pause time.Duration, do func() error) {
 func (x *chaos) faults() {
 	ops := []fake.Op{fake.Create, fake.Destroy, fake.Stop, fake.Start, fake.List, fake.Inspect}
 	kinds := []string{"unreachable", "transient", "error"}
+	left := testkit.Size(x.t, "i13.operations") / 10 // however slow the machine is
 	x.every(300*time.Millisecond, func() error {
+		if left--; left < 0 {
+			return nil
+		}
 		var faults []fake.Fault
 		for range 1 + x.dice.IntN(3) {
 			faults = append(faults, fake.Fault{
