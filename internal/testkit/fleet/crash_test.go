@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -42,7 +43,10 @@ type wreck struct {
 }
 
 func (w *wreck) run() {
-	if err := fake.SetFaults(w.f.Dir, []fake.Fault{{Op: fake.Create, Slow: 30 * time.Millisecond}, {Op: fake.Destroy, Slow: 10 * time.Millisecond}}); err != nil {
+	if err := fake.SetFaults(w.f.Dir, []fake.Fault{
+		{Op: fake.Create, Slow: 15 * time.Millisecond}, {Op: fake.Create, Slow: 30 * time.Millisecond, After: true},
+		{Op: fake.Destroy, Slow: 10 * time.Millisecond},
+	}); err != nil {
 		w.Fatal(err)
 	}
 	w.kept = map[string]string{}
@@ -52,9 +56,12 @@ func (w *wreck) run() {
 	for i := range 16 {
 		load.Go(func() { w.load(ctx, i) })
 	}
-	for range w.kills {
-		<-time.After(time.Duration(20+rand.IntN(120)) * time.Millisecond)
+	for n := range w.kills {
 		i := rand.IntN(3)
+		<-time.After(time.Duration(20+rand.IntN(120)) * time.Millisecond)
+		if n%2 == 0 { // whatever the dice say, some are killed in the middle of a create
+			testkit.Eventually(w, time.Minute, func() error { return w.creates(i) })
+		}
 		w.f.Kill(i)
 		if err := w.f.Start(i); err != nil {
 			w.Fatal(err)
@@ -64,6 +71,14 @@ func (w *wreck) run() {
 	load.Wait()
 	testkit.Eventually(w, 2*time.Minute, func() error { return w.f.Unsettled(w.Context()) })
 	w.check()
+}
+
+// creates is nil while the server waits for a create.
+func (w *wreck) creates(i int) error {
+	if len(unanswered(w.f, w.f.PID(i))) == 0 {
+		return errors.New("the server makes nothing")
+	}
+	return nil
 }
 
 // load makes sandboxes, one owner after the other, and ends every third.
