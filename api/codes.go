@@ -84,6 +84,16 @@ const (
 	CodeBlobFull          Code = "object_store_full"
 	CodeBlobDamaged       Code = "object_store_damaged"
 	CodeBlobRefused       Code = "object_store_refused"
+	CodeTurnRunning       Code = "turn_running"
+	CodeTurnFinished      Code = "turn_finished"
+	CodeQueueFull         Code = "queue_full"
+	CodeSandboxMismatch   Code = "sandbox_mismatch"
+	CodeUnknownRuntime    Code = "unknown_runtime"
+	CodeAgentNotInstalled Code = "agent_not_installed"
+	CodeAgentFailed       Code = "agent_failed"
+	CodeTurnTimeout       Code = "turn_timeout"
+	CodeTurnInterrupted   Code = "turn_interrupted"
+	CodeOutputLimit       Code = "output_limit"
 	CodeShuttingDown      Code = "shutting_down"
 	CodeTimeout           Code = "timeout"
 	CodeSchemaTooNew      Code = "schema_too_new"
@@ -179,6 +189,16 @@ var Codes = []CodeInfo{
 	{CodeBlobFull, http.StatusInsufficientStorage, false, "The object store is full", "Make room: prune old versions, raise the store's quota, or use a larger disk."},
 	{CodeBlobDamaged, http.StatusBadGateway, false, "The object store is not as Berth left it", "Somebody changed what the detail names; put it back, or remove it."},
 	{CodeBlobRefused, http.StatusBadGateway, false, "The object store refused", "The detail has the store's words; change what they name, then try again."},
+	{CodeTurnRunning, http.StatusConflict, true, "A turn is running", "Wait for it, cancel it, send the prompt with ?queue=true, or, for what would end it, ask with ?force=true."},
+	{CodeTurnFinished, http.StatusConflict, false, "The turn has ended", "Its events and messages tell how."},
+	{CodeQueueFull, http.StatusTooManyRequests, true, "Too many prompts wait already", "Wait until some of them have been answered."},
+	{CodeSandboxMismatch, http.StatusConflict, false, "The conversation works in another sandbox", "Leave the sandbox out, name the one that the detail names, or begin another conversation."},
+	{CodeUnknownRuntime, http.StatusUnprocessableEntity, false, "The template's agent is not known here", "Use a template whose runtime is one of those that the detail lists."},
+	{CodeAgentNotInstalled, http.StatusFailedDependency, false, "The agent is not installed", "Install it with 'berth template install', as the detail says."},
+	{CodeAgentFailed, http.StatusBadGateway, false, "The agent failed", "The detail has the agent's own words; what it had done by then is kept."},
+	{CodeTurnTimeout, http.StatusGatewayTimeout, false, "The turn took too long", "Ask for less at once, or raise turn_timeout; what it had done by then is kept."},
+	{CodeTurnInterrupted, http.StatusBadGateway, false, "The turn was interrupted", "Its sandbox or its agent went away in the middle, and tools may have run: look at the workspace, then ask again."},
+	{CodeOutputLimit, http.StatusInsufficientStorage, false, "The agent wrote more than one turn may", "What came before is kept; ask for less at once."},
 	{CodeShuttingDown, http.StatusServiceUnavailable, true, "The server is shutting down", "Try again in a moment."},
 	{CodeTimeout, http.StatusGatewayTimeout, true, "It took too long", "Try the same call again; it joins the work under way."},
 	{CodeSchemaTooNew, 0, false, "The database was written by a newer Berth", "Run a Berth at least as new, or restore the database from before the upgrade."},

@@ -158,7 +158,7 @@ func TestStoreWorksBehindATransactionPooler(t *testing.T) {
 			noError(t, s.FinishKey(t.Context(), claim(t, s, claimOf("k1"), store.ClaimFresh), store.Answer{Status: 201, Body: []byte{0xff}}))
 			claim(t, s, claimOf("k1"), store.ClaimDone)
 			noError(t, s.Enqueue(t.Context(), store.Message{Kind: "webhook", Payload: []byte{0xff}}))
-			claimed, err := db.ClaimMessages(t.Context(), 1, long)
+			claimed, err := db.ClaimMessages(t.Context(), store.Claiming{Kind: "webhook", Limit: 1, TTL: long})
 			noError(t, err)
 			noError(t, db.Delivered(t.Context(), claimed[0]))
 			_, err = s.Delete(t.Context(), sb.ID, false, "unwanted", "request")

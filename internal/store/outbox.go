@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 )
 
@@ -11,6 +13,7 @@ type Message struct {
 	ID        string // empty on enqueue: a new one is made
 	Tenant    TenantID
 	Kind      string
+	Ref       string // what it is about; messages about the same are found by it
 	Payload   []byte
 	Attempts  int64 // deliveries begun, this one included
 	LastError string
@@ -18,10 +21,10 @@ type Message struct {
 	DueAt     time.Time
 }
 
-const messageColumns = "id, tenant, kind, payload, attempts, last_error, created_at, due_at"
+const messageColumns = "id, tenant, kind, ref, payload, attempts, last_error, created_at, due_at"
 
 func scanMessage(row scanner) (m Message, err error) {
-	err = row.Scan(&m.ID, &m.Tenant, &m.Kind, &m.Payload, &m.Attempts, &m.LastError, instant{&m.CreatedAt}, instant{&m.DueAt})
+	err = row.Scan(&m.ID, &m.Tenant, &m.Kind, &m.Ref, &m.Payload, &m.Attempts, &m.LastError, instant{&m.CreatedAt}, instant{&m.DueAt})
 	return m, err
 }
 
@@ -39,8 +42,8 @@ func (s Scope) enqueue(ctx context.Context, r runner, m Message) error {
 		m.Payload = []byte{}
 	}
 	_, err := r.exec(ctx, `
-		insert into outbox (id, tenant, kind, payload, attempts, last_error, created_at, due_at)
-		values ($1, $2, $3, $4, 0, '', {now}, {now}) on conflict do nothing`, m.ID, s.tenant, m.Kind, m.Payload)
+		insert into outbox (id, tenant, kind, ref, payload, attempts, last_error, created_at, due_at)
+		values ($1, $2, $3, $4, $5, 0, '', {now}, {now}) on conflict do nothing`, m.ID, s.tenant, m.Kind, m.Ref, m.Payload)
 	return err
 }
 
@@ -56,15 +59,47 @@ func (s Scope) Undelivered(ctx context.Context, page Page) ([]Message, Position,
 	return items, next, s.db.fail("list outbox", err)
 }
 
-// ClaimMessages claims up to limit messages that are due, longest due first, for ttl. A message that
-// is neither delivered nor retried by then is due again: its claimer died.
-func (db *DB) ClaimMessages(ctx context.Context, limit int, ttl time.Duration) ([]Message, error) {
+// Waiting is how many of the tenant's messages about ref are not delivered yet, and what went wrong with the
+// one that was tried last.
+func (s Scope) Waiting(ctx context.Context, ref string) (n int64, lastError string, err error) {
+	type waiting struct {
+		n    int64
+		last string
+	}
+	found, err := first(ctx, s.db.read, func(row scanner) (w waiting, err error) {
+		err = row.Scan(&w.n, &w.last)
+		return w, err
+	}, `
+		select count(*), coalesce((
+			select last_error from outbox where tenant = $1 and ref = $2 and last_error <> '' order by due_at desc, id limit 1
+		), '') from outbox where tenant = $1 and ref = $2`, s.tenant, ref)
+	return found.n, found.last, s.db.fail("count outbox", err)
+}
+
+// Claiming says which messages to claim.
+type Claiming struct {
+	Kind  string
+	Ref   string        // if set, only those about it, and also those that are not due yet
+	Limit int           // how many at most
+	TTL   time.Duration // a message that is neither delivered nor retried by then is due again: its claimer died
+}
+
+// ClaimMessages claims messages for delivery, longest due first; those about one ref in the order of their
+// making.
+func (db *DB) ClaimMessages(ctx context.Context, c Claiming) ([]Message, error) {
+	which, order, args := "due_at <= {now}", "due_at, id", []any{clampLimit(c.Limit), c.TTL.Microseconds(), c.Kind}
+	if c.Ref != "" {
+		which, order, args = "ref = $4", "created_at, id", append(args, c.Ref)
+	}
 	claimed, err := all(ctx, db.write, scanMessage, `
 		with due as materialized (
-			select id from outbox where due_at <= {now} order by due_at, id limit $1 {skip locked}
+			select id from outbox where kind = $3 and `+which+` order by `+order+` limit $1 {skip locked}
 		)
 		update outbox set attempts = attempts + 1, due_at = {now+$2} where id in (select id from due)
-		returning `+messageColumns, clampLimit(limit), ttl.Microseconds())
+		returning `+messageColumns, args...)
+	slices.SortFunc(claimed, func(a, b Message) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
 	return claimed, db.fail("claim messages", err)
 }
 
@@ -78,12 +113,12 @@ func (db *DB) Delivered(ctx context.Context, m Message) error {
 	return db.fail(op, err)
 }
 
-// Retry puts a claimed message back for another delivery at the given time, with what went wrong, or
-// returns ErrStale when it was claimed again meanwhile.
-func (db *DB) Retry(ctx context.Context, m Message, when time.Time, cause string) error {
+// Retry puts a claimed message back for another delivery after a pause, with what went wrong, or returns
+// ErrStale when it was claimed again meanwhile.
+func (db *DB) Retry(ctx context.Context, m Message, after time.Duration, cause string) error {
 	const op = "put message back"
-	n, err := db.write.exec(ctx, `update outbox set due_at = $3, last_error = $4 where id = $1 and attempts = $2`,
-		m.ID, m.Attempts, at(when), printable(cause))
+	n, err := db.write.exec(ctx, `update outbox set due_at = {now+$3}, last_error = $4 where id = $1 and attempts = $2`,
+		m.ID, m.Attempts, after.Microseconds(), printable(cause))
 	if err == nil && n == 0 {
 		return stale(op, "message "+m.ID)
 	}

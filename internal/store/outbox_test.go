@@ -23,7 +23,7 @@ func TestMessagesAreClaimedByOne(t *testing.T) {
 		got := map[string]int{}
 		race(4, func(i int) {
 			for range 10 {
-				claimed, err := dbs[i%2].ClaimMessages(t.Context(), 3, long)
+				claimed, err := dbs[i%2].ClaimMessages(t.Context(), store.Claiming{Kind: "webhook", Limit: 3, TTL: long})
 				if err != nil {
 					t.Error(err)
 				}
@@ -57,11 +57,11 @@ func TestMessageOfADeadClaimerIsClaimedAgain(t *testing.T) {
 	testkit.Proves(t, "H5")
 	withDB(t, func(t *testing.T, db *store.DB) {
 		noError(t, db.In(acme).Enqueue(t.Context(), store.Message{Kind: "webhook"}))
-		dead, err := db.ClaimMessages(t.Context(), 0, short)
+		dead, err := db.ClaimMessages(t.Context(), store.Claiming{Kind: "webhook", TTL: short})
 		noError(t, err)
 		var heir []store.Message
 		testkit.Eventually(t, 30*time.Second, func() (err error) {
-			heir, err = db.ClaimMessages(t.Context(), 0, long)
+			heir, err = db.ClaimMessages(t.Context(), store.Claiming{Kind: "webhook", TTL: long})
 			if err == nil && len(heir) == 0 {
 				err = errors.New("still claimed")
 			}
@@ -71,7 +71,7 @@ func TestMessageOfADeadClaimerIsClaimedAgain(t *testing.T) {
 			t.Errorf("claimed %+v after %+v", heir[0], dead[0])
 		}
 		wantCode(t, db.Delivered(t.Context(), dead[0]), api.CodeStale)
-		wantCode(t, db.Retry(t.Context(), dead[0], time.Now(), "late"), api.CodeStale)
+		wantCode(t, db.Retry(t.Context(), dead[0], 0, "late"), api.CodeStale)
 		noError(t, db.Delivered(t.Context(), heir[0]))
 	})
 }
@@ -80,10 +80,10 @@ func TestFailedDeliveryIsRetriedAndVisible(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s := db.In(acme)
 		noError(t, s.Enqueue(t.Context(), store.Message{Kind: "webhook"}))
-		claimed, err := db.ClaimMessages(t.Context(), 0, long)
+		claimed, err := db.ClaimMessages(t.Context(), store.Claiming{Kind: "webhook", TTL: long})
 		noError(t, err)
-		noError(t, db.Retry(t.Context(), claimed[0], time.Now().Add(time.Hour), "refused\x00"))
-		if again, err := db.ClaimMessages(t.Context(), 0, long); err != nil || len(again) > 0 {
+		noError(t, db.Retry(t.Context(), claimed[0], time.Hour, "refused\x00"))
+		if again, err := db.ClaimMessages(t.Context(), store.Claiming{Kind: "webhook", TTL: long}); err != nil || len(again) > 0 {
 			t.Errorf("claimed before its time: %v, %v", again, err)
 		}
 		rest, _, err := s.Undelivered(t.Context(), store.Page{})
@@ -92,11 +92,36 @@ func TestFailedDeliveryIsRetriedAndVisible(t *testing.T) {
 			t.Fatalf("undelivered: %+v", rest)
 		}
 		near(t, "next delivery", rest[0].DueAt, time.Now().Add(time.Hour))
-		noError(t, db.Retry(t.Context(), claimed[0], time.Now().Add(-time.Second), "refused"))
-		again, err := db.ClaimMessages(t.Context(), 0, long)
+		noError(t, db.Retry(t.Context(), claimed[0], -time.Second, "refused"))
+		again, err := db.ClaimMessages(t.Context(), store.Claiming{Kind: "webhook", TTL: long})
 		noError(t, err)
 		if len(again) != 1 || again[0].Attempts != 2 {
 			t.Errorf("retried: %+v", again)
+		}
+	})
+}
+
+// A conversation's messages are claimed in the order of their making, due or not, and nobody else's with them.
+func TestMessagesAboutOneThingAreClaimedTogether(t *testing.T) {
+	withDB(t, func(t *testing.T, db *store.DB) {
+		s := db.In(acme)
+		for i, id := range names(6, "m") {
+			noError(t, s.Enqueue(t.Context(), store.Message{ID: id, Kind: []string{"message", "webhook"}[i%2], Ref: []string{"a", "b"}[i/4]}))
+		}
+		claim := store.Claiming{Kind: "message", Ref: "a", TTL: long}
+		for attempt := range int64(3) { // a claim of everything that is about it does not wait for its time
+			claimed, err := db.ClaimMessages(t.Context(), claim)
+			noError(t, err)
+			if len(claimed) != 2 || claimed[0].ID != "m-000" || claimed[1].ID != "m-002" || claimed[0].Ref != "a" || claimed[1].Attempts != attempt+1 {
+				t.Fatalf("claimed %+v", claimed)
+			}
+			noError(t, db.Retry(t.Context(), claimed[1], time.Hour, "no luck"))
+		}
+		if n, why, err := s.Waiting(t.Context(), "a"); err != nil || n != 4 || why != "no luck" {
+			t.Errorf("%d wait, %q, %v", n, why, err)
+		}
+		if n, why, err := db.In("other").Waiting(t.Context(), "a"); err != nil || n != 0 || why != "" {
+			t.Errorf("%d wait, %q, %v", n, why, err)
 		}
 	})
 }

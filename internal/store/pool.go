@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"sync"
 )
@@ -99,17 +100,64 @@ func (db *DB) atomically(ctx context.Context, f func(*txn) error) error {
 		return err
 	}
 	t := &txn{Tx: tx, pool: db.write}
-	if err := f(t); err != nil {
-		if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) {
-			db.log.DebugContext(ctx, "roll back transaction", "error", undo)
-		}
-		return err
-	}
-	err = tx.Commit()
+	err = db.finish(ctx, t, f)
 	for _, text := range t.fresh {
 		_, _ = db.write.prepared(ctx, text) // else the next time
 	}
 	return err
+}
+
+// finish runs f in the transaction and ends it.
+func (db *DB) finish(ctx context.Context, t *txn, f func(*txn) error) error {
+	if err := f(t); err != nil {
+		if undo := t.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) {
+			db.log.DebugContext(ctx, "roll back transaction", "error", undo)
+		}
+		return err
+	}
+	return t.Commit()
+}
+
+// lazilyPostgres says so to the transaction alone: connections may be shared behind a pooler.
+func lazilyPostgres(ctx context.Context, db *DB, f func(*txn) error) error {
+	return db.atomically(ctx, func(tx *txn) error {
+		if _, err := tx.ExecContext(ctx, `set local synchronous_commit = off`); err != nil {
+			return err
+		}
+		return f(tx)
+	})
+}
+
+// lazilySQLite says so to the one writing connection, for the time that it has it.
+func lazilySQLite(ctx context.Context, db *DB, f func(*txn) error) error {
+	fresh, err := db.relaxed(ctx, f)
+	for _, text := range fresh {
+		_, _ = db.write.prepared(ctx, text)
+	}
+	return err
+}
+
+func (db *DB) relaxed(ctx context.Context, f func(*txn) error) (fresh []string, err error) {
+	conn, err := db.write.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, `pragma synchronous = normal`); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if _, failed := conn.ExecContext(context.WithoutCancel(ctx), `pragma synchronous = full`); failed != nil {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // it must not serve others as it is
+		}
+	}()
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	t := &txn{Tx: tx, pool: db.write}
+	err = db.finish(ctx, t, f)
+	return t.fresh, err
 }
 
 func affected(res sql.Result, err error) (int64, error) {

@@ -41,6 +41,8 @@ var postgresDialect = &dialect{
 	takeSandbox: takeSandboxPostgres,
 	reserve:     reservePostgres,
 	free:        freePostgres,
+	appendTurns: appendTurnsPostgres,
+	lazily:      lazilyPostgres,
 }
 
 const (

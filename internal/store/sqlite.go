@@ -39,6 +39,8 @@ var sqliteDialect = &dialect{
 	takeSandbox: takeSandboxSQLite,
 	reserve:     reserveSQLite,
 	free:        freeSQLite,
+	appendTurns: appendTurnsSQLite,
+	lazily:      lazilySQLite,
 }
 
 const sqliteFile = "berth.db"

@@ -1,0 +1,206 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/berthdev/berth/api"
+)
+
+// Conversation is a tenant's record of prompts and answers in one sandbox.
+type Conversation struct {
+	ID           string // empty on create: a new one is made
+	Tenant       TenantID
+	Account      string
+	Title        string
+	Agent        string
+	Template     string
+	Sandbox      string // empty until it has one
+	OwnSandbox   bool   // the sandbox is its own, and not only linked to
+	Default      bool   // the one of its sandbox that older callers speak to
+	Session      string // the agent's; empty until it has one
+	SessionTurns int64  // that the session has had
+	Metadata     map[string]string
+	Stats        Totals
+	Extra        map[string]json.RawMessage // what hooks add to the stats
+	LastMessage  string                     // the greatest id that any of its messages has or will have
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+}
+
+// Totals is what messages add up to. Money is in billionths of a dollar, so that sums are exact.
+type Totals struct {
+	Messages                             int64
+	Input, Output, CacheRead, CacheWrite int64
+	CostNanos                            int64
+}
+
+// TotalsOf is what one message adds.
+func TotalsOf(m api.Message) Totals {
+	return Totals{
+		Messages: 1, Input: m.Usage.InputTokens, Output: m.Usage.OutputTokens,
+		CacheRead: m.Usage.CacheReadTokens, CacheWrite: m.Usage.CacheWriteTokens, CostNanos: Nanos(m.CostUSD),
+	}
+}
+
+// Add is both together.
+func (t Totals) Add(u Totals) Totals {
+	return Totals{
+		Messages: t.Messages + u.Messages, Input: t.Input + u.Input, Output: t.Output + u.Output,
+		CacheRead: t.CacheRead + u.CacheRead, CacheWrite: t.CacheWrite + u.CacheWrite, CostNanos: t.CostNanos + u.CostNanos,
+	}
+}
+
+// Stats is the totals as the API shows them.
+func (t Totals) Stats() api.Stats {
+	return api.Stats{
+		MessagesExchanged: t.Messages, TotalInputTokens: t.Input, TotalOutputTokens: t.Output,
+		TotalCacheTokens: t.CacheRead + t.CacheWrite, TotalCacheReadTokens: t.CacheRead, TotalCacheWriteTokens: t.CacheWrite,
+		TotalCostUSD: Dollars(t.CostNanos),
+	}
+}
+
+// Nanos is money in billionths of a dollar; what is no amount is none.
+func Nanos(usd float64) int64 {
+	if !(usd > 0 && usd < 1e9) {
+		return 0
+	}
+	return int64(usd*1e9 + 0.5)
+}
+
+// Dollars is the other way round.
+func Dollars(nanos int64) float64 { return float64(nanos) / 1e9 }
+
+var conversations = recordKind{table: "conversations", noun: "conversation", unknown: api.CodeNotFound}
+
+const conversationColumns = `id, tenant, account, title, agent, template, sandbox, own_sandbox, is_default, session, session_turns, metadata,
+	messages, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos, extra, last_message, created_at, updated_at`
+
+func scanConversation(row scanner) (c Conversation, err error) {
+	err = row.Scan(&c.ID, &c.Tenant, &c.Account, &c.Title, &c.Agent, &c.Template, &c.Sandbox, &c.OwnSandbox, &c.Default, &c.Session, &c.SessionTurns,
+		document{&c.Metadata}, &c.Stats.Messages, &c.Stats.Input, &c.Stats.Output, &c.Stats.CacheRead, &c.Stats.CacheWrite, &c.Stats.CostNanos,
+		document{&c.Extra}, &c.LastMessage, instant{&c.CreatedAt}, instant{&c.UpdatedAt})
+	return c, err
+}
+
+// CreateConversation makes a conversation, and says whether it did: one of the tenant's that has the id
+// already is returned as it is. An id that another tenant holds is not found, a deleted one is gone.
+func (s Scope) CreateConversation(ctx context.Context, c Conversation) (Conversation, bool, error) {
+	const op = "create conversation"
+	if c.ID == "" {
+		c.ID = NewID()
+	}
+	made, err := first(ctx, s.db.write, scanConversation, `
+		insert into conversations (id, tenant, account, title, agent, template, sandbox, own_sandbox, is_default, session, session_turns, metadata,
+			messages, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos, extra, last_message, created_at, updated_at)
+		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', 0, $10, 0, 0, 0, 0, 0, 0, '{}', '', {now}, {now})
+		on conflict do nothing returning `+conversationColumns,
+		c.ID, s.tenant, c.Account, c.Title, c.Agent, c.Template, c.Sandbox, c.OwnSandbox, c.Default, asJSON(c.Metadata))
+	if !errors.Is(err, sql.ErrNoRows) {
+		return made, err == nil, s.db.fail(op, err)
+	}
+	if c.Default {
+		if there, err := s.DefaultConversation(ctx, c.Sandbox); err == nil {
+			return there, false, nil
+		}
+	}
+	there, err := s.Conversation(ctx, c.ID)
+	return there, false, err
+}
+
+// Conversation returns the conversation, ErrNotFound or ErrDeleted.
+func (s Scope) Conversation(ctx context.Context, id string) (Conversation, error) {
+	const op = "read conversation"
+	c, err := first(ctx, s.db.read, scanConversation,
+		`select `+conversationColumns+` from conversations where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return c, conversations.miss(ctx, s, op, id)
+	}
+	return c, s.db.fail(op, err)
+}
+
+// DefaultConversation returns the one of a sandbox that older callers speak to.
+func (s Scope) DefaultConversation(ctx context.Context, sandbox string) (Conversation, error) {
+	const op = "read conversation"
+	c, err := first(ctx, s.db.read, scanConversation,
+		`select `+conversationColumns+` from conversations where tenant = $1 and sandbox = $2 and is_default and deleted_at is null`, s.tenant, sandbox)
+	if errors.Is(err, sql.ErrNoRows) {
+		return c, notFound(op, "default conversation of sandbox", sandbox)
+	}
+	return c, s.db.fail(op, err)
+}
+
+// Conversations returns one page of the tenant's conversations, those of one sandbox if it is named,
+// newest first, and where the next one begins.
+func (s Scope) Conversations(ctx context.Context, sandbox string, page Page) ([]Conversation, Position, error) {
+	l := listing[Conversation]{
+		columns: conversationColumns, table: "conversations", scan: scanConversation,
+		position: func(c Conversation) Position { return Position{c.CreatedAt, c.ID} },
+	}
+	l.where("tenant = $%d", s.tenant)
+	l.conditions = append(l.conditions, "deleted_at is null")
+	if sandbox != "" {
+		l.where("sandbox = $%d", sandbox)
+	}
+	items, next, err := l.read(ctx, s.db.read, page)
+	return items, next, s.db.fail("list conversations", err)
+}
+
+// LinkSandbox gives the conversation its sandbox if it has none, and returns it as it is then.
+func (s Scope) LinkSandbox(ctx context.Context, id, sandbox string, own bool) (Conversation, error) {
+	const op = "link sandbox"
+	_, err := s.db.write.exec(ctx, `
+		update conversations set sandbox = $3, own_sandbox = $4, updated_at = {now}
+		where tenant = $1 and id = $2 and sandbox = '' and deleted_at is null`, s.tenant, id, sandbox, own)
+	if err != nil {
+		return Conversation{}, s.db.fail(op, err)
+	}
+	return s.Conversation(ctx, id)
+}
+
+// SetTitle names the conversation.
+func (s Scope) SetTitle(ctx context.Context, id, title string) error {
+	n, err := s.db.write.exec(ctx, `update conversations set title = $3, updated_at = {now}
+		where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id, printable(title))
+	if err == nil && n == 0 {
+		return conversations.miss(ctx, s, "name conversation", id)
+	}
+	return s.db.fail("name conversation", err)
+}
+
+// SetExtra adds to what hooks put beside the stats.
+func (s Scope) SetExtra(ctx context.Context, id string, extra map[string]json.RawMessage) error {
+	const op = "record statistics"
+	err := s.db.atomically(ctx, func(tx *txn) error {
+		c, err := first(ctx, tx, scanConversation, `update conversations set updated_at = {now} where tenant = $1 and id = $2 returning `+conversationColumns, s.tenant, id)
+		if err != nil {
+			return err
+		}
+		if c.Extra == nil {
+			c.Extra = map[string]json.RawMessage{}
+		}
+		for k, v := range extra {
+			c.Extra[k] = v
+		}
+		_, err = tx.exec(ctx, `update conversations set extra = $2 where id = $1`, id, asJSON(c.Extra))
+		return err
+	})
+	return s.db.fail(op, err)
+}
+
+// DeleteConversation leaves a tombstone. It says whether it was there.
+func (s Scope) DeleteConversation(ctx context.Context, id string) (bool, error) {
+	n, err := s.db.write.exec(ctx, `update conversations set deleted_at = {now}, updated_at = {now}
+		where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
+	return n > 0, s.db.fail("delete conversation", err)
+}
+
+// Users is how many conversations that are not deleted work in the sandbox.
+func (s Scope) Users(ctx context.Context, sandbox string) (int64, error) {
+	n, err := first(ctx, s.db.read, scanOne[int64],
+		`select count(*) from conversations where tenant = $1 and sandbox = $2 and deleted_at is null`, s.tenant, sandbox)
+	return n, s.db.fail("count conversations", err)
+}

@@ -1,0 +1,77 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/berthdev/berth/api"
+)
+
+// CountMessage adds a stored message to its conversation's stats and to the day's usage, and takes it out of the
+// outbox: all or nothing. A message that was counted meanwhile is ErrStale. With keep the message is stored
+// in this database in the same transaction, so that the stats never differ from the messages.
+func (s Scope) CountMessage(ctx context.Context, out Message, m api.Message, keep bool) error {
+	const op = "count message"
+	err := s.db.atomically(ctx, func(tx *txn) error {
+		n, err := tx.exec(ctx, `delete from outbox where id = $1`, out.ID)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return stale(op, "message "+m.ID)
+		}
+		if keep {
+			if err := s.putMessage(ctx, tx, m); err != nil {
+				return err
+			}
+		}
+		return s.count(ctx, tx, m)
+	})
+	return s.db.fail(op, err)
+}
+
+func (s Scope) count(ctx context.Context, tx *txn, m api.Message) error {
+	t := TotalsOf(m)
+	if _, err := tx.exec(ctx, `
+		update conversations set messages = messages + $3, input_tokens = input_tokens + $4, output_tokens = output_tokens + $5,
+			cache_read_tokens = cache_read_tokens + $6, cache_write_tokens = cache_write_tokens + $7, cost_nanos = cost_nanos + $8,
+			updated_at = {now}
+		where tenant = $1 and id = $2`,
+		s.tenant, m.ConversationID, t.Messages, t.Input, t.Output, t.CacheRead, t.CacheWrite, t.CostNanos); err != nil {
+		return err
+	}
+	_, err := tx.exec(ctx, `
+		insert into usage_days (tenant, day, model, conversation, messages, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos)
+		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+		on conflict (tenant, day, model, conversation) do update set
+			messages = usage_days.messages + excluded.messages, input_tokens = usage_days.input_tokens + excluded.input_tokens,
+			output_tokens = usage_days.output_tokens + excluded.output_tokens, cache_read_tokens = usage_days.cache_read_tokens + excluded.cache_read_tokens,
+			cache_write_tokens = usage_days.cache_write_tokens + excluded.cache_write_tokens, cost_nanos = usage_days.cost_nanos + excluded.cost_nanos`,
+		s.tenant, m.CreatedAt.UTC().Format(time.DateOnly), m.Model, m.ConversationID, t.Messages, t.Input, t.Output, t.CacheRead, t.CacheWrite, t.CostNanos)
+	return err
+}
+
+// Used is what was used on a day of a model, in one conversation or in all.
+type Used struct {
+	Day          string // 2006-01-02, UTC
+	Model        string
+	Conversation string
+	Totals
+}
+
+// Usage groups what the tenant used, from one day to another, both included: by day and model, or, if
+// asked, by conversation too.
+func (s Scope) Usage(ctx context.Context, from, to string, conversation string, apart bool, limit int) ([]Used, error) {
+	by := `day, model, ''`
+	if apart {
+		by = `day, model, conversation`
+	}
+	used, err := all(ctx, s.db.read, func(row scanner) (u Used, err error) {
+		err = row.Scan(&u.Day, &u.Model, &u.Conversation, &u.Messages, &u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.CostNanos)
+		return u, err
+	}, `select `+by+`, cast(sum(messages) as bigint), cast(sum(input_tokens) as bigint), cast(sum(output_tokens) as bigint),
+			cast(sum(cache_read_tokens) as bigint), cast(sum(cache_write_tokens) as bigint), cast(sum(cost_nanos) as bigint)
+		from usage_days where tenant = $1 and day >= $2 and day <= $3 and (cast($4 as text) = '' or conversation = $4)
+		group by 1, 2, 3 order by 1 desc, 2, 3 limit cast($5 as bigint)`, s.tenant, from, to, conversation, limit)
+	return used, s.db.fail("read usage", err)
+}

@@ -1,0 +1,60 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// What stands in the place of the incarnation that last saved its workspace once a sandbox has ended for
+// good. Nobody works on such a record any more, so that no lease guards it.
+const (
+	versionsUnwanted = -1 // somebody asked for its versions to be gone
+	versionsGone     = -2 // and they are
+)
+
+// ended is a tombstone of which nothing is left but its versions.
+const ended = `deleted_at is not null and state = 'terminated'`
+
+// Unpurged lists tombstones of every tenant whose versions are to go: those deleted that long ago, and
+// those of which somebody asked for it. They come in the order of their ids, from after on. An age of
+// zero leaves the former out.
+func (db *DB) Unpurged(ctx context.Context, age time.Duration, after string, limit int) ([]sandbox.Sandbox, error) {
+	found, err := all(ctx, db.read, scanSandbox, `
+		select `+sandboxColumns+` from sandboxes
+		where `+ended+` and sandboxes.id > $2
+			and (synced_incarnation = $3 or synced_incarnation > $3 and cast($1 as bigint) > 0 and deleted_at <= {now-$1})
+		order by sandboxes.id limit $4`, age.Microseconds(), after, versionsUnwanted, clampLimit(limit))
+	return found, db.fail("list versions to remove", err)
+}
+
+// Unwanted records that the versions of a sandbox that ended for good are to go, however young they are.
+func (db *DB) Unwanted(ctx context.Context, id string) error {
+	return db.setVersions(ctx, id, versionsUnwanted)
+}
+
+// Purged records that nothing is left of the versions of a sandbox that ended for good.
+func (db *DB) Purged(ctx context.Context, id string) error {
+	return db.setVersions(ctx, id, versionsGone)
+}
+
+// setVersions never makes versions that are gone anything else.
+func (db *DB) setVersions(ctx context.Context, id string, to int) error {
+	_, err := db.write.exec(ctx, `
+		update sandboxes set synced_incarnation = $2, synced_version = case when $2 = $3 then '' else synced_version end
+		where id = $1 and `+ended+` and synced_incarnation > $2`, id, to, versionsGone)
+	return db.fail("record what becomes of versions", err)
+}
+
+// Beside lists the other sandboxes of a tenant that may have versions where this one has its own: those
+// that live, and those that were deleted later and are not purged yet. They come in the order of their
+// ids, from after on.
+func (db *DB) Beside(ctx context.Context, sb sandbox.Sandbox, after string, limit int) ([]sandbox.Sandbox, error) {
+	found, err := all(ctx, db.read, scanSandbox, `
+		select `+sandboxColumns+` from sandboxes
+		where tenant = $1 and sandboxes.id <> $2 and sandboxes.id > $3 and (deleted_at is null
+			or synced_incarnation > $5 and (deleted_at > $4 or deleted_at = $4 and sandboxes.id > $2))
+		order by sandboxes.id limit $6`, sb.Owner.Tenant, sb.ID, after, at(sb.DeletedAt), versionsGone, clampLimit(limit))
+	return found, db.fail("list the sandboxes beside one", err)
+}

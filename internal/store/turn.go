@@ -1,0 +1,265 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// LeaseTurn is the kind of lease that a turn is run under.
+const LeaseTurn = "turn"
+
+// How far a turn is. One that has ended has the status that it ended with (api.TurnCompleted, …).
+const (
+	TurnQueued    = api.TurnQueued
+	TurnRunning   = api.TurnRunning
+	TurnFinishing = "finishing" // the agent has ended; what comes after it is under way
+)
+
+// Turn is one prompt and what came of it.
+type Turn struct {
+	ID           string
+	Tenant       TenantID
+	Conversation string
+	Sandbox      string
+	Placed       bool // it has one of its sandbox's places: it runs
+	Status       string
+	Message      string // the user's
+	Reply        string // the assistant's, once there is one
+	Prompt       string
+	Model        string
+	Template     string
+	Actor        string
+	CancelAt     time.Time // when it was asked to end; zero: it was not
+	CancelReason string
+
+	// The holder's.
+	Epoch    int64
+	Session  string
+	Resume   bool
+	Attempt  int64
+	Seq      int64 // of its newest event
+	ReadTo   int64
+	State    json.RawMessage
+	LogBytes int64
+	Outcome  json.RawMessage // nil until the agent has ended
+	Version  string
+	Warnings []string
+	Done     []string // what of its finish is done
+
+	CreatedAt  time.Time
+	StartedAt  time.Time
+	FinishedAt time.Time
+}
+
+// Finished says whether nothing is to come of it any more.
+func (t Turn) Finished() bool { return !t.FinishedAt.IsZero() }
+
+const turnColumns = `turns.id, turns.tenant, conversation, sandbox, slot is not null, status, message, reply, prompt, model, template, actor,
+	cancel_at, cancel_reason, turns.epoch, session, resume, attempt, seq, read_to, state, log_bytes, outcome, version, warnings, done,
+	turns.created_at, started_at, finished_at`
+
+func scanTurn(row scanner) (t Turn, err error) {
+	var state, outcome sql.NullString
+	err = row.Scan(&t.ID, &t.Tenant, &t.Conversation, &t.Sandbox, &t.Placed, &t.Status, &t.Message, &t.Reply, &t.Prompt, &t.Model, &t.Template, &t.Actor,
+		instant{&t.CancelAt}, &t.CancelReason, &t.Epoch, &t.Session, &t.Resume, &t.Attempt, &t.Seq, &t.ReadTo, &state, &t.LogBytes, &outcome, &t.Version,
+		document{&t.Warnings}, document{&t.Done}, instant{&t.CreatedAt}, instant{&t.StartedAt}, instant{&t.FinishedAt})
+	if state.String != "" {
+		t.State = json.RawMessage(state.String)
+	}
+	if outcome.Valid {
+		t.Outcome = json.RawMessage(outcome.String)
+	}
+	return t, err
+}
+
+// OutboxMessage is the kind of the messages of conversations in the outbox. Their id there is their own.
+const OutboxMessage = "message"
+
+// NewTurn asks for a turn.
+type NewTurn struct {
+	Turn
+	Queue     bool  // wait for a place, if there is none
+	Places    int64 // how many turns may run at once in the sandbox
+	MostQueue int64 // how many may wait in one conversation
+	// Payload is the user's message for the outbox, once it is known what it is called.
+	Payload func(Turn) ([]byte, error)
+}
+
+// AddTurn records a turn and the user's message that it answers, or neither. A turn that has the id
+// already is returned, and is not new. When another one runs in the conversation, or no place is left in
+// the sandbox, the turn waits if it may, and is CodeTurnRunning if not.
+func (s Scope) AddTurn(ctx context.Context, n NewTurn) (t Turn, added bool, err error) {
+	const op = "begin turn"
+	for try := 0; ; try++ {
+		err = s.db.atomically(ctx, func(tx *txn) error {
+			t, added, err = s.addTurn(ctx, tx, op, n)
+			return err
+		})
+		if try == 10 || err == nil || !s.db.dialect.duplicate(err) { // else somebody took the place
+			return t, added, s.db.fail(op, err)
+		}
+	}
+}
+
+func (s Scope) addTurn(ctx context.Context, tx *txn, op string, n NewTurn) (t Turn, added bool, err error) {
+	c, err := first(ctx, tx, scanConversation, `update conversations set updated_at = {now}
+		where tenant = $1 and id = $2 and deleted_at is null returning `+conversationColumns, s.tenant, n.Conversation)
+	if errors.Is(err, sql.ErrNoRows) {
+		return t, false, conversations.missing(op, n.Conversation)
+	} else if err != nil {
+		return t, false, err
+	}
+	t, err = first(ctx, tx, scanTurn, `select `+turnColumns+` from turns where id = $1`, n.ID)
+	switch {
+	case err == nil && (t.Tenant != s.tenant || t.Conversation != n.Conversation):
+		return Turn{}, false, notFound(op, "turn", n.ID)
+	case !errors.Is(err, sql.ErrNoRows):
+		return t, false, err
+	}
+	slot, err := s.place(ctx, tx, op, n)
+	if err != nil {
+		return t, false, err
+	}
+	n.Message = idAfter(c.LastMessage)
+	n.Reply = idAfter(n.Message)
+	if t, err = s.insertTurn(ctx, tx, n.Turn, slot); err != nil {
+		return t, false, err
+	}
+	if _, err := tx.exec(ctx, `update conversations set last_message = $2 where id = $1`, c.ID, n.Reply); err != nil {
+		return t, false, err
+	}
+	payload, err := n.Payload(t)
+	if err != nil {
+		return t, false, err
+	}
+	return t, true, s.enqueue(ctx, tx, Message{ID: t.Message, Kind: OutboxMessage, Ref: t.Conversation, Payload: payload})
+}
+
+// place is the number of a place for the turn, nil if it has to wait.
+func (s Scope) place(ctx context.Context, tx *txn, op string, n NewTurn) (any, error) {
+	type standing struct{ running, waiting int64 }
+	here, err := first(ctx, tx, func(row scanner) (h standing, err error) {
+		err = row.Scan(&h.running, &h.waiting)
+		return h, err
+	}, `select count(slot), count(*) - count(slot) from turns where conversation = $1 and finished_at is null`, n.Conversation)
+	if err != nil {
+		return nil, err
+	}
+	slot, err := freeSlot(ctx, tx, n.Sandbox, n.Places)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case here.running+here.waiting == 0 && slot >= 0:
+		return slot, nil
+	case n.Queue && here.waiting >= n.MostQueue:
+		return nil, sandbox.Errorf(op, api.CodeQueueFull, "%d prompts wait in this conversation already", here.waiting)
+	case n.Queue:
+		return nil, nil
+	case here.running+here.waiting > 0:
+		return nil, sandbox.Errorf(op, api.CodeTurnRunning, "a turn of this conversation is running")
+	}
+	return nil, sandbox.Errorf(op, api.CodeTurnRunning, "sandbox %s runs as many turns as it may: %d", n.Sandbox, n.Places)
+}
+
+// freeSlot is the lowest free place of a sandbox, -1 if there is none.
+func freeSlot(ctx context.Context, tx *txn, sandbox string, places int64) (int64, error) {
+	taken, err := all(ctx, tx, scanOne[int64], `select slot from turns where sandbox = $1 and slot is not null order by slot`, sandbox)
+	if err != nil {
+		return -1, err
+	}
+	for slot := range places {
+		if !slices.Contains(taken, slot) {
+			return slot, nil
+		}
+	}
+	return -1, nil
+}
+
+func (s Scope) insertTurn(ctx context.Context, tx *txn, t Turn, slot any) (Turn, error) {
+	status := TurnRunning
+	if slot == nil {
+		status = TurnQueued
+	}
+	return first(ctx, tx, scanTurn, `
+		insert into turns (id, tenant, conversation, sandbox, slot, status, message, reply, prompt, model, template, actor,
+			cancel_reason, epoch, session, resume, attempt, seq, read_to, state, log_bytes, version, warnings, done, created_at)
+		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, '', 0, '', false, 0, 0, 0, '', 0, '', '[]', '[]', {now})
+		returning `+turnColumns, t.ID, s.tenant, t.Conversation, t.Sandbox, slot, status, t.Message, t.Reply, t.Prompt, t.Model, t.Template, t.Actor)
+}
+
+// idAfter makes an id that sorts behind another, whatever the clocks say.
+func idAfter(last string) string {
+	for {
+		id := NewID()
+		if id > last {
+			return id
+		}
+		if before, err := uuid.Parse(last); err == nil {
+			next := uuid.Must(uuid.NewV7())
+			copy(next[:6], before[:6]) // the time
+			for i := 5; i >= 0; i-- {
+				if next[i]++; next[i] != 0 {
+					break
+				}
+			}
+			return next.String()
+		}
+		last = "" // no id of ours
+	}
+}
+
+// Turn returns one turn, or ErrNotFound.
+func (s Scope) Turn(ctx context.Context, id string) (Turn, error) {
+	const op = "read turn"
+	t, err := first(ctx, s.db.read, scanTurn, `select `+turnColumns+` from turns where tenant = $1 and id = $2`, s.tenant, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return t, notFound(op, "turn", id)
+	}
+	return t, s.db.fail(op, err)
+}
+
+// Turns returns one page of a conversation's turns, newest first, and where the next one begins.
+func (s Scope) Turns(ctx context.Context, conversation string, page Page) ([]Turn, Position, error) {
+	l := listing[Turn]{
+		columns: turnColumns, table: "turns", scan: scanTurn,
+		position: func(t Turn) Position { return Position{t.CreatedAt, t.ID} },
+	}
+	l.where("conversation = $%d", conversation)
+	l.where("tenant = $%d", s.tenant)
+	items, next, err := l.read(ctx, s.db.read, page)
+	return items, next, s.db.fail("list turns", err)
+}
+
+// OpenTurns are those of a conversation, or of a sandbox, that have not finished, oldest first.
+func (s Scope) OpenTurns(ctx context.Context, conversation, sandbox string) ([]Turn, error) {
+	turns, err := all(ctx, s.db.read, scanTurn, `select `+turnColumns+` from turns
+		where tenant = $1 and finished_at is null and (conversation = $2 or sandbox = $3) order by created_at, id limit 1000`,
+		s.tenant, conversation, sandbox)
+	return turns, s.db.fail("list turns", err)
+}
+
+// CancelTurn asks a turn to end. One that waits has ended with it; its holder ends one that runs. A second
+// call changes nothing.
+func (s Scope) CancelTurn(ctx context.Context, id, reason string) (Turn, error) {
+	const op = "cancel turn"
+	t, err := first(ctx, s.db.write, scanTurn, `
+		update turns set cancel_at = coalesce(cancel_at, {now}), cancel_reason = case when cancel_at is null then $3 else cancel_reason end
+		where tenant = $1 and id = $2 and finished_at is null returning `+turnColumns, s.tenant, id, printable(reason))
+	if !errors.Is(err, sql.ErrNoRows) {
+		return t, s.db.fail(op, err)
+	}
+	if t, err = s.Turn(ctx, id); err == nil {
+		err = sandbox.Errorf(op, api.CodeTurnFinished, "turn %s has ended: %s", id, t.Status)
+	}
+	return t, err
+}

@@ -1,0 +1,299 @@
+package store_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
+)
+
+// talk makes a conversation in a sandbox of its own.
+func talk(t testing.TB, db *store.DB) store.Conversation {
+	t.Helper()
+	c, made, err := db.In(acme).CreateConversation(t.Context(), store.Conversation{Template: "demo", Sandbox: store.NewID(), OwnSandbox: true})
+	noError(t, err)
+	if !made {
+		t.Fatal("a new conversation is not new")
+	}
+	return c
+}
+
+// asking is a new turn of the conversation.
+func asking(c store.Conversation) store.NewTurn {
+	return store.NewTurn{
+		Turn:   store.Turn{ID: store.NewID(), Conversation: c.ID, Sandbox: c.Sandbox, Prompt: "hello", Template: "demo"},
+		Places: 1, MostQueue: 3,
+		Payload: func(t store.Turn) ([]byte, error) {
+			return json.Marshal(api.Message{ID: t.Message, ConversationID: t.Conversation, Role: api.RoleUser, CreatedAt: t.CreatedAt})
+		},
+	}
+}
+
+func begin(t testing.TB, db *store.DB, n store.NewTurn) store.Turn {
+	t.Helper()
+	turn, added, err := db.In(acme).AddTurn(t.Context(), n)
+	noError(t, err)
+	if !added {
+		t.Fatal("a new turn is not new")
+	}
+	return turn
+}
+
+func take(t testing.TB, db *store.DB, id, holder string) (store.Lease, store.Turn) {
+	t.Helper()
+	l, turn, ok, err := db.TakeTurn(t.Context(), id, holder)
+	noError(t, err)
+	if !ok {
+		t.Fatalf("turn %s is not given to %s", id, holder)
+	}
+	return l, turn
+}
+
+func words(texts ...string) (events [][]byte) {
+	for _, text := range texts {
+		events = append(events, fmt.Appendf(nil, `{"type":"text","text":%q}`, text))
+	}
+	return events
+}
+
+func readLog(t testing.TB, db *store.DB, turn string, after int64) (events []string) {
+	t.Helper()
+	parts, err := db.ReadLog(t.Context(), turn, after, 1<<20)
+	noError(t, err)
+	for _, p := range parts {
+		if p.First != after+int64(len(events))+1 {
+			t.Fatalf("a part begins at %d after %d events behind %d", p.First, len(events), after)
+		}
+		for _, e := range p.Events {
+			events = append(events, string(e))
+		}
+	}
+	return events
+}
+
+func TestTurnsOfAConversationTakeTurns(t *testing.T) {
+	withDB(t, func(t *testing.T, db *store.DB) {
+		c := talk(t, db)
+		one := begin(t, db, asking(c))
+		if !one.Placed || one.Status != store.TurnRunning || one.Reply <= one.Message {
+			t.Fatalf("the first turn is %+v", one)
+		}
+		again, added, err := db.In(acme).AddTurn(t.Context(), func() store.NewTurn { n := asking(c); n.ID = one.ID; return n }())
+		noError(t, err)
+		if added || again.ID != one.ID || again.Message != one.Message {
+			t.Errorf("the same turn again is %+v, added %v", again, added)
+		}
+		_, _, err = db.In(acme).AddTurn(t.Context(), asking(c))
+		wantCode(t, err, api.CodeTurnRunning)
+		waits := asking(c)
+		waits.Queue = true
+		two := begin(t, db, waits)
+		if two.Placed || two.Status != store.TurnQueued || two.Message <= one.Reply {
+			t.Fatalf("the second turn is %+v", two)
+		}
+		if _, ok, err := db.PlaceTurn(t.Context(), c.Sandbox, 1); err != nil || ok {
+			t.Fatalf("a turn is placed beside one that runs: %v, %v", ok, err)
+		}
+		if _, ok, err := db.PlaceTurn(t.Context(), c.Sandbox, 5); err != nil || ok {
+			t.Fatalf("a second turn of a conversation runs: %v, %v", ok, err)
+		}
+		l, _ := take(t, db, one.ID, "a")
+		_, err = db.EndTurn(t.Context(), l, store.Ending{Outcome: json.RawMessage(`{}`), Reply: []byte(`{}`), Session: "s", Used: true})
+		noError(t, err)
+		done, err := db.FinishTurn(t.Context(), l, api.TurnCompleted, store.Append{Events: words("bye")})
+		noError(t, err)
+		if !done.Finished() || done.Placed || done.Status != api.TurnCompleted {
+			t.Errorf("the turn that ended is %+v", done)
+		}
+		placed, ok, err := db.PlaceTurn(t.Context(), c.Sandbox, 1)
+		noError(t, err)
+		if !ok || placed.ID != two.ID || !placed.Placed || placed.Status != store.TurnRunning {
+			t.Errorf("placed is %+v, %v", placed, ok)
+		}
+		c, err = db.In(acme).Conversation(t.Context(), c.ID)
+		noError(t, err)
+		if c.Session != "s" || c.SessionTurns != 1 || c.LastMessage != two.Reply {
+			t.Errorf("the conversation is %+v", c)
+		}
+		_, err = db.In(acme).CancelTurn(t.Context(), one.ID, "late")
+		wantCode(t, err, api.CodeTurnFinished)
+		_, err = db.In("other").CancelTurn(t.Context(), two.ID, "not mine")
+		wantCode(t, err, api.CodeNotFound)
+	})
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	withDB(t, func(t *testing.T, db *store.DB) {
+		c := talk(t, db)
+		begin(t, db, asking(c))
+		for range 3 {
+			n := asking(c)
+			n.Queue = true
+			begin(t, db, n)
+		}
+		n := asking(c)
+		n.Queue = true
+		_, _, err := db.In(acme).AddTurn(t.Context(), n)
+		wantCode(t, err, api.CodeQueueFull)
+	})
+}
+
+// Racers of many conversations in one sandbox never have more places than there are.
+func TestPlacesOfASandboxAreBounded(t *testing.T) {
+	onBoth(t, func(t *testing.T, h harness) {
+		dbs := h.replicas(t, 4)
+		shared := store.NewID()
+		var placed atomic.Int64
+		var all []store.Conversation
+		for range 12 {
+			c, _, err := dbs[0].In(acme).CreateConversation(t.Context(), store.Conversation{Sandbox: shared})
+			noError(t, err)
+			all = append(all, c)
+		}
+		race(len(all), func(i int) {
+			n := asking(all[i])
+			n.Places = 3
+			_, _, err := dbs[i%4].In(acme).AddTurn(t.Context(), n)
+			switch {
+			case err == nil:
+				placed.Add(1)
+			case sandbox.CodeOf(err) != api.CodeTurnRunning:
+				t.Error(err)
+			}
+		})
+		if placed.Load() != 3 {
+			t.Errorf("%d turns run, want 3", placed.Load())
+		}
+	})
+}
+
+func TestLogIsDenseAndFenced(t *testing.T) {
+	withDB(t, func(t *testing.T, db *store.DB) {
+		c := talk(t, db)
+		turn := begin(t, db, asking(c))
+		first, _ := take(t, db, turn.ID, "a")
+		if _, _, ok, err := db.TakeTurn(t.Context(), turn.ID, "b"); err != nil || ok {
+			t.Fatalf("a turn that is held is given away: %v, %v", ok, err)
+		}
+		_, err := db.BeginAttempt(t.Context(), first, "session", false)
+		noError(t, err)
+		done, err := db.AppendTurns(t.Context(), []store.TurnAppend{
+			{Lease: first, Append: store.Append{From: 0, To: 10, State: json.RawMessage(`{"a":1}`), Events: words("one", "two")}},
+		})
+		noError(t, err)
+		if done[0].Stale || done[0].Seq != 2 {
+			t.Fatalf("appended %+v", done)
+		}
+		noError(t, db.Release(t.Context(), first))
+		second, taken := take(t, db, turn.ID, "b")
+		if taken.ReadTo != 10 || taken.Seq != 2 || string(taken.State) != `{"a":1}` || taken.Session != "session" || taken.Attempt != 1 {
+			t.Fatalf("the successor finds %+v", taken)
+		}
+		done, err = db.AppendTurns(t.Context(), []store.TurnAppend{
+			{Lease: first, Append: store.Append{From: 10, To: 20, Events: words("stale")}},
+			{Lease: second, Append: store.Append{From: 10, To: 30, Events: words("three")}},
+			{Lease: store.Lease{ID: turn.ID, Epoch: 99}, Append: store.Append{From: 30, To: 40, Events: words("never")}},
+		})
+		noError(t, err)
+		if !done[0].Stale || done[1].Stale || done[1].Seq != 3 || !done[2].Stale {
+			t.Fatalf("appended %+v", done)
+		}
+		done, err = db.AppendTurns(t.Context(), []store.TurnAppend{
+			{Lease: second, Append: store.Append{From: 10, To: 30, Events: words("again")}},
+		})
+		noError(t, err)
+		if !done[0].Stale {
+			t.Error("the same output was appended twice")
+		}
+		done, err = db.AppendTurns(t.Context(), []store.TurnAppend{{Lease: second, Append: store.Append{From: 30, To: 35}}})
+		noError(t, err)
+		if done[0].Stale || done[0].Seq != 3 {
+			t.Errorf("a step without events is %+v", done[0])
+		}
+		got := readLog(t, db, turn.ID, 0)
+		if len(got) != 3 || !strings.Contains(got[2], "three") {
+			t.Errorf("the log is %q", got)
+		}
+		if got := readLog(t, db, turn.ID, 1); len(got) != 2 || !strings.Contains(got[0], "two") {
+			t.Errorf("the log behind 1 is %q", got)
+		}
+		_, err = db.BeginAttempt(t.Context(), first, "x", false)
+		if !errors.Is(err, sandbox.ErrStale) {
+			t.Errorf("a holder of the past begins an attempt: %v", err)
+		}
+		_, err = db.FinishTurn(t.Context(), first, api.TurnFailed, store.Append{From: 35, To: 35})
+		if !errors.Is(err, sandbox.ErrStale) {
+			t.Errorf("a holder of the past finishes the turn: %v", err)
+		}
+	})
+}
+
+func TestTurnsThatNobodyRunsAreFound(t *testing.T) {
+	withDB(t, func(t *testing.T, db *store.DB) {
+		held, left, waits := talk(t, db), talk(t, db), talk(t, db)
+		a, b := begin(t, db, asking(held)), begin(t, db, asking(left))
+		begin(t, db, asking(waits))
+		queued := asking(waits)
+		queued.Queue = true
+		q := begin(t, db, queued)
+		take(t, db, a.ID, "a")
+		l, _ := take(t, db, b.ID, "b")
+		noError(t, db.Release(t.Context(), l))
+		ids := func() (ids []string) {
+			turns, err := db.UnheldTurns(t.Context(), 10)
+			noError(t, err)
+			for _, t := range turns {
+				ids = append(ids, t.ID)
+			}
+			return ids
+		}
+		if got := ids(); slices.Contains(got, a.ID) || !slices.Contains(got, b.ID) || slices.Contains(got, q.ID) || len(got) != 2 {
+			t.Errorf("found %v", got)
+		}
+		_, err := db.In(acme).CancelTurn(t.Context(), q.ID, "changed my mind")
+		noError(t, err)
+		if got := ids(); !slices.Contains(got, q.ID) {
+			t.Errorf("a cancelled turn that waits is not found: %v", got)
+		}
+	})
+}
+
+func TestMessagesAreCountedOnce(t *testing.T) {
+	withDB(t, func(t *testing.T, db *store.DB) {
+		c := talk(t, db)
+		turn := begin(t, db, asking(c))
+		pending, _, err := db.In(acme).Undelivered(t.Context(), store.Page{})
+		noError(t, err)
+		if len(pending) != 1 || pending[0].ID != turn.Message || pending[0].Ref != c.ID || pending[0].Kind != store.OutboxMessage {
+			t.Fatalf("the outbox holds %+v", pending)
+		}
+		m := api.Message{ID: turn.Message, ConversationID: c.ID, Model: "m", CreatedAt: time.Date(2026, 11, 15, 1, 2, 3, 0, time.UTC),
+			Usage: api.Usage{InputTokens: 1, OutputTokens: 2, CacheReadTokens: 3, CacheWriteTokens: 4}, CostUSD: 0.25}
+		noError(t, db.In(acme).CountMessage(t.Context(), pending[0], m, true))
+		if err := db.In(acme).CountMessage(t.Context(), pending[0], m, true); !errors.Is(err, sandbox.ErrStale) {
+			t.Errorf("a message is counted twice: %v", err)
+		}
+		c, err = db.In(acme).Conversation(t.Context(), c.ID)
+		noError(t, err)
+		want := api.Stats{MessagesExchanged: 1, TotalInputTokens: 1, TotalOutputTokens: 2, TotalCacheTokens: 7, TotalCacheReadTokens: 3, TotalCacheWriteTokens: 4, TotalCostUSD: 0.25}
+		if c.Stats.Stats() != want {
+			t.Errorf("stats are %+v", c.Stats.Stats())
+		}
+		used, err := db.In(acme).Usage(t.Context(), "2026-11-01", "2026-11-30", "", true, 10)
+		noError(t, err)
+		if len(used) != 1 || used[0].Day != "2026-11-15" || used[0].Output != 2 || used[0].Conversation != c.ID || used[0].CostNanos != 250_000_000 {
+			t.Errorf("usage is %+v", used)
+		}
+		if used, err = db.In("other").Usage(t.Context(), "2026-11-01", "2026-11-30", "", false, 10); err != nil || len(used) != 0 {
+			t.Errorf("another tenant sees %v, %v", used, err)
+		}
+	})
+}
