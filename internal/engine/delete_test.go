@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
@@ -294,7 +295,7 @@ func TestLastSaveThatFails(t *testing.T) {
 		v := inMemory(func(o *engine.Options) { o.Restorer = new(refusingSaver) })
 		defer v.run(t)()
 		kept, deleted, skipped := v.ensure(t, sandbox.OwnerProject, "kept"), v.ensure(t, sandbox.OwnerProject, "deleted"), v.ensure(t, sandbox.OwnerProject, "skipped")
-		if _, err := v.Handle("default", kept.ID, "test").Terminate(t.Context(), false); err == nil || !strings.Contains(err.Error(), "bucket is on fire") {
+		if _, err := v.Handle("default", kept.ID, "test").Terminate(t.Context(), false); sandbox.CodeOf(err) != api.CodeSyncFailed || !strings.Contains(err.Error(), "bucket is on fire") {
 			t.Errorf("terminate: %v", err)
 		}
 		if s, err := v.Delete(t.Context(), "default", skipped.ID, "test", true); err != nil || s.State != sandbox.Terminated {

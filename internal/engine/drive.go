@@ -106,54 +106,24 @@ func (e *Engine) policy(s sandbox.Sandbox) sandbox.Policy {
 // now is the database's clock, which every time in the record is by.
 func (w *work) now() time.Time { return time.Now().Add(w.ahead) }
 
-// renew keeps the lease until stop is called, which also gives it up. The context ends when the lease
-// is lost or has run out because it could not be renewed, so that a holder which may no longer write
-// stops acting, too. Taken is when the lease was asked for: by our own clock it ends no earlier.
+// renew is store.Keep, counted.
 func (e *Engine) renew(ctx context.Context, lease store.Lease, taken time.Time) (held context.Context, stop func()) {
-	held, cancel := context.WithCancelCause(ctx)
+	held, end := store.Keep(ctx, e.Store, lease, e.LeaseTTL, taken)
 	e.Metrics.LeasesHeld.Inc()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(e.LeaseTTL / 3)
-		defer tick.Stop()
-		for {
-			select {
-			case <-held.Done():
-				return
-			case <-tick.C:
-			}
-			asked := time.Now()
-			err := e.extend(held, lease)
-			if err == nil {
-				taken = asked
-			} else if errors.Is(err, sandbox.ErrStale) || time.Since(taken) > e.LeaseTTL {
-				e.Metrics.LeaseLosses.Inc()
-				cancel(sandbox.Errorf("renew lease", api.CodeStale, "the lease of sandbox %s is lost: %w", lease.ID, err))
-			}
-		}
-	}()
 	return held, func() {
-		cancel(nil)
-		<-done
+		if errors.Is(context.Cause(held), sandbox.ErrStale) {
+			e.Metrics.LeaseLosses.Inc()
+		}
 		e.Metrics.LeasesHeld.Dec()
-		e.release(ctx, lease)
+		if err := end(); err != nil {
+			e.Logger.WarnContext(ctx, "release lease; it runs out by itself", "error", err)
+		}
 	}
 }
 
 // extend renews the lease once, in no more time than is left for another try.
 func (e *Engine) extend(ctx context.Context, lease store.Lease) error {
-	ctx, cancel := context.WithTimeout(ctx, e.LeaseTTL/3)
-	defer cancel()
-	return e.Store.Renew(ctx, lease)
-}
-
-func (e *Engine) release(ctx context.Context, lease store.Lease) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.LeaseTTL)
-	defer cancel()
-	if err := e.Store.Release(ctx, lease); err != nil {
-		e.Logger.WarnContext(ctx, "release lease; it runs out by itself", "error", err)
-	}
+	return store.Extend(ctx, e.Store, lease, e.LeaseTTL)
 }
 
 // settle plans and acts until there is nothing to do, or something could not be done.

@@ -275,7 +275,7 @@ func (w *work) told(step sandbox.Step, err error) *sandbox.Error {
 	case step.Op == sandbox.OpRestore:
 		code, who = api.CodeCreateFailed, "cold start"
 	case step.Op == sandbox.OpSave:
-		code, who = api.CodeCreateFailed, "workspace"
+		code, who = api.CodeSyncFailed, "workspace"
 	case step.Op == sandbox.OpFinal:
 		code, who = api.CodeInternal, "finalizer "+step.Final
 	case final(err):

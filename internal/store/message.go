@@ -2,19 +2,104 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/berthdev/berth/api"
 )
 
-// putMessage stores a message in a transaction of its own or in a larger one (see Count). One that is there
-// already stays as it is.
+// StoredMessage is a message of a conversation where this database keeps them: its body is JSON.
+type StoredMessage struct{ ID, Body string }
+
+// PutMessage stores a message under its id. One that is there already stays as it is.
+func (s Scope) PutMessage(ctx context.Context, conversation string, m StoredMessage) error {
+	return s.db.fail("store message", s.insertMessage(ctx, s.db.write, conversation, m))
+}
+
+// putMessage is for larger transactions (see Count).
 func (s Scope) putMessage(ctx context.Context, r runner, m api.Message) error {
 	body, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	_, err = r.exec(ctx, `insert into messages (conversation, id, tenant, body) values ($1, $2, $3, $4) on conflict do nothing`,
-		m.ConversationID, m.ID, s.tenant, string(body))
+	// PostgreSQL refuses other text, and so would never have the message.
+	text := strings.ToValidUTF8(string(body), "\uFFFD")
+	return s.insertMessage(ctx, r, m.ConversationID, StoredMessage{m.ID, text})
+}
+
+func (s Scope) insertMessage(ctx context.Context, r runner, conversation string, m StoredMessage) error {
+	_, err := r.exec(ctx, `insert into messages (tenant, conversation, id, body) values ($1, $2, $3, $4) on conflict do nothing`,
+		s.tenant, conversation, m.ID, m.Body)
 	return err
+}
+
+// StoredMessage returns one message, or ErrNotFound.
+func (s Scope) StoredMessage(ctx context.Context, conversation, id string) (StoredMessage, error) {
+	const op = "read message"
+	m, err := first(ctx, s.db.read, func(row scanner) (m StoredMessage, err error) {
+		err = row.Scan(&m.ID, &m.Body)
+		return m, err
+	}, `select id, body from messages where tenant = $1 and conversation = $2 and id = $3`, s.tenant, conversation, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return m, notFound(op, "message", id)
+	}
+	return m, s.db.fail(op, err)
+}
+
+// MessagePage is a part of a conversation's messages.
+type MessagePage struct {
+	After  string // an id; empty: from the beginning
+	Newest bool   // the newest first
+	Limit  int    // messages; 0 means DefaultLimit; at most MaxLimit
+	Bytes  int    // the message that makes the bodies longer than that is the last
+}
+
+// StoredMessages returns one page of a conversation's messages in the order of their ids, and whether there
+// are more.
+func (s Scope) StoredMessages(ctx context.Context, conversation string, page MessagePage) (messages []StoredMessage, more bool, err error) {
+	var seen int
+	messages, err = all(ctx, s.db.read, func(row scanner) (m StoredMessage, err error) {
+		err = row.Scan(&m.ID, &m.Body, &seen)
+		return m, err
+	}, page.text(), s.tenant, conversation, page.After, clampLimit(page.Limit), page.Bytes)
+	return messages, seen > len(messages), s.db.fail("list messages", err)
+}
+
+// text is the query of the page.
+func (p MessagePage) text() string {
+	switch {
+	case !p.Newest:
+		return selectMessages
+	case p.After == "":
+		return selectNewest
+	}
+	return selectNewestAfter
+}
+
+var (
+	selectMessages    = fmt.Sprintf(messagesOf, "id > $3", "id")
+	selectNewest      = fmt.Sprintf(messagesOf, "$3 = ''", "id desc")
+	selectNewestAfter = fmt.Sprintf(messagesOf, "id < $3", "id desc")
+)
+
+// One statement reads sizes first, and only then those bodies that fit into the page: a page of large ones
+// is never brought into memory whole. It looks at one message more than it returns.
+const messagesOf = `
+	with some as materialized (
+		select id, octet_length(body) as bytes from messages where tenant = $1 and conversation = $2 and %[1]s
+		order by %[2]s limit cast($4 as bigint) + 1
+	), sums as (
+		select id, row_number() over (order by %[2]s) as n, sum(bytes) over (order by %[2]s) - bytes as before from some
+	)
+	select m.id, m.body, (select count(*) from some)
+	from sums join messages m on m.tenant = $1 and m.conversation = $2 and m.id = sums.id
+	where sums.n <= cast($4 as bigint) and sums.before <= cast($5 as bigint) order by sums.n`
+
+// ForgetMessages removes all messages of a conversation.
+func (s Scope) ForgetMessages(ctx context.Context, conversation string) error {
+	_, err := s.db.write.exec(ctx, `delete from messages where tenant = $1 and conversation = $2`, s.tenant, conversation)
+	return s.db.fail("forget messages", err)
 }

@@ -90,8 +90,9 @@ type NewTurn struct {
 	Queue     bool  // wait for a place, if there is none
 	Places    int64 // how many turns may run at once in the sandbox
 	MostQueue int64 // how many may wait in one conversation
-	// Payload is the user's message for the outbox, once it is known what it is called.
-	Payload func(Turn) ([]byte, error)
+	// Begin makes the user's message for the outbox and the first events of the log, once it is known what
+	// they are called.
+	Begin func(Turn) (message []byte, events [][]byte, err error)
 }
 
 // AddTurn records a turn and the user's message that it answers, or neither. A turn that has the id
@@ -137,11 +138,14 @@ func (s Scope) addTurn(ctx context.Context, tx *txn, op string, n NewTurn) (t Tu
 	if _, err := tx.exec(ctx, `update conversations set last_message = $2 where id = $1`, c.ID, n.Reply); err != nil {
 		return t, false, err
 	}
-	payload, err := n.Payload(t)
+	message, events, err := n.Begin(t)
 	if err != nil {
 		return t, false, err
 	}
-	return t, true, s.enqueue(ctx, tx, Message{ID: t.Message, Kind: OutboxMessage, Ref: t.Conversation, Payload: payload})
+	if t, err = s.db.appendOne(ctx, tx, op, Lease{ID: t.ID}, t, Append{Events: events}); err != nil {
+		return t, false, err
+	}
+	return t, true, s.enqueue(ctx, tx, Message{ID: t.Message, Kind: OutboxMessage, Ref: t.Conversation, Payload: message})
 }
 
 // place is the number of a place for the turn, nil if it has to wait.

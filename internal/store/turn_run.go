@@ -90,9 +90,9 @@ func (db *DB) fenced(ctx context.Context, r runner, op string, l Lease, set stri
 
 // BeginAttempt records, before the agent is started, under which session and which attempt it is. What was
 // read of an earlier attempt's output says nothing of this one's.
-func (db *DB) BeginAttempt(ctx context.Context, l Lease, session string, resume bool) (Turn, error) {
+func (db *DB) BeginAttempt(ctx context.Context, l Lease, session string, resume bool, state json.RawMessage) (Turn, error) {
 	return db.fenced(ctx, db.write, "begin attempt", l,
-		`attempt = attempt + 1, session = $3, resume = $4, read_to = 0, state = '', started_at = coalesce(started_at, {now})`, session, resume)
+		`attempt = attempt + 1, session = $3, resume = $4, read_to = 0, state = $5, started_at = coalesce(started_at, {now})`, session, resume, string(state))
 }
 
 // Ending is what is recorded when the agent has ended.

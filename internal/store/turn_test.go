@@ -31,8 +31,9 @@ func asking(c store.Conversation) store.NewTurn {
 	return store.NewTurn{
 		Turn:   store.Turn{ID: store.NewID(), Conversation: c.ID, Sandbox: c.Sandbox, Prompt: "hello", Template: "demo"},
 		Places: 1, MostQueue: 3,
-		Payload: func(t store.Turn) ([]byte, error) {
-			return json.Marshal(api.Message{ID: t.Message, ConversationID: t.Conversation, Role: api.RoleUser, CreatedAt: t.CreatedAt})
+		Begin: func(t store.Turn) ([]byte, [][]byte, error) {
+			m, err := json.Marshal(api.Message{ID: t.Message, ConversationID: t.Conversation, Role: api.RoleUser, CreatedAt: t.CreatedAt})
+			return m, nil, err
 		},
 	}
 }
@@ -183,7 +184,7 @@ func TestLogIsDenseAndFenced(t *testing.T) {
 		if _, _, ok, err := db.TakeTurn(t.Context(), turn.ID, "b"); err != nil || ok {
 			t.Fatalf("a turn that is held is given away: %v, %v", ok, err)
 		}
-		_, err := db.BeginAttempt(t.Context(), first, "session", false)
+		_, err := db.BeginAttempt(t.Context(), first, "session", false, nil)
 		noError(t, err)
 		done, err := db.AppendTurns(t.Context(), []store.TurnAppend{
 			{Lease: first, Append: store.Append{From: 0, To: 10, State: json.RawMessage(`{"a":1}`), Events: words("one", "two")}},
@@ -225,7 +226,7 @@ func TestLogIsDenseAndFenced(t *testing.T) {
 		if got := readLog(t, db, turn.ID, 1); len(got) != 2 || !strings.Contains(got[0], "two") {
 			t.Errorf("the log behind 1 is %q", got)
 		}
-		_, err = db.BeginAttempt(t.Context(), first, "x", false)
+		_, err = db.BeginAttempt(t.Context(), first, "x", false, nil)
 		if !errors.Is(err, sandbox.ErrStale) {
 			t.Errorf("a holder of the past begins an attempt: %v", err)
 		}

@@ -33,11 +33,11 @@ create unique index conversations_default on conversations (sandbox) where is_de
 
 -- Messages, where the database keeps them. The body is the whole of it, as JSON.
 create table messages (
+    tenant       text not null,
     conversation text not null,
     id           text not null,
-    tenant       text not null,
     body         text not null,
-    primary key (conversation, id)
+    primary key (tenant, conversation, id)
 );
 
 -- What was used on a day (UTC) of a model in a conversation. Conversations that are deleted stay counted.
