@@ -3,11 +3,12 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
 )
 
 // Conversation is a tenant's record of prompts and answers in one sandbox.
@@ -25,8 +26,8 @@ type Conversation struct {
 	SessionTurns int64  // that the session has had
 	Metadata     map[string]string
 	Stats        Totals
-	Extra        map[string]json.RawMessage // what hooks add to the stats
-	LastMessage  string                     // the greatest id that any of its messages has or will have
+	Extra        map[string]float64 // what hooks add to the stats
+	LastMessage  string             // the greatest id that any of its messages has or will have
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 }
@@ -172,23 +173,48 @@ func (s Scope) SetTitle(ctx context.Context, id, title string) error {
 }
 
 // SetExtra adds to what hooks put beside the stats.
-func (s Scope) SetExtra(ctx context.Context, id string, extra map[string]json.RawMessage) error {
-	const op = "record statistics"
+func (s Scope) SetExtra(ctx context.Context, id string, extra map[string]float64) error {
 	err := s.db.atomically(ctx, func(tx *txn) error {
 		c, err := first(ctx, tx, scanConversation, `update conversations set updated_at = {now} where tenant = $1 and id = $2 returning `+conversationColumns, s.tenant, id)
 		if err != nil {
 			return err
 		}
-		if c.Extra == nil {
-			c.Extra = map[string]json.RawMessage{}
-		}
-		for k, v := range extra {
-			c.Extra[k] = v
-		}
-		_, err = tx.exec(ctx, `update conversations set extra = $2 where id = $1`, id, asJSON(c.Extra))
+		all := map[string]float64{}
+		maps.Copy(all, c.Extra)
+		maps.Copy(all, extra)
+		_, err = tx.exec(ctx, `update conversations set extra = $2 where id = $1`, id, asJSON(all))
 		return err
 	})
-	return s.db.fail(op, err)
+	return s.db.fail("record statistics", err)
+}
+
+// AddMetadata adds to a sandbox's metadata.
+func (s Scope) AddMetadata(ctx context.Context, id string, metadata map[string]string) error {
+	err := s.db.atomically(ctx, func(tx *txn) error {
+		return noteSandbox(ctx, tx, id, func(all map[string]string) { maps.Copy(all, metadata) })
+	})
+	return s.db.fail("record metadata", err)
+}
+
+// noteSandbox changes a sandbox's metadata. A sandbox that is gone has none.
+func noteSandbox(ctx context.Context, tx *txn, id string, change func(map[string]string)) error {
+	all := map[string]string{}
+	found, err := first(ctx, tx, func(row scanner) (map[string]string, error) {
+		err := row.Scan(document{&all})
+		return all, err
+	}, `update sandboxes set metadata = metadata where id = $1 and deleted_at is null returning metadata`, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	change(found)
+	if sandbox.CheckMetadata(found) != nil {
+		return nil // it is full; what is there stays
+	}
+	_, err = tx.exec(ctx, `update sandboxes set metadata = $2 where id = $1`, id, asJSON(found))
+	return err
 }
 
 // DeleteConversation leaves a tombstone. It says whether it was there.

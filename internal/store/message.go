@@ -88,13 +88,13 @@ var (
 // One statement reads sizes first, and only then those bodies that fit into the page: a page of large ones
 // is never brought into memory whole. It looks at one message more than it returns.
 const messagesOf = `
-	with some as materialized (
+	with sizes as materialized (
 		select id, octet_length(body) as bytes from messages where tenant = $1 and conversation = $2 and %[1]s
 		order by %[2]s limit cast($4 as bigint) + 1
 	), sums as (
-		select id, row_number() over (order by %[2]s) as n, sum(bytes) over (order by %[2]s) - bytes as before from some
+		select id, row_number() over (order by %[2]s) as n, sum(bytes) over (order by %[2]s) - bytes as before from sizes
 	)
-	select m.id, m.body, (select count(*) from some)
+	select m.id, m.body, (select count(*) from sizes)
 	from sums join messages m on m.tenant = $1 and m.conversation = $2 and m.id = sums.id
 	where sums.n <= cast($4 as bigint) and sums.before <= cast($5 as bigint) order by sums.n`
 

@@ -136,8 +136,8 @@ func (db *DB) MarkTurn(ctx context.Context, l Lease, done []string, version stri
 	return db.fenced(ctx, db.write, "record finish", l, `done = $3, version = $4, warnings = $5`, listArg(done), version, listArg(warnings))
 }
 
-// FinishTurn appends the turn's last event and ends it: its place is free.
-func (db *DB) FinishTurn(ctx context.Context, l Lease, status string, last Append) (t Turn, err error) {
+// FinishTurn appends the turn's last event, notes it in the sandbox's metadata and ends it: its place is free.
+func (db *DB) FinishTurn(ctx context.Context, l Lease, status string, last Append, note func(metadata map[string]string)) (t Turn, err error) {
 	const op = "finish turn"
 	err = db.atomically(ctx, func(tx *txn) error {
 		if t, err = db.fenced(ctx, tx, op, l, `status = status`); err != nil {
@@ -145,6 +145,11 @@ func (db *DB) FinishTurn(ctx context.Context, l Lease, status string, last Appen
 		}
 		if t, err = db.appendOne(ctx, tx, op, l, t, last); err != nil {
 			return err
+		}
+		if note != nil {
+			if err := noteSandbox(ctx, tx, t.Sandbox, note); err != nil {
+				return err
+			}
 		}
 		t, err = db.fenced(ctx, tx, op, l, `status = $3, slot = null, prompt = '', state = '', finished_at = {now}`, status)
 		return err

@@ -1,0 +1,140 @@
+package turn
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/hook"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
+)
+
+// finish does what comes after the agent's work, each thing once, and ends the turn.
+func (w *work) finish(ctx context.Context) error {
+	var out outcome
+	if err := json.Unmarshal(w.turn.Outcome, &out); err != nil {
+		return sandbox.Errorf("finish turn", api.CodeInternal, "its outcome cannot be read: %w", err)
+	}
+	w.at("finishing", w.turn.ID)
+	steps := []struct {
+		name string
+		do   func(context.Context, outcome) (version string, warnings []string)
+	}{{"message", w.deliver}, {"hooks", w.hooks}}
+	for _, step := range steps {
+		if slices.Contains(w.turn.Done, step.name) {
+			continue
+		}
+		version, warnings := step.do(ctx, out)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		w.at("before-mark-"+step.name, w.turn.ID)
+		t, err := w.Store.MarkTurn(ctx, w.lease, append(w.turn.Done, step.name), cmp.Or(version, w.turn.Version), append(w.turn.Warnings, warnings...))
+		if err != nil {
+			return err
+		}
+		w.turn = t
+	}
+	return w.close(ctx, out)
+}
+
+// close appends the last event and frees the turn's place.
+func (w *work) close(ctx context.Context, out outcome) error {
+	c, err := w.Store.In(w.turn.Tenant).Conversation(ctx, w.turn.Conversation)
+	if err != nil && !errors.Is(err, sandbox.ErrDeleted) {
+		return err
+	}
+	stats, now := c.Stats.Stats(), time.Now().UTC().Truncate(time.Microsecond)
+	events := [][]byte{mustJSON(api.TurnEvent{
+		Type: api.EventTurnFinished, ConversationID: w.turn.Conversation, SandboxID: w.turn.Sandbox, TurnID: w.turn.ID, MessageID: w.turn.Reply,
+		Status: out.Status, Code: out.Code, Message: out.Message, Model: out.Model, Session: w.turn.Session, Usage: &out.Usage, CostUSD: out.Reply.CostUSD,
+		Stats: &stats, Version: w.turn.Version, Warnings: w.turn.Warnings, At: &now,
+	})}
+	t, err := w.Store.FinishTurn(ctx, w.lease, out.Status, store.Append{From: w.turn.ReadTo, To: w.turn.ReadTo, Events: events}, used(out.Usage))
+	if err != nil {
+		return err
+	}
+	w.turn = t
+	w.tell(events)
+	w.free(ctx, t.Tenant, t.ID)
+	w.at("finished", t.ID)
+	w.Log.InfoContext(ctx, "turn finished", "status", out.Status, "code", out.Code, "version", t.Version, "model", out.Model,
+		"input_tokens", out.Usage.InputTokens, "output_tokens", out.Usage.OutputTokens, "cache_read_tokens", out.Usage.CacheReadTokens,
+		"cache_write_tokens", out.Usage.CacheWriteTokens, "cost_usd", out.Reply.CostUSD, "duration_ms", out.Reply.DurationMS)
+	return nil
+}
+
+// used adds a turn's tokens to the metadata of its sandbox.
+func used(u api.Usage) func(map[string]string) {
+	return func(metadata map[string]string) {
+		for key, n := range map[string]int64{
+			"total_input_tokens": u.InputTokens, "total_output_tokens": u.OutputTokens, "total_cache_tokens": u.CacheReadTokens + u.CacheWriteTokens,
+		} {
+			sum, _ := strconv.ParseInt(metadata[key], 10, 64)
+			metadata[key] = strconv.FormatInt(sum+n, 10)
+		}
+	}
+}
+
+// deliverTime bounds the delivery of a message; if it cannot be delivered now, it is later.
+const deliverTime = 30 * time.Second
+
+// deliver brings the assistant's message to where messages are kept.
+func (w *work) deliver(ctx context.Context, out outcome) (string, []string) {
+	brief, cancel := context.WithTimeout(ctx, deliverTime)
+	defer cancel()
+	if err := w.Deliver(brief, w.turn); err != nil {
+		w.Log.ErrorContext(ctx, "store message; it is kept and tried again", "message_id", out.Reply.ID, "error", err)
+		return "", []string{"the answer is kept, and could not be brought to the message store yet: " + err.Error()}
+	}
+	return "", nil
+}
+
+// hooks runs what is to be done for the answer and after the turn.
+func (w *work) hooks(ctx context.Context, out outcome) (string, []string) {
+	if w.Hooks == nil {
+		return "", nil
+	}
+	d, err := w.data(ctx, out.Reply)
+	if err != nil {
+		w.Log.ErrorContext(ctx, "run hooks after a turn", "error", err)
+		return "", []string{"nothing was done after the turn, and the workspace was not saved: " + err.Error()}
+	}
+	w.Hooks.Message(ctx, d)
+	d.Usage, d.Status, d.Version = out.Usage, out.Status, ""
+	warnings := w.Hooks.StreamFinish(ctx, d)
+	if ctx.Err() == nil {
+		w.remember(ctx, d)
+	}
+	return d.Version, warnings
+}
+
+// data is what hooks are told of a message.
+func (w *work) data(ctx context.Context, m api.Message) (*hook.Data, error) {
+	sb, err := w.box.Record(ctx)
+	if err != nil && !errors.Is(err, sandbox.ErrNotFound) && !errors.Is(err, sandbox.ErrDeleted) {
+		return nil, err
+	}
+	return &hook.Data{Record: sb, ConversationID: w.turn.Conversation, TurnID: w.turn.ID, Message: m, Usage: m.Usage, Status: m.Status}, nil
+}
+
+// remember stores what hooks want remembered.
+func (w *work) remember(ctx context.Context, d *hook.Data) {
+	in := w.Store.In(w.turn.Tenant)
+	if stats := d.Stats(); len(stats) > 0 {
+		if err := in.SetExtra(ctx, w.turn.Conversation, stats); err != nil {
+			w.Log.ErrorContext(ctx, "store what hooks counted", "error", err)
+		}
+	}
+	if metadata := d.Metadata(); len(metadata) > 0 {
+		if err := in.AddMetadata(ctx, w.turn.Sandbox, metadata); err != nil {
+			w.Log.ErrorContext(ctx, "store what hooks noted", "error", err)
+		}
+	}
+}

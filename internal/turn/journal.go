@@ -1,0 +1,101 @@
+package turn
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
+)
+
+// journal appends to the logs of all turns that this process runs. What many of them have to say while one
+// transaction is under way goes into the next one together.
+type journal struct {
+	db  *store.DB
+	hub *hub
+
+	mu      sync.Mutex
+	waiting []entry
+	writing bool
+}
+
+type entry struct {
+	store.TurnAppend
+	done chan<- result
+}
+
+type result struct {
+	store.Appended
+	err error
+}
+
+func newJournal(db *store.DB, h *hub) *journal { return &journal{db: db, hub: h} }
+
+// most is how many appends go into one transaction, and how long it may take.
+const (
+	most       = 200
+	appendTime = 30 * time.Second
+)
+
+// append returns once the events are in the log, and tells their readers. A holder that lost its lease has
+// appended nothing, and gets ErrStale.
+func (j *journal) append(ctx context.Context, a store.TurnAppend) (store.Appended, error) {
+	done := make(chan result, 1)
+	j.mu.Lock()
+	j.waiting = append(j.waiting, entry{a, done})
+	if !j.writing {
+		j.writing = true
+		go j.write()
+	}
+	j.mu.Unlock()
+	select {
+	case r := <-done:
+		if r.err == nil && r.Stale {
+			r.err = sandbox.Errorf("append events", api.CodeStale, "turn %s now belongs to another holder", a.Lease.ID)
+		}
+		return r.Appended, r.err
+	case <-ctx.Done(): // it may be appended all the same; whoever goes on reads where the log stands
+		return store.Appended{}, context.Cause(ctx)
+	}
+}
+
+// write writes until nothing waits.
+func (j *journal) write() {
+	for {
+		j.mu.Lock()
+		batch := j.waiting
+		if len(batch) == 0 {
+			j.writing = false
+			j.mu.Unlock()
+			return
+		}
+		j.waiting = nil
+		if len(batch) > most {
+			batch, j.waiting = batch[:most], batch[most:]
+		}
+		j.mu.Unlock()
+		j.commit(batch)
+	}
+}
+
+func (j *journal) commit(batch []entry) {
+	ctx, cancel := context.WithTimeout(context.Background(), appendTime)
+	defer cancel()
+	appends := make([]store.TurnAppend, len(batch))
+	for i, e := range batch {
+		appends[i] = e.TurnAppend
+	}
+	appended, err := j.db.AppendTurns(ctx, appends)
+	for i, e := range batch {
+		r := result{err: err}
+		if err == nil {
+			r.Appended = appended[i]
+			if !r.Stale && len(e.Events) > 0 {
+				j.hub.publish(e.Lease.ID, r.Seq-int64(len(e.Events))+1, e.Events)
+			}
+		}
+		e.done <- r
+	}
+}
