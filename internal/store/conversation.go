@@ -150,12 +150,13 @@ func (s Scope) Conversations(ctx context.Context, sandbox string, page Page) ([]
 	return items, next, s.db.fail("list conversations", err)
 }
 
-// LinkSandbox gives the conversation its sandbox if it has none, and returns it as it is then.
-func (s Scope) LinkSandbox(ctx context.Context, id, sandbox string, own bool) (Conversation, error) {
+// LinkSandbox gives the conversation another sandbox than the one it had, empty for none, unless somebody
+// did so meanwhile, and returns it as it is then.
+func (s Scope) LinkSandbox(ctx context.Context, id, had, sandbox string, own bool) (Conversation, error) {
 	const op = "link sandbox"
 	_, err := s.db.write.exec(ctx, `
 		update conversations set sandbox = $3, own_sandbox = $4, updated_at = {now}
-		where tenant = $1 and id = $2 and sandbox = '' and deleted_at is null`, s.tenant, id, sandbox, own)
+		where tenant = $1 and id = $2 and sandbox = $5 and deleted_at is null`, s.tenant, id, sandbox, own, had)
 	if err != nil {
 		return Conversation{}, s.db.fail(op, err)
 	}
@@ -222,6 +223,12 @@ func (s Scope) DeleteConversation(ctx context.Context, id string) (bool, error) 
 	n, err := s.db.write.exec(ctx, `update conversations set deleted_at = {now}, updated_at = {now}
 		where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
 	return n > 0, s.db.fail("delete conversation", err)
+}
+
+// Foreign says whether a sandbox's id is another tenant's.
+func (s Scope) Foreign(ctx context.Context, sandbox string) (bool, error) {
+	n, err := first(ctx, s.db.read, scanOne[int64], `select count(*) from sandboxes where id = $2 and tenant <> $1`, s.tenant, sandbox)
+	return n > 0, s.db.fail("read sandbox", err)
 }
 
 // Users is how many conversations that are not deleted work in the sandbox.

@@ -247,7 +247,7 @@ func (s Scope) Turns(ctx context.Context, conversation string, page Page) ([]Tur
 // OpenTurns are those of a conversation, or of a sandbox, that have not finished, oldest first.
 func (s Scope) OpenTurns(ctx context.Context, conversation, sandbox string) ([]Turn, error) {
 	turns, err := all(ctx, s.db.read, scanTurn, `select `+turnColumns+` from turns
-		where tenant = $1 and finished_at is null and (conversation = $2 or sandbox = $3) order by created_at, id limit 1000`,
+		where tenant = $1 and finished_at is null and (conversation = $2 or sandbox = $3 and sandbox <> '') order by created_at, id limit 1000`,
 		s.tenant, conversation, sandbox)
 	return turns, s.db.fail("list turns", err)
 }

@@ -132,6 +132,19 @@ func (s *Service) Clear(ctx context.Context, tenant store.TenantID, sandboxID st
 	}
 }
 
+// Stop ends all turns of a conversation, those that wait, too.
+func (s *Service) Stop(ctx context.Context, tenant store.TenantID, conversation, reason string) error {
+	for {
+		open, err := s.Store.In(tenant).OpenTurns(ctx, conversation, "")
+		if err != nil || len(open) == 0 {
+			return err
+		}
+		if err := s.end(ctx, open, reason); err != nil {
+			return err
+		}
+	}
+}
+
 // end cancels turns and waits until they have ended.
 func (s *Service) end(ctx context.Context, open []store.Turn, reason string) error {
 	for _, t := range open {

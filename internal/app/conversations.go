@@ -1,0 +1,77 @@
+package app
+
+import (
+	"context"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/agent"
+	"github.com/berthdev/berth/internal/agent/claudecli"
+	"github.com/berthdev/berth/internal/agent/demo"
+	"github.com/berthdev/berth/internal/conversation"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/telemetry"
+	"github.com/berthdev/berth/internal/transcript/sqltranscript"
+	"github.com/berthdev/berth/internal/turn"
+)
+
+// openConversations makes what runs turns and keeps conversations. The two need each other: turns ask
+// conversations for their sandbox and their history.
+func (s *System) openConversations(metrics *telemetry.Metrics) {
+	s.turns = turn.New(turn.Options{
+		Store: s.Store, Boxes: s.box, Runtimes: runtimes(), Plan: s.turnPlan, Hooks: s.hooks,
+		Deliver:  func(ctx context.Context, t store.Turn) error { return s.conversations.Deliver(ctx, t) },
+		History:  func(ctx context.Context, t store.Turn) ([]api.Message, error) { return s.conversations.History(ctx, t) },
+		MaxTurns: int64(s.cfg.Caps().TurnsPerTenant), Metrics: metrics, Log: s.log, At: s.At,
+	})
+	s.conversations = conversation.New(conversation.Options{
+		Store: s.Store, Engine: s.Engine, Turns: s.turns, Transcript: sqltranscript.New(s.Store), Here: true,
+		Outbox: s.outbox, Template: s.cfg.DefaultTemplate, DeleteSandbox: true, Log: s.log,
+	})
+}
+
+func runtimes() map[string]agent.Runtime {
+	all := map[string]agent.Runtime{}
+	for _, r := range []agent.Runtime{claudecli.New(), demo.New()} {
+		all[r.Name()] = r
+	}
+	return all
+}
+
+// turnPlan is what a template says about turns.
+func (s *System) turnPlan(name string) (turn.Plan, error) {
+	t, err := s.templates.Lookup(name)
+	return turn.Plan{Runtime: t.Runtime, Command: t.AgentCommand, Places: int64(max(t.Turns, 1))}, err
+}
+
+// box is a turn's sandbox.
+func (s *System) box(t store.Turn) turn.Box {
+	return &box{Handle: s.Engine.Handle(string(t.Tenant), t.Sandbox, t.Actor), s: s, turn: t}
+}
+
+type box struct {
+	*engine.Handle
+	s    *System
+	turn store.Turn
+}
+
+// Ready makes the sandbox run.
+func (b *box) Ready(ctx context.Context) (sandbox.Sandbox, error) {
+	return b.s.conversations.Bring(ctx, b.turn)
+}
+
+// Record is the sandbox as it is.
+func (b *box) Record(ctx context.Context) (sandbox.Sandbox, error) {
+	return b.s.Store.In(b.turn.Tenant).ByID(ctx, b.turn.Sandbox)
+}
+
+// Command adds what every command in the sandbox has.
+func (b *box) Command(cmd guest.Cmd) guest.Cmd {
+	sb, err := b.Record(context.Background())
+	if err != nil {
+		return cmd // the command will not run either
+	}
+	return b.Handle.Command(sb, cmd)
+}

@@ -1,0 +1,140 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/outbox"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/transcript"
+)
+
+// deliver brings one message of the outbox to where messages are kept, and counts it.
+func (s *Service) deliver(ctx context.Context, out store.Message) error {
+	var m api.Message
+	if err := json.Unmarshal(out.Payload, &m); err != nil {
+		return errors.Join(outbox.ErrDrop, err)
+	}
+	in := s.Store.In(out.Tenant)
+	_, err := in.Conversation(ctx, m.ConversationID)
+	gone := errors.Is(err, sandbox.ErrDeleted)
+	if err != nil && !gone {
+		return err
+	}
+	if !s.Here && !gone {
+		if err := s.Transcript.Put(ctx, string(out.Tenant), m); err != nil {
+			return err
+		}
+	}
+	if err := in.CountMessage(ctx, out, m, s.Here && !gone); err != nil && !errors.Is(err, sandbox.ErrStale) {
+		return err
+	}
+	s.Log.InfoContext(ctx, "message saved", "message_id", m.ID, "conversation_id", m.ConversationID, "role", m.Role, "status", m.Status,
+		"input_tokens", m.Usage.InputTokens, "output_tokens", m.Usage.OutputTokens,
+		"cache_read_tokens", m.Usage.CacheReadTokens, "cache_write_tokens", m.Usage.CacheWriteTokens, "cost_usd", m.CostUSD)
+	return nil
+}
+
+// Deliver brings what is in the outbox of a turn's conversation to where messages are kept.
+func (s *Service) Deliver(ctx context.Context, t store.Turn) error {
+	return s.Outbox.Flush(ctx, t.Conversation)
+}
+
+// flushTime is how long a reader waits for messages that are on their way.
+const flushTime = 5 * time.Second
+
+// flush brings messages that are on their way to where they are kept, if that can be done now.
+func (c Conversations) flush(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(ctx, flushTime)
+	defer cancel()
+	if err := c.Outbox.Flush(ctx, id); err != nil {
+		c.Log.WarnContext(ctx, "messages are kept and not stored yet", "conversation_id", id, "error", err)
+	}
+}
+
+// Messages returns a page of a conversation's messages, and where the next begins.
+func (c Conversations) Messages(ctx context.Context, id string, page transcript.Page) ([]api.Message, string, error) {
+	if _, err := c.Get(ctx, id); err != nil {
+		return nil, "", err
+	}
+	return c.Transcript.List(ctx, string(c.tenant), id, page)
+}
+
+// Message returns one message.
+func (c Conversations) Message(ctx context.Context, id, message string) (api.Message, error) {
+	if _, err := c.Get(ctx, id); err != nil {
+		return api.Message{}, err
+	}
+	return c.Transcript.Get(ctx, string(c.tenant), id, message)
+}
+
+// remembered is how many messages a new session is told of.
+const remembered = 40
+
+// History is the newest messages of a turn's conversation, oldest first, the turn's own left out.
+func (s *Service) History(ctx context.Context, t store.Turn) ([]api.Message, error) {
+	messages, _, err := s.Transcript.List(ctx, string(t.Tenant), t.Conversation, transcript.Page{Newest: true, Limit: remembered})
+	if err != nil {
+		return nil, err
+	}
+	var history []api.Message
+	for i := len(messages) - 1; i >= 0; i-- {
+		if m := messages[i]; m.TurnID != t.ID && m.ID < t.Message {
+			history = append(history, m)
+		}
+	}
+	return history, nil
+}
+
+// kindForget is the kind of the outbox's word that a conversation's messages are to go.
+const kindForget = "forget_messages"
+
+func (s *Service) forget(ctx context.Context, out store.Message) error {
+	return s.Transcript.Forget(ctx, string(out.Tenant), out.Ref)
+}
+
+// Deletion says what is to become of what a conversation had.
+type Deletion struct {
+	Sandbox  *bool // end its own sandbox; nil: as the server is configured
+	SkipSave bool
+}
+
+// Delete ends what runs in the conversation and removes it with its messages. Its own sandbox goes with it,
+// if so asked and nobody else works in it; one that it was linked to stays.
+func (c Conversations) Delete(ctx context.Context, id string, d Deletion) error {
+	conv, err := c.scope().Conversation(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := c.Turns.Stop(ctx, c.tenant, id, "the conversation is deleted"); err != nil {
+		return err
+	}
+	there, err := c.scope().DeleteConversation(ctx, id)
+	if err != nil || !there {
+		return err
+	}
+	if err := c.scope().Enqueue(ctx, store.Message{ID: id, Kind: kindForget, Ref: id}); err != nil {
+		return err
+	}
+	c.flush(ctx, id)
+	end := c.DeleteSandbox
+	if d.Sandbox != nil {
+		end = *d.Sandbox
+	}
+	if !end || !conv.OwnSandbox {
+		return nil
+	}
+	users, err := c.scope().Users(ctx, conv.Sandbox)
+	if err != nil || users > 0 {
+		return err
+	}
+	_, err = c.Engine.Delete(ctx, string(c.tenant), conv.Sandbox, c.actor, d.SkipSave)
+	if errors.Is(err, sandbox.ErrNotFound) || errors.Is(err, sandbox.ErrDeleted) { // it never ran, or is gone
+		return nil
+	}
+	return err
+}
