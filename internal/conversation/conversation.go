@@ -55,6 +55,7 @@ func New(o Options) *Service {
 	s := &Service{o}
 	o.Outbox.Register(store.OutboxMessage, s.deliver)
 	o.Outbox.Register(kindForget, s.forget)
+	o.Outbox.Register(kindEnd, s.endSandbox)
 	return s
 }
 

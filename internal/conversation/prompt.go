@@ -56,7 +56,11 @@ func (c Conversations) find(ctx context.Context, a Asking) (store.Conversation, 
 	conv, err := c.scope().Conversation(ctx, id)
 	switch {
 	case err == nil:
-		return conv, agree(conv, want)
+		if err = agree(conv, want); err != nil {
+			if _, unknown := c.draft(ctx, want); unknown != nil { // it agrees with none
+				err = unknown
+			}
+		}
 	case a.Make && errors.Is(err, sandbox.ErrNotFound):
 		conv, _, err = c.Create(ctx, want)
 	}

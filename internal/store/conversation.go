@@ -218,11 +218,23 @@ func noteSandbox(ctx context.Context, tx *txn, id string, change func(map[string
 	return err
 }
 
-// DeleteConversation leaves a tombstone. It says whether it was there.
-func (s Scope) DeleteConversation(ctx context.Context, id string) (bool, error) {
-	n, err := s.db.write.exec(ctx, `update conversations set deleted_at = {now}, updated_at = {now}
-		where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
-	return n > 0, s.db.fail("delete conversation", err)
+// DeleteConversation leaves a tombstone, and in the outbox what is to be done about what the conversation
+// had: both or neither. It says whether it was there.
+func (s Scope) DeleteConversation(ctx context.Context, id string, then ...Message) (there bool, err error) {
+	err = s.db.atomically(ctx, func(tx *txn) error {
+		n, err := tx.exec(ctx, `update conversations set deleted_at = {now}, updated_at = {now}
+			where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
+		if there = n > 0; err != nil || !there {
+			return err
+		}
+		for _, m := range then {
+			if err := s.enqueue(ctx, tx, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return there, s.db.fail("delete conversation", err)
 }
 
 // Foreign says whether a sandbox's id is another tenant's.

@@ -87,7 +87,7 @@ func (s Scope) claimKnown(ctx context.Context, r ClaimRequest) (Claim, error) {
 		case hash != r.BodyHash:
 			c = Claim{Outcome: ClaimMismatch}
 		case c.Answer.Status == 0:
-			c = Claim{Outcome: ClaimInFlight}
+			c = Claim{Outcome: ClaimInFlight, EffectID: c.EffectID}
 		default:
 			c.Outcome = ClaimDone
 		}

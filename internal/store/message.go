@@ -19,7 +19,7 @@ func (s Scope) PutMessage(ctx context.Context, conversation string, m StoredMess
 	return s.db.fail("store message", s.insertMessage(ctx, s.db.write, conversation, m))
 }
 
-// putMessage is for larger transactions (see Count).
+// putMessage is for larger transactions (see CountMessage).
 func (s Scope) putMessage(ctx context.Context, r runner, m api.Message) error {
 	body, err := json.Marshal(m)
 	if err != nil {

@@ -63,9 +63,16 @@ type Turn struct {
 // Finished says whether nothing is to come of it any more.
 func (t Turn) Finished() bool { return !t.FinishedAt.IsZero() }
 
-const turnColumns = `turns.id, turns.tenant, conversation, sandbox, slot is not null, status, message, reply, prompt, model, template, actor,
-	cancel_at, cancel_reason, turns.epoch, session, resume, attempt, seq, read_to, state, log_bytes, outcome, version, warnings, done,
-	turns.created_at, started_at, finished_at`
+const turnColumns = turnHead + `prompt` + turnMiddle + `outcome` + turnRest
+
+// listedColumns are those of lists: what may be large is left out.
+const listedColumns = turnHead + `''` + turnMiddle + `case when finished_at is null then null else outcome end` + turnRest
+
+const (
+	turnHead   = `turns.id, turns.tenant, conversation, sandbox, slot is not null, status, message, reply, `
+	turnMiddle = `, model, template, actor, cancel_at, cancel_reason, turns.epoch, session, resume, attempt, seq, read_to, state, log_bytes, `
+	turnRest   = `, version, warnings, done, turns.created_at, started_at, finished_at`
+)
 
 func scanTurn(row scanner) (t Turn, err error) {
 	var state, outcome sql.NullString
@@ -235,7 +242,7 @@ func (s Scope) Turn(ctx context.Context, id string) (Turn, error) {
 // Turns returns one page of a conversation's turns, newest first, and where the next one begins.
 func (s Scope) Turns(ctx context.Context, conversation string, page Page) ([]Turn, Position, error) {
 	l := listing[Turn]{
-		columns: turnColumns, table: "turns", scan: scanTurn,
+		columns: listedColumns, table: "turns", scan: scanTurn,
 		position: func(t Turn) Position { return Position{t.CreatedAt, t.ID} },
 	}
 	l.where("conversation = $%d", conversation)
@@ -246,7 +253,7 @@ func (s Scope) Turns(ctx context.Context, conversation string, page Page) ([]Tur
 
 // OpenTurns are those of a conversation, or of a sandbox, that have not finished, oldest first.
 func (s Scope) OpenTurns(ctx context.Context, conversation, sandbox string) ([]Turn, error) {
-	turns, err := all(ctx, s.db.read, scanTurn, `select `+turnColumns+` from turns
+	turns, err := all(ctx, s.db.read, scanTurn, `select `+listedColumns+` from turns
 		where tenant = $1 and finished_at is null and (conversation = $2 or sandbox = $3 and sandbox <> '') order by created_at, id limit 1000`,
 		s.tenant, conversation, sandbox)
 	return turns, s.db.fail("list turns", err)

@@ -36,7 +36,7 @@ func (db *DB) TakeTurn(ctx context.Context, id, holder string) (l Lease, t Turn,
 // place, and those that wait and were cancelled. The oldest come first.
 func (db *DB) UnheldTurns(ctx context.Context, limit int) ([]Turn, error) {
 	turns, err := all(ctx, db.read, scanTurn, `
-		select `+turnColumns+` from turns left join leases on leases.kind = 'turn' and leases.id = turns.id
+		select `+listedColumns+` from turns left join leases on leases.kind = 'turn' and leases.id = turns.id
 		where finished_at is null and (slot is not null or cancel_at is not null)
 			and (leases.id is null or leases.holder = '' or leases.until <= {now})
 		order by turns.created_at, turns.id limit $1`, clampLimit(limit))
@@ -46,7 +46,7 @@ func (db *DB) UnheldTurns(ctx context.Context, limit int) ([]Turn, error) {
 // WaitingSandboxes are up to limit sandboxes in which turns wait for a place.
 func (db *DB) WaitingSandboxes(ctx context.Context, limit int) ([]Turn, error) {
 	turns, err := all(ctx, db.read, scanTurn, `
-		select `+turnColumns+` from turns where finished_at is null and slot is null and cancel_at is null
+		select `+listedColumns+` from turns where finished_at is null and slot is null and cancel_at is null
 			and not exists (select 1 from turns other where other.sandbox = turns.sandbox and other.finished_at is null and other.slot is null
 				and other.cancel_at is null and (other.created_at, other.id) < (turns.created_at, turns.id))
 		order by created_at, id limit $1`, clampLimit(limit))
@@ -136,8 +136,8 @@ func (db *DB) MarkTurn(ctx context.Context, l Lease, done []string, version stri
 	return db.fenced(ctx, db.write, "record finish", l, `done = $3, version = $4, warnings = $5`, listArg(done), version, listArg(warnings))
 }
 
-// FinishTurn appends the turn's last event, notes it in the sandbox's metadata and ends it: its place is free.
-func (db *DB) FinishTurn(ctx context.Context, l Lease, status string, last Append, note func(metadata map[string]string)) (t Turn, err error) {
+// FinishTurn appends the turn's last event, keeps what is worth keeping of its outcome, notes it in the sandbox's metadata and ends it: its place is free.
+func (db *DB) FinishTurn(ctx context.Context, l Lease, status string, outcome json.RawMessage, last Append, note func(metadata map[string]string)) (t Turn, err error) {
 	const op = "finish turn"
 	err = db.atomically(ctx, func(tx *txn) error {
 		if t, err = db.fenced(ctx, tx, op, l, `status = status`); err != nil {
@@ -151,7 +151,7 @@ func (db *DB) FinishTurn(ctx context.Context, l Lease, status string, last Appen
 				return err
 			}
 		}
-		t, err = db.fenced(ctx, tx, op, l, `status = $3, slot = null, prompt = '', state = '', finished_at = {now}`, status)
+		t, err = db.fenced(ctx, tx, op, l, `status = $3, outcome = $4, slot = null, prompt = '', state = '', finished_at = {now}`, status, string(outcome))
 		return err
 	})
 	return t, db.fail(op, err)

@@ -109,7 +109,7 @@ func TestTurnsOfAConversationTakeTurns(t *testing.T) {
 		l, _ := take(t, db, one.ID, "a")
 		_, err = db.EndTurn(t.Context(), l, store.Ending{Outcome: json.RawMessage(`{}`), Reply: []byte(`{}`), Session: "s", Used: true})
 		noError(t, err)
-		done, err := db.FinishTurn(t.Context(), l, api.TurnCompleted, store.Append{Events: words("bye")}, nil)
+		done, err := db.FinishTurn(t.Context(), l, api.TurnCompleted, json.RawMessage(`{}`), store.Append{Events: words("bye")}, nil)
 		noError(t, err)
 		if !done.Finished() || done.Placed || done.Status != api.TurnCompleted {
 			t.Errorf("the turn that ended is %+v", done)
@@ -230,7 +230,7 @@ func TestLogIsDenseAndFenced(t *testing.T) {
 		if !errors.Is(err, sandbox.ErrStale) {
 			t.Errorf("a holder of the past begins an attempt: %v", err)
 		}
-		_, err = db.FinishTurn(t.Context(), first, api.TurnFailed, store.Append{From: 35, To: 35}, nil)
+		_, err = db.FinishTurn(t.Context(), first, api.TurnFailed, nil, store.Append{From: 35, To: 35}, nil)
 		if !errors.Is(err, sandbox.ErrStale) {
 			t.Errorf("a holder of the past finishes the turn: %v", err)
 		}

@@ -39,11 +39,13 @@ var sizes = []size{
 	{"files.levels", 4_000, 20_000},      // folders within folders
 	{"files.entries", 100_000, 500_000},  // in one folder
 	{"files.swap_ms", 2_000, 60_000},     // of a folder and a link that change places
+	{"i12.streams", 100, 1_000},          // of turns, each cut off and resumed
+	{"i12.cuts", 3, 5},                   // of each
 	{"quota.racers", 64, 1_000},          // for the last places there are
 	{"quota.steps", 400, 20_000},         // that make and delete sandboxes at random
 	{"egress.tunnels", 1_000, 4_000},     // open at once through one proxy
 	{"i7.manifests", 500, 20_000},        // damaged, each in another way
-	{"i8.rounds", 15, 200},               // of edits and syncs by each of four
+	{"i8.rounds", 10, 200},               // of edits and syncs by each of four
 	{"workspace.swap_ms", 2_000, 60_000}, // of a folder and a link that change places while it is saved
 	{"workspace.model", 60, 5_000},       // sequences of edits, syncs and faults
 	{"workspace.levels", 2_500, 4_000},   // folders within folders
@@ -52,7 +54,19 @@ var sizes = []size{
 	{"blob.listed", 1_100, 10_000},       // objects of one list; S3 gives 1,000 at a time
 	{"blob.storm", 300, 10_000},          // calls of a store that fails now and then
 	{"blob.crashes", 60, 3_000},          // power losses while objects are written
+	{"i6.rounds", 1, 19},                 // of pushes killed in every window, on three stores: 39 kills, 741
+	{"dirlock.rounds", 5, 100},           // of pushes of one directory by each of four
+	{"unconditional.rounds", 6, 100},     // of writing and saving by each of four, at two servers
+	{"blob.versions", 25, 2_000},         // power losses while versions are saved
+	{"workspace.listed", 6_000, 999_999}, // versions of one history
+	{"workspace.folder", 500, 500_000},   // files in one folder
+	{"workspace.crashes", 4, 300},        // sequences with processes that are killed
+	{"workspace.crashes_s3", 1, 60},      // the same on S3
 	{"blob.folder", 20_000, 1_000_000},   // objects in one folder
+	{"transcript.writers", 6, 24},        // of one message
+	{"transcript.rounds", 4, 100},        // of that race
+	{"transcript.messages", 120, 2_000},  // in one conversation
+	{"transcript.storm", 60, 3_000},      // messages over a bad network
 }
 
 // Torture reports whether the long column of the size table is in use (BERTH_TORTURE=1).

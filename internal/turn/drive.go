@@ -83,7 +83,6 @@ func (w *work) run(ctx context.Context) error {
 		return err
 	}
 	defer w.box.Hold(ctx, "turn")()
-	w.keepCounting(ctx)
 	if w.turn.Outcome == nil {
 		if err := w.outcome(ctx); err != nil {
 			return err
@@ -130,13 +129,6 @@ func (w *work) note(events ...api.TurnEvent) {
 		}
 		e.Raw = nil
 		w.fold.Add(e)
-	}
-}
-
-// keepCounting makes the turn count among its tenant's for as long as it may take.
-func (w *work) keepCounting(ctx context.Context) {
-	if err := w.Store.In(w.turn.Tenant).Reserve(ctx, store.QuotaTurns, w.turn.ID, 0, time.Now().Add(w.reserved())); err != nil {
-		w.Log.WarnContext(ctx, "count turn", "error", err)
 	}
 }
 

@@ -30,6 +30,7 @@ func (s *Service) Events(ctx context.Context, t store.Turn, after int64) iter.Se
 		defer leave()
 		poll := time.NewTicker(s.Poll)
 		defer poll.Stop()
+		well := time.Now()
 		for {
 			found, news := s.hub.since(t.ID, after)
 			for _, data := range found {
@@ -43,14 +44,19 @@ func (s *Service) Events(ctx context.Context, t store.Turn, after int64) iter.Se
 			}
 			read, over, err := s.read(ctx, t, after, yield)
 			switch {
+			case over:
+				return
+			case err != nil && ctx.Err() == nil && passes(err) && time.Since(well) < patience:
+				after = read // the database may be back in a moment
 			case err != nil:
 				yield(Event{}, err)
-				return
-			case over:
 				return
 			case read > after:
 				after = read
 				continue
+			}
+			if err == nil {
+				well = time.Now()
 			}
 			select {
 			case <-ctx.Done():
@@ -61,6 +67,11 @@ func (s *Service) Events(ctx context.Context, t store.Turn, after int64) iter.Se
 		}
 	}
 }
+
+// patience is how long a reader waits for a database that does not answer.
+const patience = 10 * time.Second
+
+func passes(err error) bool { return sandbox.CodeOf(err).Info().Retryable }
 
 // read yields what the database has behind the number, and says how far that goes and whether it is the end.
 func (s *Service) read(ctx context.Context, t store.Turn, after int64, yield func(Event, error) bool) (int64, bool, error) {

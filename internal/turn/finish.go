@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +14,9 @@ import (
 	"github.com/berthdev/berth/internal/store"
 )
 
+// doneHooks marks a turn whose hooks were run.
+const doneHooks = "hooks"
+
 // finish does what comes after the agent's work, each thing once, and ends the turn.
 func (w *work) finish(ctx context.Context) error {
 	var out outcome
@@ -22,20 +24,14 @@ func (w *work) finish(ctx context.Context) error {
 		return sandbox.Errorf("finish turn", api.CodeInternal, "its outcome cannot be read: %w", err)
 	}
 	w.at("finishing", w.turn.ID)
-	steps := []struct {
-		name string
-		do   func(context.Context, outcome) (version string, warnings []string)
-	}{{"message", w.deliver}, {"hooks", w.hooks}}
-	for _, step := range steps {
-		if slices.Contains(w.turn.Done, step.name) {
-			continue
-		}
-		version, warnings := step.do(ctx, out)
+	warnings := w.deliver(ctx, out)
+	if !slices.Contains(w.turn.Done, doneHooks) {
+		version, more := w.hooks(ctx, out)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		w.at("before-mark-"+step.name, w.turn.ID)
-		t, err := w.Store.MarkTurn(ctx, w.lease, append(w.turn.Done, step.name), cmp.Or(version, w.turn.Version), append(w.turn.Warnings, warnings...))
+		w.at("before-mark", w.turn.ID)
+		t, err := w.Store.MarkTurn(ctx, w.lease, []string{doneHooks}, version, append(warnings, more...))
 		if err != nil {
 			return err
 		}
@@ -56,7 +52,11 @@ func (w *work) close(ctx context.Context, out outcome) error {
 		Status: out.Status, Code: out.Code, Message: out.Message, Model: out.Model, Session: w.turn.Session, Usage: &out.Usage, CostUSD: out.Reply.CostUSD,
 		Stats: &stats, Version: w.turn.Version, Warnings: w.turn.Warnings, At: &now,
 	})}
-	t, err := w.Store.FinishTurn(ctx, w.lease, out.Status, store.Append{From: w.turn.ReadTo, To: w.turn.ReadTo, Events: events}, used(out.Usage))
+	outcome, err := json.Marshal(out.End)
+	if err != nil {
+		return err
+	}
+	t, err := w.Store.FinishTurn(ctx, w.lease, out.Status, outcome, store.Append{From: w.turn.ReadTo, To: w.turn.ReadTo, Events: events}, used(out.Usage))
 	if err != nil {
 		return err
 	}
@@ -86,14 +86,14 @@ func used(u api.Usage) func(map[string]string) {
 const deliverTime = 30 * time.Second
 
 // deliver brings the assistant's message to where messages are kept.
-func (w *work) deliver(ctx context.Context, out outcome) (string, []string) {
+func (w *work) deliver(ctx context.Context, out outcome) (warnings []string) {
 	brief, cancel := context.WithTimeout(ctx, deliverTime)
 	defer cancel()
 	if err := w.Deliver(brief, w.turn); err != nil {
 		w.Log.ErrorContext(ctx, "store message; it is kept and tried again", "message_id", out.Reply.ID, "error", err)
-		return "", []string{"the answer is kept, and could not be brought to the message store yet: " + err.Error()}
+		return []string{"the answer is kept, and could not be brought to the message store yet: " + err.Error()}
 	}
-	return "", nil
+	return nil
 }
 
 // hooks runs what is to be done for the answer and after the turn.

@@ -53,7 +53,7 @@ func (s *Service) Post(ctx context.Context, a Ask) (store.Turn, error) {
 		return store.Turn{}, err
 	}
 	in, c := s.Store.In(a.Conversation.Tenant), a.Conversation
-	if err := in.Reserve(ctx, store.QuotaTurns, a.ID, s.MaxTurns, time.Now().Add(s.reserved())); err != nil {
+	if err := s.reserve(ctx, in, a.ID); err != nil {
 		return store.Turn{}, err
 	}
 	t, added, err := in.AddTurn(ctx, store.NewTurn{
@@ -74,10 +74,21 @@ func (s *Service) Post(ctx context.Context, a Ask) (store.Turn, error) {
 	return t, nil
 }
 
-// reserved is how long a turn counts among its tenant's, unless its holder says otherwise.
-func (s *Service) reserved() time.Duration { return 2 * s.Timeout }
+// reserved is how long a turn counts among its tenant's if nobody ever finishes it.
+const reserved = 24 * time.Hour
+
+// reserve counts the turn among its tenant's, if those are bounded.
+func (s *Service) reserve(ctx context.Context, in store.Scope, turn string) error {
+	if s.MaxTurns == 0 {
+		return nil
+	}
+	return in.Reserve(ctx, store.QuotaTurns, turn, s.MaxTurns, time.Now().Add(reserved))
+}
 
 func (s *Service) free(ctx context.Context, tenant store.TenantID, turn string) {
+	if s.MaxTurns == 0 {
+		return
+	}
 	if err := s.Store.In(tenant).Free(context.WithoutCancel(ctx), store.QuotaTurns, turn); err != nil {
 		s.Log.WarnContext(ctx, "give back a place among the tenant's turns; it runs out by itself", "turn_id", turn, "error", err)
 	}

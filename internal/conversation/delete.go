@@ -1,0 +1,80 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/berthdev/berth/internal/outbox"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
+)
+
+// Kinds of the outbox's words about conversations that were deleted.
+const (
+	kindForget = "forget_messages"
+	kindEnd    = "end_sandbox"
+)
+
+// Deletion says what is to become of what a conversation had.
+type Deletion struct {
+	Sandbox  *bool // end its own sandbox; nil: as the server is configured
+	SkipSave bool
+}
+
+// ending is what is written down about a sandbox that goes with its conversation.
+type ending struct {
+	Sandbox  string
+	SkipSave bool
+	Actor    string
+}
+
+// Delete ends what runs in the conversation and removes it with its messages. Its own sandbox goes with it,
+// if so asked and nobody else works in it; one that it was linked to stays.
+func (c Conversations) Delete(ctx context.Context, id string, d Deletion) error {
+	conv, err := c.scope().Conversation(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := c.Turns.Stop(ctx, c.tenant, id, "the conversation is deleted"); err != nil {
+		return err
+	}
+	then := []store.Message{{Kind: kindForget, Ref: id}}
+	if d.Sandbox == nil {
+		d.Sandbox = &c.DeleteSandbox
+	}
+	if *d.Sandbox && conv.OwnSandbox {
+		text, err := json.Marshal(ending{conv.Sandbox, d.SkipSave, c.actor})
+		if err != nil {
+			return err
+		}
+		then = append(then, store.Message{Kind: kindEnd, Ref: id, Payload: text})
+	}
+	if there, err := c.scope().DeleteConversation(ctx, id, then...); err != nil || !there {
+		return err
+	}
+	c.flush(ctx, id) // what cannot be done now is done later
+	return nil
+}
+
+// forget removes the messages of a conversation that was deleted.
+func (s *Service) forget(ctx context.Context, out store.Message) error {
+	return s.Transcript.Forget(ctx, string(out.Tenant), out.Ref)
+}
+
+// endSandbox ends the sandbox of a conversation that was deleted, unless another one works in it.
+func (s *Service) endSandbox(ctx context.Context, out store.Message) error {
+	var e ending
+	if err := json.Unmarshal(out.Payload, &e); err != nil {
+		return errors.Join(outbox.ErrDrop, err)
+	}
+	users, err := s.Store.In(out.Tenant).Users(ctx, e.Sandbox)
+	if err != nil || users > 0 {
+		return err
+	}
+	_, err = s.Engine.Delete(ctx, string(out.Tenant), e.Sandbox, e.Actor, e.SkipSave)
+	if errors.Is(err, sandbox.ErrNotFound) || errors.Is(err, sandbox.ErrDeleted) { // it never ran, or is gone
+		return nil
+	}
+	return err
+}
