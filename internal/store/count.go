@@ -17,7 +17,7 @@ func (s Scope) CountMessage(ctx context.Context, out Message, m api.Message, kee
 		if err != nil {
 			return err
 		}
-		if n == 0 {
+		if counted(n) {
 			return stale(op, "message "+m.ID)
 		}
 		if keep {

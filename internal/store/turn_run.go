@@ -76,9 +76,6 @@ func (db *DB) PlaceTurn(ctx context.Context, sandbox string, places int64) (t Tu
 	return t, ok, db.fail("place turn", err)
 }
 
-// turnFence is what the writes of a turn's holder are fenced by.
-const turnFence = `turns.id = $1 and turns.epoch = $2 and finished_at is null`
-
 // fenced makes one change of a turn's row.
 func (db *DB) fenced(ctx context.Context, r runner, op string, l Lease, set string, args ...any) (Turn, error) {
 	t, err := first(ctx, r, scanTurn, `update turns set `+set+` where `+turnFence+` returning `+turnColumns, append([]any{l.ID, l.Epoch}, args...)...)

@@ -175,7 +175,7 @@ func (w *work) asked(history []api.Message) agent.Turn {
 // follow stores what the agent says until it ends.
 func (w *work) follow(ctx context.Context, asked agent.Turn) (*agent.End, last, error) {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		for step, err := range w.runtime.Events(ctx, w.box, asked, agent.Cursor{Offset: w.turn.ReadTo, State: w.place.State}) {
+		for step, err := range w.runtime.Events(ctx, w.box, asked, readOn(w.turn, w.place)) {
 			if err != nil {
 				if end := w.lost(ctx, err); end != nil {
 					return end, last{}, nil

@@ -30,7 +30,7 @@ func (s *Service) Events(ctx context.Context, t store.Turn, after int64) iter.Se
 		defer leave()
 		poll := time.NewTicker(s.Poll)
 		defer poll.Stop()
-		well := time.Now()
+		after, well := resume(after), time.Now()
 		for {
 			found, news := s.hub.since(t.ID, after)
 			for _, data := range found {

@@ -67,9 +67,12 @@ func (s *Service) Post(ctx context.Context, a Ask) (store.Turn, error) {
 		s.free(ctx, c.Tenant, a.ID)
 		return t, err
 	}
-	if added && t.Placed {
+	switch {
+	case added && t.Placed:
 		s.at("accepted", t.ID)
 		s.begin(t.ID)
+	case t.Finished(): // it was asked again
+		s.free(ctx, c.Tenant, a.ID)
 	}
 	return t, nil
 }
