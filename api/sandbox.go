@@ -30,6 +30,7 @@ type Sandbox struct {
 	Incarnation int64             `json:"incarnation" doc:"Which rebirth of the instance this is"`
 	Error       *SandboxError     `json:"error,omitempty" doc:"Why it is not where it is asked to be"`
 	Frozen      bool              `json:"frozen,omitempty" doc:"It runs and is held in memory; the next use thaws it. Only when it is read alone"`
+	TurnID      string            `json:"turn_id,omitempty" doc:"The turn that runs in it; only when it is read alone"`
 	Traffic     *Traffic          `json:"traffic,omitempty" doc:"What it exchanged with the outside; only when it is read alone, and if its template lets it out"`
 	CreatedAt   time.Time         `json:"created_at"`
 	StartedAt   *time.Time        `json:"started_at,omitempty" doc:"When the present instance became ready"`

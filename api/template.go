@@ -28,6 +28,8 @@ type Template struct {
 	Sync         *bool    `json:"sync,omitempty"`
 	Unreachable  string   `json:"unreachable,omitempty" enum:"wait,replace,fence"`
 	Turns        int      `json:"turns,omitempty"`
+
+	Hooks []TemplateHook `json:"hooks,omitempty" doc:"In the order in which they run, those that templates have by default included"`
 }
 
 // TemplateResources is what one sandbox may use.
@@ -49,4 +51,11 @@ type TemplateMount struct {
 type TemplateService struct {
 	Listen   string `json:"listen" doc:"The address inside"`
 	Upstream string `json:"upstream,omitempty" doc:"Where it leads; shown only to those who run the server"`
+}
+
+// TemplateHook is something that is done at a turning point of a sandbox's life.
+type TemplateHook struct {
+	Name  string `json:"name"`
+	Phase string `json:"phase" enum:"cold_start,message,stream_finish,terminate"`
+	Kind  string `json:"kind" enum:"builtin,command,webhook,function"`
 }

@@ -53,13 +53,19 @@ type SyncStats struct {
 	Duration         float64 `json:"duration" doc:"Seconds"`
 }
 
+// Conflict is a file that was changed on both sides and is kept twice.
+type Conflict struct {
+	Path string `json:"path"`
+	Copy string `json:"copy" doc:"Where the other one is"`
+}
+
 // Synced is what a sync or a restore came to.
 type Synced struct {
 	SandboxID string        `json:"sandbox_id"`
 	Version   string        `json:"version,omitempty" doc:"The version that the workspace is now the same as; absent: there never was anything to save"`
 	New       bool          `json:"new" doc:"The version was made just now"`
 	Stats     SyncStats     `json:"stats"`
-	Conflicts []string      `json:"conflicts" doc:"Paths that were changed here and by another writer, each kept twice"`
+	Conflicts []Conflict    `json:"conflicts" doc:"Files that were changed here and by another writer, each kept twice"`
 	Skipped   []SkippedFile `json:"skipped" doc:"What cannot be saved: pipes, sockets, devices, what cannot be read"`
 	More      int           `json:"more,omitempty" doc:"How many conflicts and skipped files are not listed"`
 }

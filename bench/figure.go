@@ -15,6 +15,7 @@ type figure struct {
 	n          int
 	goals      []goal
 	note       string
+	rss        int64 // the most memory that ours took, in bytes, where that was looked at
 }
 
 func (f figure) String() string {

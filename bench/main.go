@@ -32,6 +32,12 @@ type sizes struct {
 	quick  int // rounds of what takes nobody long
 	idle   int // sandboxes that do nothing, all at once
 
+	files int    // small ones of a tree that is saved
+	grow  int    // of a tree that has many
+	big   int64  // bytes of a tree of large ones
+	turns int    // rounds of what saves and restores trees
+	shm   string // a tmpfs
+
 	berth string // the program to serve with, and that sandboxes get their helper from; empty: none, and this one
 }
 
@@ -41,7 +47,7 @@ type group struct {
 	measure func(ctx context.Context, size sizes, print func(figure) error) error
 }
 
-var groups = []group{{"store", storeFigures}, {"engine", engineFigures}, {"sandboxes", sandboxFigures}}
+var groups = []group{{"store", storeFigures}, {"engine", engineFigures}, {"sandboxes", sandboxFigures}, {"workspaces", workspaceFigures}}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -60,9 +66,15 @@ func run(ctx context.Context) error {
 	flag.IntVar(&size.rounds, "rounds", 50, "rounds against Docker")
 	flag.IntVar(&size.quick, "quick", 400, "rounds against the host")
 	flag.IntVar(&size.idle, "idle", 200, "idle sandboxes at once")
+	flag.IntVar(&size.files, "files", 10_000, "small files of a tree that is saved")
+	flag.IntVar(&size.grow, "grown", 200_000, "small files of a tree that has many")
+	big := flag.Int64("big", 1024, "`MiB` of a tree of large files")
+	flag.IntVar(&size.turns, "turns", 5, "rounds of saving and restoring trees")
+	flag.StringVar(&size.shm, "shm", "/dev/shm", "a `tmpfs` for trees and the store's data")
 	flag.StringVar(&size.berth, "berth", "", "the `program` to serve with, and that sandboxes get their helper from")
-	only := flag.String("only", "", "one `group` of figures: store, engine or sandboxes")
+	only := flag.String("only", "", "one `group` of figures: store, engine, sandboxes or workspaces")
 	flag.Parse()
+	size.big = *big << 20
 	if size.berth != "" {
 		whole, err := filepath.Abs(size.berth)
 		if err != nil {

@@ -5,11 +5,14 @@
 //	c, err := client.New("http://127.0.0.1:7070", key)
 //	sandbox, made, err := c.Sandboxes.Create(ctx, api.CreateSandbox{Name: "scratch"})
 //	for sandbox, err := range c.Sandboxes.List(ctx, client.SandboxFilter{}) { … }
+//	turn, err := c.Conversations.Prompt(ctx, id, api.Prompt{Prompt: "write notes.txt: hello"})
+//	for event, err := range turn.Events() { … }
 //
 // Every call may be repeated safely and is: each POST carries an Idempotency-Key, so a lost answer,
-// a busy server or one that is just restarting costs a pause and no second effect. What cannot be
-// mended comes back as an error in which errors.As finds an [api.Problem], whether the server sent
-// it or no server answered at all; only an ended context does not.
+// a busy server or one that is just restarting costs a pause and no second effect. Streams go on after
+// a cut where they were. What cannot be mended comes back as an error in which errors.As finds an
+// [api.Problem], whether the server sent it or no server answered at all; only an ended context does
+// not.
 package client
 
 import (
@@ -25,12 +28,13 @@ import (
 
 // Client is one server seen with one key. It is safe for concurrent use.
 type Client struct {
-	Sandboxes Sandboxes
-	Projects  Projects
-	Keys      Keys
-	Accounts  Accounts
-	Agents    Agents
-	Templates Templates
+	Sandboxes     Sandboxes
+	Projects      Projects
+	Conversations Conversations
+	Keys          Keys
+	Accounts      Accounts
+	Agents        Agents
+	Templates     Templates
 
 	base     *url.URL
 	key      string
@@ -84,7 +88,7 @@ func New(baseURL, key string, opts ...Option) (*Client, error) {
 	for _, opt := range opts {
 		opt(c)
 	}
-	c.Sandboxes, c.Projects, c.Templates = Sandboxes{c}, Projects{c}, Templates{c}
+	c.Sandboxes, c.Projects, c.Conversations, c.Templates = Sandboxes{c}, Projects{c}, Conversations{c}, Templates{c}
 	c.Keys, c.Accounts, c.Agents = Keys{c}, Accounts{c}, Agents{c}
 	return c, nil
 }

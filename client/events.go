@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-
-	"github.com/berthdev/berth/api"
 )
 
 // eventReader takes server-sent events apart: lines of "field: value", an empty one after each event.
@@ -20,28 +18,34 @@ func newEventReader(r io.Reader, most int64) *eventReader {
 	return &eventReader{bufio.NewReaderSize(r, 64<<10), most}
 }
 
-// next returns the next event that has data. It calls heard for every line.
-func (r *eventReader) next(heard func()) (event api.ExecEvent, err error) {
+// next reads the next event that has data, and returns its id. It calls heard for every line.
+func (r *eventReader) next(event any, heard func()) (id string, err error) {
 	var data []byte
 	for {
 		line, err := r.line()
 		if err != nil {
-			return event, err
+			return "", err
 		}
 		heard()
-		if value, is := bytes.CutPrefix(line, []byte("data:")); is {
+		switch field, value, _ := bytes.Cut(line, []byte(":")); string(field) {
+		case "id":
+			id = string(bytes.TrimPrefix(value, []byte(" ")))
+		case "data":
 			data = append(data, bytes.TrimPrefix(value, []byte(" "))...)
 		}
 		switch {
 		case int64(len(data)) > r.most:
-			return event, fmt.Errorf("an event is larger than %d bytes", r.most)
-		case len(line) > 0 || len(data) == 0:
+			return "", fmt.Errorf("an event is larger than %d bytes", r.most)
+		case len(line) > 0:
+			continue
+		case len(data) == 0:
+			id = ""
 			continue
 		}
-		if err := json.Unmarshal(data, &event); err != nil {
-			return event, fmt.Errorf("an event cannot be read: %w", err)
+		if err := json.Unmarshal(data, event); err != nil {
+			return "", fmt.Errorf("an event cannot be read: %w", err)
 		}
-		return event, nil
+		return id, nil
 	}
 }
 

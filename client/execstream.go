@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/berthdev/berth/api"
 )
@@ -21,17 +20,12 @@ type ExecStream struct {
 	// ExecID is the command's id, by which anyone can attach to it, signal it and write to it.
 	ExecID string
 
-	s      Sandboxes
+	source
 	ref    string
-	ctx    context.Context
 	cancel context.CancelFunc
 	after  int64
 	over   error // what Next says from now on
 	failed int   // attempts in a row that brought nothing
-
-	body   io.Closer
-	events *eventReader
-	alive  *time.Timer // ends a connection that is silent for too long
 }
 
 // ExecStream starts a command and watches what it writes. Closing the stream, or ending the context,
@@ -43,7 +37,7 @@ func (s Sandboxes) ExecStream(ctx context.Context, ref string, want api.Exec) (*
 		return nil, fmt.Errorf("%s: encode the request: %w", op, err)
 	}
 	e := s.newStream(ctx, ref, want.ExecID, 0)
-	if err := e.connect(call{op: op, method: http.MethodPost, path: path{sandboxesPath, ref, "exec"}, body: want}, body); err != nil {
+	if err := e.begin(call{op: op, method: http.MethodPost, path: path{sandboxesPath, ref, "exec"}, body: want}, body); err != nil {
 		e.cancel()
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
@@ -62,7 +56,7 @@ func (s Sandboxes) Attach(ctx context.Context, ref, execID string, after int64) 
 }
 
 func (s Sandboxes) newStream(ctx context.Context, ref, execID string, after int64) *ExecStream {
-	e := &ExecStream{s: s, ref: ref, ExecID: execID, after: after}
+	e := &ExecStream{source: source{c: s.c, patience: max(s.c.timeout, silence)}, ref: ref, ExecID: execID, after: after}
 	e.ctx, e.cancel = context.WithCancel(ctx)
 	return e
 }
@@ -73,7 +67,8 @@ func (e *ExecStream) After() int64 { return e.after }
 // Next returns the next event. After the one of the command's exit it returns io.EOF.
 func (e *ExecStream) Next() (api.ExecEvent, error) {
 	for e.over == nil {
-		event, err := e.read()
+		var event api.ExecEvent
+		_, err := e.next(&event)
 		if err == nil {
 			return e.take(event)
 		}
@@ -160,8 +155,8 @@ func (e *ExecStream) reattach(why error) error {
 		switch {
 		case e.ctx.Err() != nil:
 			return context.Cause(e.ctx)
-		case e.failed >= e.s.c.attempts || !pause(e.ctx, reply{}.wait(e.failed)):
-			return e.s.c.unreachable(fmt.Errorf("the stream broke off: %w", why))
+		case e.failed >= e.c.attempts || !pause(e.ctx, reply{}.wait(e.failed)):
+			return e.c.unreachable(fmt.Errorf("the stream broke off: %w", why))
 		}
 		if err := e.attach(); err == nil || !retryable(err) {
 			return err
@@ -171,74 +166,14 @@ func (e *ExecStream) reattach(why error) error {
 
 func (e *ExecStream) attach() error {
 	query := url.Values{"after": {strconv.FormatInt(e.after, 10)}}
-	return e.connect(call{method: http.MethodGet, path: execPath(e.ref, e.ExecID, "stream"), query: query}, nil)
+	return e.begin(call{method: http.MethodGet, path: execPath(e.ref, e.ExecID, "stream"), query: query}, nil)
 }
 
-// connect sends the call until a stream begins.
-func (e *ExecStream) connect(call call, body []byte) error {
-	key := rand.Text()
-	for attempt := 1; ; attempt++ {
-		got, err := e.open(call, key, body)
-		if err == nil {
-			return nil
-		}
-		if attempt >= e.s.c.attempts || !retryable(err) || !pause(e.ctx, got.wait(attempt)) {
-			return ended(e.ctx, err)
-		}
-	}
-}
-
-// silence is how long a stream may say nothing: a server lets it hear something every 15 seconds.
-const silence = time.Minute
-
-// open sends the call once.
-func (e *ExecStream) open(call call, key string, body []byte) (reply, error) {
-	c := e.s.c
-	ctx, cancel := context.WithCancelCause(e.ctx)
-	alive := time.AfterFunc(max(c.timeout, silence), func() { cancel(errSilent) })
-	stop := func() { alive.Stop(); cancel(nil) }
-	req, err := c.request(ctx, call, key, body)
-	if err != nil {
-		stop()
-		return reply{}, err
-	}
-	req.Header.Set("Accept", "text/event-stream, application/problem+json")
-	res, err := c.http.Do(req)
-	if err != nil {
-		stop()
-		return reply{}, c.unreachable(err)
-	}
-	got := reply{status: res.StatusCode, retryAfter: retryAfter(res.Header)}
-	if res.StatusCode != http.StatusOK || mediaType(res) != "text/event-stream" {
-		defer stop()
-		defer res.Body.Close()
-		if res.StatusCode/100 == 2 {
-			return got, c.strange(res, "its answer is no stream")
-		}
-		return got, c.problem(res)
-	}
-	if id := res.Header.Get(api.HeaderExecID); id != "" {
+// begin sends the call until a stream begins.
+func (e *ExecStream) begin(call call, body []byte) error {
+	head, err := e.connect(call, nil, rand.Text(), body)
+	if id := head.Get(api.HeaderExecID); id != "" {
 		e.ExecID = id
 	}
-	alive.Reset(silence)
-	e.alive, e.events, e.body = alive, newEventReader(res.Body, c.most), closer(func() error { stop(); return res.Body.Close() })
-	return got, nil
-}
-
-var errSilent = errors.New("the server said nothing for too long")
-
-type closer func() error
-
-func (c closer) Close() error { return c() }
-
-func (e *ExecStream) disconnect() {
-	if e.body != nil {
-		_ = e.body.Close() // nothing is lost: what was not read is read again
-		e.body = nil
-	}
-}
-
-// read reads one event from the present connection.
-func (e *ExecStream) read() (api.ExecEvent, error) {
-	return e.events.next(func() { e.alive.Reset(silence) })
+	return err
 }

@@ -19,10 +19,11 @@ const (
 )
 
 // retryable says whether the same call, sent again, may do better. All calls are safe to send
-// again: reads, PUT and DELETE by nature, POST by its Idempotency-Key.
+// again: reads, PUT and DELETE by nature, POST by its Idempotency-Key. A turn that runs is not waited for: it
+// takes as long as it takes.
 func retryable(err error) bool {
 	var p *api.Problem
-	return errors.As(err, &p) && p.Retryable && !errors.Is(err, context.Canceled)
+	return errors.As(err, &p) && p.Retryable && p.Code != api.CodeTurnRunning && !errors.Is(err, context.Canceled)
 }
 
 // wait is the pause after the given attempt: what the server asked for, or else a doubling one, cut

@@ -19,7 +19,7 @@ func main() {
 	os.Exit(cli.Main(os.Args[1:], cli.Deps{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.LookupEnv,
 		Version: version, Commit: commit, Drivers: app.Drivers(),
-		Serve: serve, Migrate: app.Migrate, Down: app.Down, Probe: app.Probe, OpenStore: app.OpenStore,
+		Serve: serve, Migrate: app.Migrate, Fsck: app.Fsck, Down: app.Down, Probe: app.Probe, OpenStore: app.OpenStore,
 	}))
 }
 

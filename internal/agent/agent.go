@@ -29,7 +29,8 @@ type Runtime interface {
 
 	// Events yields what became of the turn behind the cursor, as it comes. The zero Cursor is the
 	// beginning. The last step has an End. Reading again from a step's cursor yields what came after that
-	// step, no gap and no repeat. An error says that it cannot be read now.
+	// step, no gap and no repeat. An error says that it cannot be read now; guest.ErrNoProcess, that this
+	// instance of the sandbox knows nothing of the turn.
 	Events(ctx context.Context, box Box, t Turn, after Cursor) iter.Seq2[Step, error]
 
 	// Cancel asks the turn to end, and makes it end if it does not listen. Its events tell when it has. A

@@ -16,14 +16,19 @@ import (
 
 	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/config"
+	"github.com/berthdev/berth/internal/conversation"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/hook"
 	"github.com/berthdev/berth/internal/httpapi"
 	"github.com/berthdev/berth/internal/keeper"
+	"github.com/berthdev/berth/internal/outbox"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
 	"github.com/berthdev/berth/internal/template"
+	"github.com/berthdev/berth/internal/transcript"
+	"github.com/berthdev/berth/internal/turn"
 )
 
 // Options is what a System is made of.
@@ -46,17 +51,22 @@ type System struct {
 	Engine *engine.Engine
 	Store  *store.DB
 	Server *httpapi.Server
+	Hooks  *hook.Runner
+	Outbox *outbox.Outbox
 
 	Options
-	cfg       *config.Loaded
-	templates *template.Registry
-	log       *slog.Logger
-	first     auth.First
-	drivers   map[string]driver.Driver
-	keeper    *keeper.Keeper // nil: workspaces are not saved
-	leaving   bool           // it only stops what runs, for which a store that does not answer is no obstacle
-	closers   []io.Closer    // of drivers
-	traffic   traffic
+	cfg           *config.Loaded
+	templates     *template.Registry
+	log           *slog.Logger
+	first         auth.First
+	drivers       map[string]driver.Driver
+	keeper        *keeper.Keeper // nil: workspaces are not saved
+	turns         *turn.Service
+	messages      transcript.Store
+	conversations *conversation.Service
+	leaving       bool        // it only stops what runs, for which a store that does not answer is no obstacle
+	closers       []io.Closer // of drivers
+	traffic       traffic
 }
 
 // New opens everything that the configuration names and takes the address to listen on.
@@ -117,6 +127,9 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 	} else if err != nil {
 		s.log.Warn("workspaces cannot be saved now", "error", err)
 	}
+	if err := s.openHooks(metrics); err != nil {
+		return err
+	}
 	installation, err := s.Store.Installation(ctx)
 	if err != nil {
 		return err
@@ -126,6 +139,7 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 	}
 	s.Engine = engine.New(engine.Options{
 		Restorer:  s.restorer(),
+		Hooks:     s.Hooks,
 		Store:     engine.OnDB(s.Store),
 		Drivers:   s.drivers,
 		Prober:    s.Prober,
@@ -143,6 +157,10 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 		Host:         host,
 		At:           func(point string, sb sandbox.Sandbox) { s.at(point, sb.ID) },
 	})
+	if err := s.openMessages(ctx); err != nil {
+		return err
+	}
+	s.openConversations(metrics)
 	return nil
 }
 
@@ -160,7 +178,7 @@ func (s *System) handle(sb sandbox.Sandbox, actor string) httpapi.Handle {
 func (s *System) handler(metrics *telemetry.Metrics, red *telemetry.Redactor) *httpapi.Handler {
 	caps := s.cfg.Caps()
 	return httpapi.New(httpapi.Options{
-		Engine: s.Engine, Store: s.Store, Keys: auth.NewAuthenticator(s.Store), Templates: s.templates, Open: s.handle, Traffic: s.traffic.read, Keeper: s.keeper, Saves: s.keeper != nil, Saving: s.checkKeeper,
+		Engine: s.Engine, Store: s.Store, Keys: auth.NewAuthenticator(s.Store), Templates: s.templates, Open: s.handle, Traffic: s.traffic.read, Keeper: s.keeper, Conversations: s.conversations, Turns: s.turns, Saves: s.keeper != nil, Saving: s.checkKeeper,
 		Listen: s.cfg.Listen, AllowedHosts: s.cfg.AllowedHosts,
 		MaxBodyBytes: s.cfg.MaxBodyBytes, RequestTimeout: s.cfg.RequestTimeout, ClaimTTL: s.cfg.LeaseTTL, OrphanGrace: s.cfg.OrphanGrace,
 		Rate: caps.RequestsPerSecond, Burst: caps.Burst,
@@ -193,6 +211,11 @@ func (s *System) Serve(ctx context.Context) error {
 	wg.Go(func() {
 		s.Engine.RunSweeps(background, s.cfg.SweepInterval, engine.SweepOptions{Grace: s.cfg.OrphanGrace})
 	})
+	wg.Go(func() { s.Outbox.Run(background) })
+	wg.Go(func() { s.turns.Run(background) })
+	if s.keeper != nil {
+		wg.Go(func() { s.keeper.Run(background) })
+	}
 	err := s.Server.Serve(ctx)
 	stop()
 	wg.Wait()
@@ -213,11 +236,12 @@ func (s *System) Close() (err error) {
 	return err
 }
 
-// Migrate brings the database to this binary's schema.
+// Migrate brings the database to this binary's schema, and makes the table for messages if they are kept in
+// one.
 func Migrate(ctx context.Context, cfg *config.Loaded) (string, error) {
 	schema, err := store.Migrate(ctx, storeOptions(cfg, slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("The database has schema %d, as this Berth needs it.", schema.Current), nil
+	return migrateMessages(ctx, cfg, fmt.Sprintf("The database has schema %d, as this Berth needs it.", schema.Current))
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
-	"github.com/berthdev/berth/internal/transcript/sqltranscript"
 	"github.com/berthdev/berth/internal/turn"
 )
 
@@ -21,14 +20,16 @@ import (
 // conversations for their sandbox and their history.
 func (s *System) openConversations(metrics *telemetry.Metrics) {
 	s.turns = turn.New(turn.Options{
-		Store: s.Store, Boxes: s.box, Runtimes: runtimes(), Plan: s.turnPlan, Hooks: s.hooks,
+		Store: s.Store, Boxes: s.box, Runtimes: runtimes(), Plan: s.turnPlan, Hooks: s.Hooks,
 		Deliver:  func(ctx context.Context, t store.Turn) error { return s.conversations.Deliver(ctx, t) },
 		History:  func(ctx context.Context, t store.Turn) ([]api.Message, error) { return s.conversations.History(ctx, t) },
-		MaxTurns: int64(s.cfg.Caps().TurnsPerTenant), Metrics: metrics, Log: s.log, At: s.At,
+		Price:    s.cfg.Prices.Of,
+		MaxTurns: int64(s.cfg.Caps().TurnsPerTenant), Timeout: s.cfg.TurnTimeout, MaxLog: s.cfg.MaxTurnBytes, KeepLog: s.cfg.EventRetention,
+		Metrics: metrics, Log: s.log, At: s.At,
 	})
 	s.conversations = conversation.New(conversation.Options{
-		Store: s.Store, Engine: s.Engine, Turns: s.turns, Transcript: sqltranscript.New(s.Store), Here: true,
-		Outbox: s.outbox, Template: s.cfg.DefaultTemplate, DeleteSandbox: true, Log: s.log,
+		Store: s.Store, Engine: s.Engine, Turns: s.turns, Transcript: s.messages, Here: s.cfg.MessageStore == "",
+		Outbox: s.Outbox, Template: s.cfg.DefaultTemplate, DeleteSandbox: s.cfg.DeleteSandboxWithConversation, Log: s.log,
 	})
 }
 

@@ -21,7 +21,7 @@ func (s *System) greet() {
 	for _, line := range s.exports(addr) {
 		fmt.Fprintf(s.Out, "    export %s\n", line)
 	}
-	fmt.Fprint(s.Out, "    bin/berth create scratch\n    bin/berth exec scratch -- uname -a\n    bin/berth shell scratch\n\n  Ctrl-C stops the server; sandboxes live on.\n\n")
+	fmt.Fprint(s.Out, "    bin/berth chat \"write notes.txt: hello\"\n    bin/berth create scratch\n    bin/berth shell scratch\n\n  Ctrl-C stops the server; sandboxes live on.\n\n")
 }
 
 // exports is what the second terminal must be told because it cannot guess it.

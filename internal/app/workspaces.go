@@ -61,6 +61,7 @@ func (s *System) openKeeper(ctx context.Context) error {
 	s.keeper = &keeper.Keeper{
 		Store: store, Unconditional: !conditional, Dir: filepath.Join(s.cfg.DataDir, "indexes"),
 		Plan: s.workspace, Drivers: s.drivers, Stale: s.cfg.SyncStaleThreshold, Log: s.log,
+		Retention: s.cfg.DeletedRetention, Records: s.Store, Known: s.knows,
 	}
 	return nil
 }
@@ -83,6 +84,12 @@ func (s *System) workspace(sb sandbox.Sandbox) keeper.Plan {
 	return keeper.Plan(s.templates.Workspace(sb))
 }
 
+// knows reports whether the template of a sandbox is still there.
+func (s *System) knows(sb sandbox.Sandbox) bool {
+	_, err := s.templates.Lookup(sb.Spec.Template)
+	return err == nil
+}
+
 // checkKeeper looks whether the object store answers.
 func (s *System) checkKeeper(ctx context.Context) api.Check {
 	check := api.Check{Name: "object store", Status: "ok"}
@@ -100,6 +107,11 @@ func (s *System) checkKeeper(ctx context.Context) api.Check {
 		check.Fix = "Sandboxes run on; saving and bringing back workspaces waits until the store answers."
 	case s.keeper.Unconditional:
 		check.Detail += "; without conditional writes"
+	}
+	if n, why := s.keeper.Overdue(); n > 0 && check.Status == "ok" {
+		check.Status = "warning"
+		check.Detail += fmt.Sprintf("; versions of deleted sandboxes could not be removed (%d): %s", n, why)
+		check.Fix = "They are tried again by themselves. The server must be allowed to delete objects there."
 	}
 	return check
 }

@@ -31,6 +31,8 @@ type Deps struct {
 	Serve func(ctx context.Context, cfg *config.Loaded, out io.Writer) error
 	// Migrate brings the database to this binary's schema and says what it did.
 	Migrate func(ctx context.Context, cfg *config.Loaded) (string, error)
+	// Fsck proves what must be true of the database, and changes nothing.
+	Fsck func(ctx context.Context, cfg *config.Loaded) (api.Fsck, error)
 	// Down stops every sandbox of this machine while no server uses the data directory.
 	Down func(ctx context.Context, cfg *config.Loaded) (api.Down, error)
 	// OpenStore opens an object store by its address; nil, without an error, where the address is "none".

@@ -61,7 +61,21 @@ func (f *frame) deleteSandbox(ctx context.Context, c *connection, ref string, op
 	if s, err := c.Sandboxes.Get(ctx, ref); err == nil {
 		id = s.ID
 	}
-	return f.delete(ctx, c, deletion{ref, id, func(ctx context.Context) error { return c.Sandboxes.Delete(ctx, id, opts...) }})
+	err := f.delete(ctx, c, deletion{ref, id, func(ctx context.Context) error { return c.Sandboxes.Delete(ctx, id, opts...) }})
+	if err == nil && f.err.tty && !f.json {
+		f.tellSaved(ctx, c, ref, id)
+	}
+	return err
+}
+
+// tellSaved says to a person under which id what was saved of a deleted sandbox is found: its name is free again.
+func (f *frame) tellSaved(ctx context.Context, c *connection, ref, id string) {
+	for _, err := range c.Sandboxes.Versions(ctx, id) {
+		if err == nil {
+			f.notef("What was saved of %s is kept for a while: 'berth versions %s' lists it.", clean(ref), id)
+		}
+		return
+	}
 }
 
 // became says what a delete came to whose answer was not waited for.

@@ -78,7 +78,7 @@ func (f *frame) runPrune(ctx context.Context, ref string, want api.PruneVersions
 
 // prunedHere is what came of it in numbers.
 func prunedHere(done api.Pruned, word string) string {
-	text := fmt.Sprintf("%s %s, kept %d", word, plural(len(done.Removed), "version", "versions"), done.Kept)
+	text := fmt.Sprintf("%s %s, %s %d", word, plural(len(done.Removed), "version", "versions"), map[bool]string{false: "kept", true: "keep"}[done.DryRun], done.Kept)
 	if done.Objects > 0 {
 		text += fmt.Sprintf("; freed %s in %s", size(done.Bytes), plural(done.Objects, "object", "objects"))
 	}

@@ -59,7 +59,7 @@ func (m *terminal) text() string {
 
 func (m *terminal) wait(want string) {
 	m.t.Helper()
-	testkit.Eventually(m.t, 10*time.Second, func() error {
+	testkit.Eventually(m.t, 30*time.Second, func() error {
 		if text := m.text(); !strings.Contains(text, want) {
 			return fmt.Errorf("the screen has no %q:\n%s", want, text)
 		}

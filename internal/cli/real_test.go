@@ -21,6 +21,7 @@ type realServer struct {
 	t    *testing.T
 	dir  string
 	addr string
+	key  string // that it is started with; empty: it makes one
 	cmd  *exec.Cmd
 	logs screenful
 }
@@ -28,7 +29,12 @@ type realServer struct {
 // newReal starts one and leaves nothing of it.
 func newReal(t *testing.T) *realServer {
 	t.Helper()
-	r := &realServer{t: t, dir: t.TempDir(), addr: "127.0.0.1:0"}
+	return newRealWith(t, testKey)
+}
+
+func newRealWith(t *testing.T, key string) *realServer {
+	t.Helper()
+	r := &realServer{t: t, dir: t.TempDir(), addr: "127.0.0.1:0", key: key}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(r.logs.String())
@@ -50,7 +56,7 @@ var served = regexp.MustCompile(`http://(127\.0\.0\.1:\d+)/`)
 func (r *realServer) start() {
 	r.t.Helper()
 	r.cmd = exec.Command(testkit.Binary(r.t), "serve", "--listen", r.addr, "--data-dir", r.dir)
-	r.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "BERTH_API_KEY=" + testKey}
+	r.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "BERTH_API_KEY=" + r.key}
 	r.cmd.Stderr = &r.logs
 	out, err := r.cmd.StdoutPipe()
 	if err == nil {
@@ -76,7 +82,7 @@ func (r *realServer) end(sig syscall.Signal) {
 }
 
 func (r *realServer) shell() *shell {
-	return newShell(r.t, nil).with("BERTH_SERVER", "http://"+r.addr, "BERTH_API_KEY", testKey)
+	return newShell(r.t, nil).with("BERTH_SERVER", "http://"+r.addr, "BERTH_API_KEY", r.key, "BERTH_DATA_DIR", r.dir)
 }
 
 // TestOnARealMachine is the tour of the README, with real sandboxes and a server that is killed.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +13,7 @@ import (
 func (f *frame) restore() *cobra.Command {
 	var want api.RestoreVersion
 	cmd := &cobra.Command{
-		Use:   "restore ID|NAME VERSION",
+		Use:   "restore ID|NAME [VERSION]",
 		Short: "Bring a version of a sandbox's workspace back",
 		Long: `Bring a version back. What is in the workspace is saved as a version first, and what was brought back becomes
 the newest one, so that nothing is lost by it. Nothing that runs in the sandbox is stopped; while a
@@ -21,10 +22,17 @@ command or a terminal is attached it is refused, unless --force is given. A term
 With --into the sandbox stays as it is, and a new one of the same kind gets the version. That is also the
 way back for a deleted sandbox, which is found by its id.`,
 		Example:           "  berth restore scratch 1a2b3c\n  berth restore scratch 1a2b3c --into scratch-then",
-		Args:              takes(2, 2, "the ID or NAME of one sandbox, and a VERSION"),
 		ValidArgsFunction: f.completeVersions(1),
 	}
-	cmd.RunE = run(func(ctx context.Context, args []string) error { return f.runRestore(ctx, args[0], args[1], want) })
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if want.Into != "" {
+			return takes(1, 2, "the ID or NAME of one sandbox, and at most one VERSION")(cmd, args)
+		}
+		return takes(2, 2, "the ID or NAME of one sandbox, and a VERSION; with --into the newest is the default")(cmd, args)
+	}
+	cmd.RunE = run(func(ctx context.Context, args []string) error {
+		return f.runRestore(ctx, args[0], strings.Join(args[1:], ""), want)
+	})
 	cmd.Flags().StringVar(&want.Into, "into", "", "`NAME` of a new sandbox to bring it into")
 	cmd.Flags().BoolVar(&want.Force, "force", false, "also while somebody works in the sandbox")
 	offer(cmd, "into", []string{})
@@ -38,15 +46,17 @@ func (f *frame) runRestore(ctx context.Context, ref, typed string, want api.Rest
 	if err != nil {
 		return err
 	}
-	if want.Version, err = c.version(ctx, ref, typed); err != nil {
-		return c.known(ctx, ref, err)
+	if typed != "" {
+		if want.Version, err = c.version(ctx, ref, typed); err != nil {
+			return c.known(ctx, ref, err)
+		}
 	}
 	if want.Into == "" {
 		if err := f.ask(ctx, fmt.Sprintf("Make the workspace of %s what it was in version %s?", ref, want.Version)); err != nil {
 			return err
 		}
 	}
-	spin := f.spin("restoring " + clean(want.Version))
+	spin := f.spin("restoring " + clean(first(want.Version, "the newest version")))
 	res, err := c.Sandboxes.Restore(ctx, ref, want)
 	spin.stop()
 	if err != nil {

@@ -11,12 +11,14 @@ const welcome = `Berth runs sandboxes for AI agents: each with its own files, pr
 
 First steps:
   berth serve             start a server on this machine
-  berth create scratch    in a second terminal: make a sandbox
+  berth chat              in a second terminal: talk with an agent in a sandbox of its own
+  berth create scratch    make a sandbox
   berth shell scratch     look around in it
   berth exec scratch -- uname -a`
 
 // The groups of the help page.
 const (
+	groupAgents    = "agents"
 	groupSandboxes = "sandboxes"
 	groupInside    = "inside"
 	groupServer    = "server"
@@ -44,6 +46,7 @@ func (f *frame) root() *cobra.Command {
 	root.SetUsageFunc(usage)
 
 	root.AddGroup(
+		&cobra.Group{ID: groupAgents, Title: "Agents:"},
 		&cobra.Group{ID: groupSandboxes, Title: "Sandboxes:"},
 		&cobra.Group{ID: groupInside, Title: "Inside a sandbox:"},
 		&cobra.Group{ID: groupServer, Title: "Server:"},
@@ -55,9 +58,10 @@ func (f *frame) root() *cobra.Command {
 			root.AddCommand(cmd)
 		}
 	}
+	in(groupAgents, f.chat(), f.conversation(), f.usageReport())
 	in(groupSandboxes, append(f.lives(), f.project(), f.sandbox())...)
 	in(groupInside, f.insides()...)
-	in(groupServer, f.serve(), f.down(), f.sweep(), f.keys(), f.template(), f.config(), f.migrate(), f.doctor())
+	in(groupServer, f.serve(), f.down(), f.sweep(), f.keys(), f.template(), f.config(), f.migrate(), f.fsck(), f.doctor())
 	in(groupMore, f.workspace(), f.completion(root), f.versionCommand())
 	return root
 }

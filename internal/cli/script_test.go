@@ -15,7 +15,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
-			f := &fakeServer{machine: &machine{dir: filepath.Join(env.WorkDir, "box")}, canned: cannedLife()}
+			f := &fakeServer{machine: &machine{dir: filepath.Join(env.WorkDir, "box")}, canned: cannedLife(), talks: newTalks()}
 			if err := os.Mkdir(f.machine.dir, 0o755); err != nil {
 				return err
 			}

@@ -36,7 +36,10 @@ func (f *frame) migrate() *cobra.Command {
 		Use:   "migrate",
 		Short: "Bring the database to this Berth's schema",
 		Long: `Bring the database to this Berth's schema, forward only, under a lock. 'berth serve' does the same
-at its start; this is for those who want it apart from that.`,
+at its start; this is for those who want it apart from that.
+
+Where message_store names a table of DynamoDB, the table is made if it is missing. 'berth serve' does
+not do that.`,
 		Example: "  berth migrate\n  berth migrate --database-url postgres://berth@db/berth",
 		Args:    takes(0, 0, ""),
 	}

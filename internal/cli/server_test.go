@@ -36,6 +36,7 @@ type fakeServer struct {
 	tombs     []string            // the ids of what was deleted
 	machine   *machine            // what runs commands; nil: nothing does
 	projects  []api.ProjectSandbox
+	talks     *talks            // conversations; nil: there are none
 	canned    map[string]any    // what a request, such as "POST /api/v1/sweep", is answered with; an api.Code refuses it
 	bodies    map[string]string // what was sent with such a request last
 }
@@ -84,6 +85,9 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	mux.HandleFunc("GET /api/v1/templates/{name}", f.template)
 	if r.Header.Get("Authorization") != "Bearer "+testKey {
 		refuse(w, api.CodeUnauthenticated, "no valid key was sent")
+		return
+	}
+	if f.talks != nil && f.talks.serve(w, r) {
 		return
 	}
 	f.projectRoutes(mux)

@@ -26,8 +26,11 @@ func sit(t *testing.T, f *fakeServer, m *terminal, person func(), args ...string
 	go func() {
 		defer close(done)
 		defer func() {
-			if t.Failed() {
+			switch {
+			case t.Failed() && f.machine != nil:
 				f.machine.end() // nobody is left to leave the shell
+			case t.Failed():
+				m.typed("\x03\x03")
 			}
 		}()
 		person()

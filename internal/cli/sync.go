@@ -56,7 +56,10 @@ func (f *frame) tellSynced(res api.Synced, doc any, what string) error {
 	if f.json {
 		return writeJSON(f.out, doc)
 	}
-	kept := &workspace.Result{Conflicts: res.Conflicts}
+	kept := new(workspace.Result)
+	for _, c := range res.Conflicts {
+		kept.Conflicts = append(kept.Conflicts, workspace.Conflict(c))
+	}
 	for _, s := range res.Skipped {
 		kept.Skipped = append(kept.Skipped, workspace.Skipped{Path: s.Path, Why: s.Why})
 	}

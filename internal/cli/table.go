@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -20,6 +21,7 @@ type cell struct {
 type table struct {
 	out    stream
 	indent string
+	right  []int // columns of numbers, which end under each other
 	widths []int
 	rows   [][]cell
 }
@@ -65,9 +67,14 @@ func (t *table) line(row []cell) string {
 	var b strings.Builder
 	b.WriteString(t.indent)
 	for i, c := range row {
+		space := strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(c.text))
+		if slices.Contains(t.right, i) {
+			b.WriteString(space)
+			space = ""
+		}
 		b.WriteString(t.out.paint(c.colour, c.text))
 		if i < len(row)-1 {
-			b.WriteString(strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(c.text)+2))
+			b.WriteString(space + "  ")
 		}
 	}
 	return strings.TrimRight(b.String(), " ") + "\n"

@@ -17,12 +17,12 @@ func (f *frame) template() *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "template",
 		Aliases: []string{"templates"},
-		Short:   "See what sandboxes are made of; check templates, build bases",
+		Short:   "See what sandboxes are made of; check templates, build bases, install agents",
 		Long: `See what sandboxes are made of. A template has a name and says which driver, base, size, environment,
 network and timers its sandboxes have. Templates are [templates.NAME] sections of the server's
 configuration; 'default' and 'none' are always there.`,
-		Example: "  berth template ls\n  berth template check berth.toml\n  berth template build-base debian",
-	}, f.templateLs(), f.templateShow(), f.templateCheck(), f.templateBuildBase(), f.templateBases())
+		Example: "  berth template ls\n  berth template check berth.toml\n  berth template build-base debian\n  berth template install claude_code",
+	}, f.templateLs(), f.templateShow(), f.templateCheck(), f.templateBuildBase(), f.templateBases(), f.templateInstall())
 }
 
 func (f *frame) templateLs() *cobra.Command {
@@ -121,6 +121,9 @@ func describeTemplate(t api.Template) []detail {
 		detail{"image", t.Image}, detail{"runtime", t.Runtime}, detail{"command", strings.Join(t.AgentCommand, " ")},
 		detail{"volume", t.Volume}, detail{"s3 bucket", t.S3BucketName}, detail{"s3 prefix", t.S3KeyPrefix},
 		detail{"unreachable", t.Unreachable}, detail{"turns", number(int64(t.Turns))})
+	for _, h := range t.Hooks {
+		lines = append(lines, detail{"hook", h.Phase + ": " + h.Name})
+	}
 	if t.Default {
 		lines = append(lines, detail{"default", "yes: sandboxes that name no template have this one"})
 	}

@@ -53,7 +53,7 @@ func commands(b *strings.Builder, cmd *cobra.Command) {
 		fmt.Fprintf(b, "\n%s\n", g.Title)
 		for _, sub := range cmd.Commands() {
 			if sub.GroupID == g.ID && sub.IsAvailableCommand() {
-				fmt.Fprintf(b, "  %-11s %s\n", sub.Name(), sub.Short)
+				fmt.Fprintf(b, "  %-13s %s\n", sub.Name(), sub.Short)
 			}
 		}
 	}

@@ -51,7 +51,7 @@ func (f *frame) runVersions(ctx context.Context, ref string, most limit) error {
 			return []cell{{v.ID, bold}, plain(f.when(v.CreatedAt)), plain(strconv.Itoa(v.Files)), plain(size(v.Bytes)), plain(orDash(v.Note))}
 		},
 		id:    func(v api.Version) string { return v.ID },
-		empty: "Nothing of it is saved yet: 'berth sync " + clean(ref) + "' saves it now, and its end does so by itself.",
+		empty: "There is no version of it: 'berth sync " + clean(ref) + "' saves one now, and its end does so by itself; those of a deleted sandbox go after a while.",
 		limit: int(most),
 	}))
 }

@@ -22,7 +22,7 @@ func saving(t *testing.T) (*fakeServer, *shell) {
 		{Path: "g", Change: "modified", Kind: "file", Meta: true}, {Path: "h", Change: "added", Kind: "folder"}, {Path: "i", Change: "deleted", Kind: "file"},
 	}}
 	synced := api.Synced{SandboxID: "1", Version: newer, New: true, Stats: api.SyncStats{FilesUploaded: 2, FilesSkipped: 3, BytesTransferred: 30},
-		Conflicts: []string{"both"}, Skipped: []api.SkippedFile{{Path: "pipe", Why: "it is a pipe"}}}
+		Conflicts: []api.Conflict{{Path: "both", Copy: "other.conflict-1"}}, Skipped: []api.SkippedFile{{Path: "pipe", Why: "it is a pipe"}}}
 	more := changes
 	more.Truncated = true
 	f.canned = map[string]any{
@@ -51,7 +51,7 @@ func TestVersionsAreListedAndShown(t *testing.T) {
 	if got := decode[api.List[api.Version]](t, s.ok("versions", "box", "--json")); len(got.Items) != 2 {
 		t.Errorf("%+v", got)
 	}
-	contains(t, "nothing", s.berth("versions", "new").err, "Nothing of it is saved yet")
+	contains(t, "nothing", s.berth("versions", "new").err, "There is no version of it")
 	contains(t, "one", s.ok("versions", "box", "1a2b3c"), newer, "restored", "A  a  10 bytes", "D  b", "M  c  20 bytes, was 5 bytes", "1 added, 1 modified, 1 renamed, 1 deleted; 30 bytes new", "R  d → e", "M  g  (permissions or time)", "A  h/")
 	if out := s.ok("versions", "box", newer, "-q"); strings.Contains(out, "\x1b") || strings.Count(out, "\n") != 7 {
 		t.Errorf("%q", out)

@@ -13,7 +13,7 @@ import (
 // apart refuses a store that lies in the directory, and a directory that lies in the store.
 func apart(store, dir string) error {
 	place, ok := storePath(store)
-	if !ok {
+	if !ok || store == "" { // none is named, which is told elsewhere
 		return nil
 	}
 	place, dir = resolved(place), resolved(dir)

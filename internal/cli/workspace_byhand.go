@@ -39,6 +39,7 @@ func (h *byHand) saveFlags(cmd *cobra.Command) {
 
 // begin opens the store and the directory.
 func (h *byHand) begin(ctx context.Context, path string, open func(context.Context) (*workspace.Repo, error)) (err error) {
+	relax()
 	if err := apart(h.address(), path); err != nil {
 		return err
 	}
@@ -59,9 +60,7 @@ func (h *byHand) work(ctx context.Context, what string, do func(*workspace.Repo)
 	var far workspace.Progress
 	repo := *h.repo
 	repo.Progress = &far
-	show := h.f.progressOf(what+" "+clean(h.tree.path), func() (files, bytes, total, seen int64) {
-		return far.Files.Load(), far.Bytes.Load(), far.AllBytes.Load(), far.Seen.Load()
-	})
+	show := h.f.progressOf(what+" "+clean(h.tree.path), farnessOf(&far))
 	res, err := do(&repo)
 	show.stop()
 	if err != nil {
@@ -91,4 +90,11 @@ func (h *byHand) beginInto(ctx context.Context, path string) error {
 		}
 		return repo, os.MkdirAll(path, 0o777)
 	})
+}
+
+// farnessOf reads how far the engine is.
+func farnessOf(far *workspace.Progress) farness {
+	return func() (files, bytes, total, seen int64) {
+		return far.Files.Load(), far.Bytes.Load(), far.AllBytes.Load(), far.Seen.Load()
+	}
 }

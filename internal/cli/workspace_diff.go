@@ -125,9 +125,9 @@ func (d *depot) diffTree(ctx context.Context, path, from string) error {
 	if base == nil {
 		base = then
 	}
-	here, err := t.manifest(ctx, base)
+	diff, err := workspace.Changes(ctx, t.dir, &then.Manifest, base, t.ignore)
 	if err != nil {
 		return err
 	}
-	return d.f.showDifference(differenceOf(then.ID, "", workspace.Diff(&then.Manifest, here)))
+	return d.f.showDifference(differenceOf(then.ID, "", diff))
 }

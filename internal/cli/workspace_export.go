@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -44,11 +43,9 @@ Directories and stores get a .sandbox-state with the checksum of every file.`,
 
 // exporting is one export under way.
 type exporting struct {
-	repo  *workspace.Repo
-	id    string
-	to    string
-	far   workspace.Progress
-	wrote atomic.Int64 // bytes of an archive
+	repo *workspace.Repo
+	id   string
+	to   string
 }
 
 func (d *depot) export(ctx context.Context, typed, to string) error {
@@ -61,9 +58,9 @@ func (d *depot) export(ctx context.Context, typed, to string) error {
 		return err
 	}
 	x := &exporting{repo: repo, id: id, to: to}
-	x.repo.Progress = &x.far
+	x.repo.Progress = new(workspace.Progress)
 	began := d.f.now()
-	show := d.f.progressOf("exporting to "+clean(to), x.farness)
+	show := d.f.progressOf("exporting to "+clean(to), farnessOf(x.repo.Progress))
 	done, err := x.write(ctx, d.f)
 	show.stop()
 	if err != nil {
@@ -73,10 +70,6 @@ func (d *depot) export(ctx context.Context, typed, to string) error {
 		plural(done.Files, "file", "files"), size(done.Bytes), brief(d.f.now().Sub(began))), to == "-")
 }
 
-func (x *exporting) farness() (files, bytes, total, seen int64) {
-	return x.far.Files.Load(), x.far.Bytes.Load() + x.wrote.Load(), x.far.AllBytes.Load(), x.far.Seen.Load()
-}
-
 // write writes to whatever the target is.
 func (x *exporting) write(ctx context.Context, f *frame) (*workspace.Exported, error) {
 	switch {
@@ -84,7 +77,7 @@ func (x *exporting) write(ctx context.Context, f *frame) (*workspace.Exported, e
 		if f.out.tty {
 			return nil, &usageError{"an archive is nothing to look at", "Send it on: berth workspace export - | tar tv"}
 		}
-		return x.repo.ExportTar(ctx, x.id, x.counting(f.Stdout))
+		return x.repo.ExportTar(ctx, x.id, f.Stdout)
 	case strings.Contains(x.to, "://"):
 		store, err := f.OpenStore(ctx, x.to)
 		if err != nil {
@@ -109,20 +102,6 @@ func (x *exporting) write(ctx context.Context, f *frame) (*workspace.Exported, e
 // otherArchives are names that nobody means as a directory's.
 var otherArchives = []string{".zip", ".gz", ".bz2", ".xz", ".zst", ".7z"}
 
-// counting counts what is written of an archive.
-func (x *exporting) counting(w io.Writer) io.Writer {
-	return writerFunc(func(p []byte) (int, error) {
-		n, err := w.Write(p)
-		x.wrote.Add(int64(n))
-		return n, err
-	})
-}
-
-type writerFunc func([]byte) (int, error)
-
-// Write calls it.
-func (w writerFunc) Write(p []byte) (int, error) { return w(p) }
-
 // archive writes a file that is there whole or not at all, and replaces none.
 func (x *exporting) archive(do func(io.Writer) (*workspace.Exported, error)) (*workspace.Exported, error) {
 	if _, err := os.Lstat(x.to); err == nil {
@@ -132,7 +111,7 @@ func (x *exporting) archive(do func(io.Writer) (*workspace.Exported, error)) (*w
 	if err != nil {
 		return nil, err
 	}
-	done, err := do(x.counting(file))
+	done, err := do(file)
 	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err == nil {
 		err = os.Rename(file.Name(), x.to)
 	}

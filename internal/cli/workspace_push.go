@@ -86,6 +86,9 @@ func (e *expecting) Get(ctx context.Context, key string, o blob.GetOptions) (*bl
 	return got, err
 }
 
+// Unwrap is the store.
+func (e *expecting) Unwrap() blob.Store { return e.Store }
+
 // explainMoved says what stands in the way of a push.
 func (h *byHand) explainMoved(ctx context.Context, err error) error {
 	if !errors.Is(err, workspace.ErrMoved) {

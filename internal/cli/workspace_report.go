@@ -13,8 +13,8 @@ type syncedJSON struct {
 	Version string `json:"version"` // that the directory is now the same as
 	New     bool   `json:"new"`     // it was saved by this command
 	workspace.Stats
-	Conflicts []string      `json:"conflicts"`
-	Skipped   []skippedJSON `json:"skipped"`
+	Conflicts []workspace.Conflict `json:"conflicts"`
+	Skipped   []skippedJSON        `json:"skipped"`
 }
 
 type skippedJSON struct {
@@ -33,7 +33,7 @@ func skippedOf(skipped []workspace.Skipped) []skippedJSON {
 // tellSync says what came of one, and names what was kept twice and what could not be saved.
 func (f *frame) tellSync(res *workspace.Result, what string, took time.Duration) error {
 	if f.json {
-		return writeJSON(f.out, syncedJSON{res.Version, res.New, res.Stats, append([]string{}, res.Conflicts...), skippedOf(res.Skipped)})
+		return writeJSON(f.out, syncedJSON{res.Version, res.New, res.Stats, append([]workspace.Conflict{}, res.Conflicts...), skippedOf(res.Skipped)})
 	}
 	f.tellKept(res)
 	if f.quiet {
@@ -47,8 +47,8 @@ func (f *frame) tellSync(res *workspace.Result, what string, took time.Duration)
 const mostNamed = 20
 
 func (f *frame) tellKept(res *workspace.Result) {
-	nameEach(f, res.Conflicts, func(path string) string {
-		return fmt.Sprintf("changed on both sides, and kept twice: %s; the other copy is beside it, with .conflict- in its name", clean(path))
+	nameEach(f, res.Conflicts, func(c workspace.Conflict) string {
+		return fmt.Sprintf("changed on both sides, and kept twice: %s and %s", clean(c.Path), clean(c.Copy))
 	})
 	nameEach(f, res.Skipped, func(s workspace.Skipped) string {
 		return fmt.Sprintf("left out %s: %s", clean(s.Path), clean(s.Why))

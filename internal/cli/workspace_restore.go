@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -78,13 +79,31 @@ func (h *byHand) askToLose(ctx context.Context) error {
 	if h.f.yes || !isTerminal(h.f.Stdin) {
 		return nil
 	}
-	changed, err := h.tree.changes(ctx, h.base)
-	if err != nil || len(changed) == 0 {
+	var saved *workspace.Manifest
+	if h.base != nil {
+		saved = &h.base.Manifest
+	}
+	changed, err := workspace.Changes(ctx, h.tree.dir, saved, h.base, h.tree.ignore)
+	if err != nil || len(changed.Changes) == 0 {
 		return err
 	}
 	since := "was never saved here"
 	if h.base != nil {
 		since = "was changed since version " + h.base.ID
 	}
-	return h.f.ask(ctx, fmt.Sprintf("Lose what %s in %s: %s?", since, h.tree.path, fewOf(changed)))
+	return h.f.ask(ctx, fmt.Sprintf("Lose what %s in %s: %s?", since, h.tree.path, fewOf(changed.Changes)))
+}
+
+// fewOf names the first of some changes, and counts the rest.
+func fewOf(changes []workspace.Change) string {
+	const most = 3
+	var names []string
+	for _, c := range changes[:min(most, len(changes))] {
+		names = append(names, c.Path+" ("+string(c.Kind)+")")
+	}
+	text := strings.Join(names, ", ")
+	if rest := len(changes) - most; rest > 0 {
+		text += " and " + plural(rest, "more", "more")
+	}
+	return text
 }

@@ -180,7 +180,7 @@ func TestWorkspaceConflictsAreKeptTwiceAndListed(t *testing.T) {
 	theirs := d.synced("push", there).Version
 	fill(t, here, map[string]string{"a": "mine", "gone": "changed"})
 	r := d.berth("workspace", "sync", here)
-	contains(t, "sync", r.err, "changed on both sides, and kept twice: a;")
+	contains(t, "sync", r.err, "changed on both sides, and kept twice: a and a.conflict-")
 	contains(t, "sync", r.out, "saved version ", "1 file deleted")
 	want := map[string]string{"a": "mine", "a.conflict-" + theirs: "theirs", "gone": "changed"}
 	d.has("here", want)
@@ -190,7 +190,7 @@ func TestWorkspaceConflictsAreKeptTwiceAndListed(t *testing.T) {
 	fill(t, there, map[string]string{"a": "theirs again"})
 	d.does("push", there)
 	fill(t, here, map[string]string{"a": "mine again"})
-	if res := d.synced("pull", here); len(res.Conflicts) != 1 || res.Conflicts[0] != "a" {
+	if res := d.synced("pull", here); len(res.Conflicts) != 1 || res.Conflicts[0].Path != "a" || !strings.HasPrefix(res.Conflicts[0].Copy, "a.conflict-") {
 		t.Errorf("conflicts %q", res.Conflicts)
 	}
 }

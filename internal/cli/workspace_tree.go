@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"github.com/berthdev/berth/api"
@@ -19,6 +20,7 @@ type worktree struct {
 	lock   *treeLock // nil while it is only looked at
 	ignore *workspace.Ignore
 	state  *stateFile // nil: it has none
+	index  func() (*workspace.Index, error)
 
 	elsewhere bool // it has one, and the store has no version at all
 }
@@ -30,6 +32,8 @@ func (f *frame) openTree(path string) (*worktree, error) {
 		return nil, noDirectory(path, err)
 	}
 	t := &worktree{f: f, path: path, dir: dir}
+	t.index = sync.OnceValues(func() (*workspace.Index, error) { return workspace.LoadIndex(t.indexPath()) })
+	go t.index() // beside the state file, which takes as long
 	if t.ignore, err = workspace.ReadIgnore(dir); err == nil {
 		t.state, err = readStateFile(path)
 	}

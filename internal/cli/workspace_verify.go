@@ -34,9 +34,10 @@ func (d *depot) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	spin := d.f.spin("verifying " + clean(where(repo)))
+	repo.Progress = new(workspace.Progress)
+	show := d.f.progressOf("verifying "+clean(where(repo)), farnessOf(repo.Progress))
 	found, err := repo.Verify(ctx)
-	spin.stop()
+	show.stop()
 	if err != nil {
 		return storeHint(err)
 	}

@@ -7,12 +7,19 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 var (
-	nameShape = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
-	hostShape = regexp.MustCompile(`^\w([\w-]*\w)?(\.\w([\w-]*\w)?)*\.?$`)
+	nameShape = lazy(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+	hostShape = lazy(`^\w([\w-]*\w)?(\.\w([\w-]*\w)?)*\.?$`)
 )
+
+// lazy is an expression that is compiled when it is first used: all together they would cost every start of
+// the program a millisecond.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // optional lets the empty text pass a check.
 func optional(parse func(string) (string, *fault)) func(string) (string, *fault) {
@@ -32,7 +39,7 @@ func CheckName(raw string) error {
 }
 
 func parseName(raw string) (string, *fault) {
-	if !nameShape.MatchString(raw) {
+	if !nameShape().MatchString(raw) {
 		return "", faultf("write up to 63 of a-z, 0-9, '-' and '_', beginning with a letter or digit", "is not a name")
 	}
 	return raw, nil
@@ -71,7 +78,7 @@ func parseHosts(raw string) ([]string, *fault) {
 
 func isHost(s string) bool {
 	_, err := netip.ParseAddr(s)
-	return err == nil || len(s) <= 253 && hostShape.MatchString(s)
+	return err == nil || len(s) <= 253 && hostShape().MatchString(s)
 }
 
 func parsePath(raw string) (string, *fault) {

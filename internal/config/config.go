@@ -37,6 +37,7 @@ type Config struct {
 	LogLevel  slog.Level
 
 	SyncStaleThreshold         time.Duration
+	DeletedRetention           time.Duration // zero: for ever
 	S3BucketAgentDocs          string
 	SandboxProfileType         string // "lite", "standard" or "full"
 	SandboxAutoRecover         bool
@@ -57,6 +58,12 @@ type Config struct {
 	RateBurst             Limit
 	MaxSandboxesPerTenant Limit
 	MaxTurnsPerTenant     Limit
+
+	TurnTimeout                   time.Duration
+	MaxTurnBytes                  int64
+	EventRetention                time.Duration // zero: for ever
+	DeleteSandboxWithConversation bool
+	Prices                        Prices
 
 	LeaseTTL          time.Duration
 	ReconcileInterval time.Duration

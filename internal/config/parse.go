@@ -28,9 +28,33 @@ func ParseDuration(raw string) (time.Duration, error) {
 // FormatDuration writes a duration as the settings have it.
 func FormatDuration(d time.Duration) string { return formatDuration(d) }
 
+// parseRetention reads how long something is kept; for ever is zero.
+func parseRetention(raw string) (time.Duration, *fault) {
+	if strings.TrimSpace(raw) == "off" {
+		return 0, nil
+	}
+	d, f := parseDuration(raw, 0)
+	if f != nil {
+		f.fix += "; or write off, to keep it for ever"
+	}
+	return d, f
+}
+
+func formatRetention(d time.Duration) string {
+	if d == 0 {
+		return "off"
+	}
+	return formatDuration(d)
+}
+
 func parseDuration(raw string, least time.Duration) (time.Duration, *fault) {
-	const fix = "write seconds, such as 90, or a duration, such as 90s or 1h30m"
+	const fix = "write seconds, such as 90, or a duration, such as 90s, 1h30m or 30d"
 	raw = strings.TrimSpace(raw)
+	if days, ok := strings.CutSuffix(raw, "d"); ok {
+		if n, err := strconv.ParseInt(days, 10, 16); err == nil {
+			raw = strconv.FormatInt(24*n, 10) + "h"
+		}
+	}
 	d, err := time.ParseDuration(raw)
 	if seconds, err2 := strconv.ParseInt(raw, 10, 64); err2 == nil {
 		if seconds > math.MaxInt64/int64(time.Second) || seconds < math.MinInt64/int64(time.Second) {

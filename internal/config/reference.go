@@ -18,7 +18,7 @@ effective values and where each came from, with secrets masked.
   [templates.md](templates.md) has its keys, and ` + "`berth template check`" + ` says what is wrong with one.
 - An environment variable that is set but empty counts as not set. Where a setting has several names,
   the first one listed wins. A name that begins with ` + "`BERTH_`" + ` and is none of them gets a warning.
-- A duration is a number of seconds or text such as ` + "`\"90s\"`" + ` or ` + "`\"1h30m\"`" + `; a size is a number of bytes or
+- A duration is a number of seconds or text such as ` + "`\"90s\"`" + `, ` + "`\"1h30m\"`" + ` or ` + "`\"30d\"`" + `; a size is a number of bytes or
   text such as ` + "`\"4MiB\"`" + `; a limit is a number, ` + "`auto`" + ` or ` + "`off`" + `; a list is an array or comma-separated text.
 - A value that makes no sense stops the start with a message, except for the tuning settings: those
   fall back to their default with a warning in the log.

@@ -103,6 +103,7 @@ func TestGoodValuesAreAccepted(t *testing.T) {
 		{"object_store", "file:///srv/objects"},
 		{"object_store", "s3://bucket/pre/fix?endpoint=http://127.0.0.1:9000&region=us-east-1"},
 		{"message_store", "dynamodb://Messages?endpoint=http://127.0.0.1:8000"},
+		{"message_store", "dynamodb://Messages?region=eu-west-1&profile=work"},
 		{"allowed_hosts", "a.example,10.0.0.1,my_host"},
 		{"log_level", "warn"},
 		{"default_template", "claude_code"},

@@ -9,7 +9,7 @@ import (
 type Kind string
 
 // The kinds of values. A duration is a whole number of seconds or text such as
-// "90s" or "1h30m"; a size is a number of bytes or text such as "2MiB"; a limit
+// "90s", "1h30m" or "30d"; a size is a number of bytes or text such as "2MiB"; a limit
 // is a number, "auto" or "off"; a list is a TOML array or comma-separated text.
 const (
 	Text     Kind = "text"

@@ -3,14 +3,13 @@ package config
 import (
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
 
 var (
-	bucketShape = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
-	tableShape  = regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`)
+	bucketShape = lazy(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
+	tableShape  = lazy(`^[a-zA-Z0-9_.-]{3,255}$`)
 )
 
 func parseDatabase(raw string) (DSN, *fault) {
@@ -72,7 +71,7 @@ func checkS3(raw string, u *url.URL, fix string) (string, *fault) {
 }
 
 func parseMessageStore(raw string) (string, *fault) {
-	const fix = "write dynamodb://table?endpoint=…&region=…, or leave it empty for the database"
+	const fix = "write dynamodb://table?endpoint=…&region=…&profile=…, or leave it empty for the database"
 	if raw == "" {
 		return "", nil
 	}
@@ -82,10 +81,10 @@ func parseMessageStore(raw string) (string, *fault) {
 		return "", faultf(fix, "is not a readable URL")
 	case u.Scheme != "dynamodb":
 		return "", faultf(fix, "does not begin with dynamodb://")
-	case !tableShape.MatchString(u.Host), strings.Trim(u.Path, "/") != "":
+	case !tableShape().MatchString(u.Host), strings.Trim(u.Path, "/") != "":
 		return "", faultf(fix, "names no valid table")
 	}
-	return checkStoreURL(raw, u, fix)
+	return checkStoreURL(raw, u, fix, "profile")
 }
 
 // checkStoreURL holds what s3:// and dynamodb:// have in common: credentials
@@ -112,7 +111,7 @@ func checkStoreURL(raw string, u *url.URL, fix string, more ...string) (string, 
 }
 
 func parseBucket(raw string) (string, *fault) {
-	if !bucketShape.MatchString(raw) || strings.Contains(raw, "..") {
+	if !bucketShape().MatchString(raw) || strings.Contains(raw, "..") {
 		return "", faultf("write 3 to 63 of a-z, 0-9, '.' and '-'", "is not a bucket name")
 	}
 	return raw, nil

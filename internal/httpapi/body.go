@@ -35,6 +35,7 @@ func limitBody(most int64, within time.Duration) middleware {
 				return
 			}
 			exchangeOf(r.Context()).body = r.Body
+			most := exchangeOf(r.Context()).route.maxBody(most)
 			if r.ContentLength > most {
 				refuseLargeBody(w, r, most)
 				return
@@ -71,7 +72,7 @@ func readBody(most int64) middleware {
 			}
 			data, err := io.ReadAll(r.Body)
 			if _, large := errors.AsType[*http.MaxBytesError](err); large {
-				refuseLargeBody(w, r, most)
+				refuseLargeBody(w, r, exchangeOf(r.Context()).route.maxBody(most))
 				return
 			}
 			if err := checkBody(r, data, err); err != nil {

@@ -64,6 +64,7 @@ func TestRoutesAndSpecificationAgree(t *testing.T) {
 		_, path, _ := strings.Cut(pattern, " ")
 		twin := strings.ReplaceAll(strings.Replace(pattern, " /api/v1/sandbox/", " /api/v1/sandboxes/", 1), "...}", "}")
 		twin = strings.Replace(twin+"$", " /api/v1/sandbox$", " /api/v1/sandboxes$", 1)
+		twin = strings.NewReplacer(" /conversations", " "+conversationsPath, " /conversation", " "+conversationsPath, " /sandboxes/", " "+sandboxesPath+"/").Replace(twin)
 		// Ports take any method, and are specified with one.
 		if !slices.Contains(served, strings.TrimSuffix(twin, "$")) && !slices.Contains(pages, pattern) && !strings.Contains(path, "/{id}/ports/{port}") {
 			t.Errorf("%s is served and not specified", pattern)

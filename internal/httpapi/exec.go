@@ -36,7 +36,7 @@ func (a *Handler) addExec(op opMaker) {
 		"A stream that is asked for with an exec_id and no command attaches to that command, as GET …/exec/{exec_id}/stream does."
 	newBody[api.ExecEvent](a, func(s *huma.Schema) { s.Required = []string{"type"} }) // how it ended is only in the last
 	run.Problems = append(run.Problems, api.CodeNoSuchExec, api.CodeOutputTrimmed, api.CodeDiskFull)
-	run.Timeout, run.Streams, run.Also = unlimited, true, nothingBehind
+	run.Timeout, run.Claims, run.Also = unlimited, wantsEvents, nothingBehind
 	want := newBody[api.Exec](a, describeExec)
 	want.words = map[string]string{"body.command": api.CommandForm}
 	a.serveRaw(run, "application/json", a.exec(want), inPath("id"), want.document, answers[api.ExecResult](a), streams[api.ExecEvent](a))
@@ -118,10 +118,13 @@ func (a *Handler) exec(body *jsonBody[api.Exec]) http.HandlerFunc {
 }
 
 // wantsEvents reports whether the caller asks for a stream.
-func wantsEvents(r *http.Request) bool {
+func wantsEvents(r *http.Request) bool { return accepts(r, "text/event-stream") }
+
+// accepts reports whether the caller names the media type among those it takes.
+func accepts(r *http.Request, mediaType string) bool {
 	for _, header := range r.Header.Values("Accept") {
 		for one := range strings.SplitSeq(header, ",") {
-			if mt, params, err := mime.ParseMediaType(one); err == nil && mt == "text/event-stream" && params["q"] != "0" {
+			if mt, params, err := mime.ParseMediaType(one); err == nil && mt == mediaType && params["q"] != "0" {
 				return true
 			}
 		}

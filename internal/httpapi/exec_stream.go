@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,11 +18,6 @@ import (
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
-)
-
-const (
-	beat      = 15 * time.Second // between signs of life of a silent stream
-	eventTime = 30 * time.Second // for a client to take one event
 )
 
 // execStream starts a command and streams what it writes. A repeat with the same Idempotency-Key
@@ -50,28 +44,13 @@ func (a *Handler) execStream(w http.ResponseWriter, r *http.Request, body []byte
 	e.id = cmp.Or(e.id, newID())
 	err := e.start(ctx, seconds(e.want.TimeoutSeconds))
 	if len(sent) > 0 {
-		a.settleStream(ctx, claim, e.id, err)
+		a.settleClaim(ctx, claim, store.Answer{Status: http.StatusOK, Header: map[string][]string{api.HeaderExecID: {e.id}}}, err)
 	}
 	if err != nil {
 		fail(w, r, guestError("run command", err))
 		return
 	}
 	a.stream(w, r, e, e.h.Output, 0)
-}
-
-// settleStream ends the claim once it is known whether the command was started: the stream itself is no
-// answer that could be kept.
-func (a *Handler) settleStream(ctx context.Context, claim store.Claim, id string, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
-	defer cancel()
-	if err == nil {
-		err = a.in(ctx).FinishKey(ctx, claim, store.Answer{Status: http.StatusOK, Header: map[string][]string{api.HeaderExecID: {id}}})
-	} else {
-		err = a.in(ctx).ReleaseKey(ctx, claim)
-	}
-	if err != nil {
-		exchangeOf(ctx).log.WarnContext(ctx, "idempotency key not settled", "error", err)
-	}
 }
 
 func (a *Handler) repeatStream(w http.ResponseWriter, r *http.Request, claim store.Claim, e *execution) {
@@ -198,7 +177,7 @@ func (a *Handler) attachSpool(w http.ResponseWriter, r *http.Request, e *executi
 	if after == 0 {
 		from = fromOldest
 	}
-	pieces := pump(ctx, e.h.Output(ctx, e.id, from))
+	pieces := pump(ctx, apart(e.h.Output(ctx, e.id, from)))
 	select {
 	case <-ctx.Done():
 	case <-time.After(peekTime):
@@ -212,7 +191,7 @@ func (a *Handler) attachSpool(w http.ResponseWriter, r *http.Request, e *executi
 		case first.err != nil:
 			fail(w, r, guestError("attach to command", first.err))
 		default:
-			a.tell(ctx, w, e, first.Next-int64(len(first.Data)), pieces, first)
+			a.tell(ctx, w, e, first.value.Next-int64(len(first.value.Data)), pieces, first)
 		}
 	}
 }
@@ -225,16 +204,17 @@ type output func(ctx context.Context, process string, after int64) iter.Seq2[gue
 func (a *Handler) stream(w http.ResponseWriter, r *http.Request, e *execution, from output, after int64) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	a.tell(ctx, w, e, after, pump(ctx, from(ctx, e.id, after)))
+	a.tell(ctx, w, e, after, pump(ctx, apart(from(ctx, e.id, after))))
 }
 
 // tell sends the pieces as events, those that were taken already first.
-func (a *Handler) tell(ctx context.Context, w http.ResponseWriter, e *execution, after int64, pieces <-chan piece, taken ...piece) {
+func (a *Handler) tell(ctx context.Context, w http.ResponseWriter, e *execution, after int64, pieces <-chan chunk, taken ...chunk) {
 	if auth.Includes(exchangeOf(ctx).principal.Scope, api.ScopeWrite) { // who may only read keeps nothing awake
 		defer e.h.Hold(ctx, "exec")()
 	}
-	out := newEvents(w, e.id)
-	defer out.control.SetWriteDeadline(time.Time{}) // the connection may serve others
+	w.Header().Set(api.HeaderExecID, e.id)
+	out := newEvents(w)
+	defer out.done()
 	if out.comment() != nil || out.send("", api.ExecEvent{Type: api.EventStarted, ExecID: e.id, Next: after}) != nil {
 		return
 	}
@@ -243,111 +223,38 @@ func (a *Handler) tell(ctx context.Context, w http.ResponseWriter, e *execution,
 			return
 		}
 	}
-	tick := time.NewTicker(beat)
-	defer tick.Stop()
-	for {
-		var err error
-		select {
-		case <-ctx.Done():
-			return
-		case <-a.ending.Done():
-			return
-		case <-tick.C:
-			err = out.comment()
-		case p, more := <-pieces:
-			if !more || ctx.Err() != nil {
+	relay(ctx, a, out, pieces, func(p chunk) (bool, error) { return sendPiece(ctx, out, e, p) })
+}
+
+// chunk is a part of a command's output on its way.
+type chunk = piece[guest.Chunk]
+
+// apart gives each chunk bytes of its own: the sequence may use them again.
+func apart(seq iter.Seq2[guest.Chunk, error]) iter.Seq2[guest.Chunk, error] {
+	return func(yield func(guest.Chunk, error) bool) {
+		for c, err := range seq {
+			c.Data = bytes.Clone(c.Data)
+			if !yield(c, err) {
 				return
 			}
-			var last bool
-			if last, err = sendPiece(ctx, out, e, p); last {
-				return
-			}
-		}
-		if err != nil {
-			return
 		}
 	}
 }
 
-func sendPiece(ctx context.Context, out *events, e *execution, p piece) (last bool, err error) {
+func sendPiece(ctx context.Context, out *events, e *execution, p chunk) (last bool, err error) {
 	switch {
 	case p.err != nil:
 		problem := problemOf(ctx, guestError("read output", p.err)).Problem
 		return true, out.send("", api.ExecEvent{Type: api.EventError, Error: &problem})
-	case p.Exit != nil:
+	case p.value.Exit != nil:
 		e.ended()
-		exit := exitOut(*p.Exit, e.started)
-		return true, out.send(strconv.FormatInt(p.Next, 10)+endMark, api.ExecEvent{Type: api.EventExit, Next: p.Next, ExecExit: &exit})
+		exit := exitOut(*p.value.Exit, e.started)
+		return true, out.send(strconv.FormatInt(p.value.Next, 10)+endMark, api.ExecEvent{Type: api.EventExit, Next: p.value.Next, ExecExit: &exit})
 	}
-	event := api.ExecEvent{Type: api.EventStdout, Next: p.Next}
-	if p.Stream == guest.Stderr {
+	event := api.ExecEvent{Type: api.EventStdout, Next: p.value.Next}
+	if p.value.Stream == guest.Stderr {
 		event.Type = api.EventStderr
 	}
-	event.SetData(p.Data)
-	return false, out.send(strconv.FormatInt(p.Next, 10), event)
-}
-
-// piece is a chunk on its way, or the error in its place.
-type piece struct {
-	guest.Chunk
-	err error
-}
-
-// pump reads the sequence one chunk ahead of who takes it, so that waiting for one can be given up.
-func pump(ctx context.Context, seq iter.Seq2[guest.Chunk, error]) <-chan piece {
-	pieces := make(chan piece)
-	go func() {
-		defer close(pieces)
-		for chunk, err := range seq {
-			chunk.Data = bytes.Clone(chunk.Data) // the sequence may use it again
-			select {
-			case pieces <- piece{chunk, err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return pieces
-}
-
-// events writes server-sent events: unnamed, so that a plain EventSource sees them, each one line of
-// JSON, in which no output can look like the frame around it.
-type events struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-}
-
-func newEvents(w http.ResponseWriter, execID string) *events {
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // proxies are not to wait for more
-	h.Set(api.HeaderExecID, execID)
-	return &events{w, http.NewResponseController(w)}
-}
-
-func (s *events) send(id string, event api.ExecEvent) error {
-	data, err := json.Marshal(event)
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if id != "" {
-		fmt.Fprintf(&b, "id: %s\n", id)
-	}
-	fmt.Fprintf(&b, "data: %s\n\n", data)
-	return s.write(b.Bytes())
-}
-
-func (s *events) comment() error { return s.write([]byte(": berth\n\n")) }
-
-// write sends at once, and gives up on a client that does not take it.
-func (s *events) write(b []byte) error {
-	_ = s.control.SetWriteDeadline(time.Now().Add(eventTime)) // recorders have none
-	if _, err := s.w.Write(b); err != nil {
-		return err
-	}
-	return s.control.Flush()
+	event.SetData(p.value.Data)
+	return false, out.send(strconv.FormatInt(p.value.Next, 10), event)
 }

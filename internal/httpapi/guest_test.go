@@ -180,7 +180,7 @@ type seen struct {
 }
 
 // watch opens a stream; header are pairs.
-func (w *workshop) watch(method, path, body string, header ...string) *watcher {
+func (w *site) watch(method, path, body string, header ...string) *watcher {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), long)
 	r, err := http.NewRequestWithContext(ctx, method, w.server.URL+path, strings.NewReader(body))
@@ -202,7 +202,7 @@ func (w *workshop) watch(method, path, body string, header ...string) *watcher {
 	stop := func() { cancel(); res.Body.Close() }
 	w.t.Cleanup(stop)
 	lines := bufio.NewScanner(res.Body)
-	lines.Buffer(nil, 1<<20)
+	lines.Buffer(nil, 4<<20)
 	return &watcher{w.t, res, lines, stop}
 }
 
@@ -244,25 +244,36 @@ func (s *watcher) id() string { return s.res.Header.Get(api.HeaderExecID) }
 // next reads one event; ok is false at the stream's end.
 func (s *watcher) next() (event seen, ok bool) {
 	s.t.Helper()
+	id, data, ok := s.frame()
+	if !ok {
+		return event, false
+	}
+	event.id = id
+	if err := json.Unmarshal([]byte(data), &event.ExecEvent); err != nil {
+		s.t.Fatalf("event %q: %v", data, err)
+	}
+	return event, true
+}
+
+// frame reads one event as it is on the wire: nothing but an id and one line of data.
+func (s *watcher) frame() (id, data string, ok bool) {
+	s.t.Helper()
 	for s.lines.Scan() {
 		name, value, _ := strings.Cut(s.lines.Text(), ": ")
 		switch name {
 		case "id":
-			event.id = value
+			id = value
 		case "data":
-			if err := json.Unmarshal([]byte(value), &event.ExecEvent); err != nil {
-				s.t.Fatalf("event %q: %v", value, err)
-			}
-			ok = true
+			data, ok = value, true
 		case "":
 			if ok {
-				return event, true
+				return id, data, true
 			}
 		default:
 			s.t.Fatalf("a line %q in a stream of unnamed events", s.lines.Text())
 		}
 	}
-	return event, false
+	return id, data, false
 }
 
 // rest reads to the end, which is the command's.

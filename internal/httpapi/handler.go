@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/conversation"
 	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/keeper"
 	"github.com/berthdev/berth/internal/project"
@@ -17,6 +18,7 @@ import (
 	"github.com/berthdev/berth/internal/telemetry"
 	"github.com/berthdev/berth/internal/template"
 	"github.com/berthdev/berth/internal/tool"
+	"github.com/berthdev/berth/internal/turn"
 	"github.com/danielgtaylor/huma/v2"
 )
 
@@ -46,6 +48,9 @@ type Options struct {
 	Traffic func(id string) *api.Traffic
 	// Keeper has the versions of workspaces; nil: they are not saved here.
 	Keeper *keeper.Keeper
+	// Conversations and Turns are what prompts go to; nil: this server takes none.
+	Conversations *conversation.Service
+	Turns         *turn.Service
 	// Saves says that workspaces can be saved here, for what people are told of their files.
 	Saves bool
 	// Saving looks whether the object store answers, for readiness; nil: nobody asks.
@@ -102,6 +107,7 @@ func New(o Options) *Handler {
 	a.addSweep()
 	a.addSandboxes()
 	a.addProjects()
+	a.addConversations()
 	a.addKeys()
 	a.addAccounts()
 	a.addAgents()

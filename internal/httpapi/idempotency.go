@@ -35,7 +35,7 @@ var errClaimLost = errors.New("the claim on the Idempotency-Key was lost")
 func (a *Handler) idempotent(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent, x := r.Header.Values(idempotencyHeader), exchangeOf(r.Context())
-		own := x.route.Raw || x.route.Streams && wantsEvents(r)
+		own := x.route.Raw || x.route.Claims != nil && x.route.Claims(r)
 		if r.Method != http.MethodPost || len(sent) == 0 || x.principal.Tenant == "" || own {
 			next.ServeHTTP(w, r)
 			return
@@ -154,6 +154,21 @@ func (a *Handler) settle(r *http.Request, claim store.Claim, rec *recorder, done
 	x.log.WarnContext(ctx, "idempotency key not settled", "error", err)
 	if sandbox.CodeOf(err) == api.CodeStoreUnavailable {
 		go settleLater(context.WithoutCancel(r.Context()), a.claimTime, settle)
+	}
+}
+
+// settleClaim ends the claim of a request whose answer is a stream, once it is known whether what it asked
+// for has begun: the stream itself is no answer that could be kept.
+func (a *Handler) settleClaim(ctx context.Context, claim store.Claim, answer store.Answer, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+	defer cancel()
+	if err == nil {
+		err = a.in(ctx).FinishKey(ctx, claim, answer)
+	} else {
+		err = a.in(ctx).ReleaseKey(ctx, claim)
+	}
+	if err != nil {
+		exchangeOf(ctx).log.WarnContext(ctx, "idempotency key not settled", "error", err)
 	}
 }
 

@@ -37,6 +37,7 @@ var (
 var tags = []*huma.Tag{
 	{Name: "Sandboxes", Description: "A durable workspace and the instance that runs it."},
 	{Name: "Projects", Description: "Each project has exactly one sandbox, made on its first use and kept running for the project's life."},
+	{Name: "Conversations", Description: "Prompts to an agent and its answers, in one sandbox. A prompt is a turn, which runs apart from the request that asked for it."},
 	{Name: "Keys", Description: "API keys of the tenant. All of it needs a key of scope admin."},
 	{Name: "Accounts", Description: "The people and services of the tenant. Changing them needs scope admin."},
 	{Name: "Agents", Description: "Templates with changes of the tenant's own. Changing them needs scope admin."},

@@ -24,8 +24,8 @@ func (a *Handler) addProjectLife(one string) {
 	serve(a, compare, a.compareProject)
 	serve(a, projectOp(http.MethodPost, one+"/sync", "sync-project-sandbox", api.ScopeWrite, "Bring the record of the project's sandbox and what is there together", reaching...), a.syncProject)
 
-	serve(a, projectOp(http.MethodPost, one+"/restart", "restart-project-sandbox", api.ScopeWrite, "Stop the project's sandbox and start it again", reaching...), a.restartProject)
-	terminate := projectOp(http.MethodDelete, one, "terminate-project-sandbox", api.ScopeWrite, "End the instance of the project's sandbox, and its files", reaching...)
+	serve(a, projectOp(http.MethodPost, one+"/restart", "restart-project-sandbox", api.ScopeWrite, "Stop the project's sandbox and start it again", interrupting...), a.restartProject)
+	terminate := projectOp(http.MethodDelete, one, "terminate-project-sandbox", api.ScopeWrite, "End the instance of the project's sandbox, and its files", interrupting...)
 	terminate.Description = "A last version is saved first where the server can do that. The project keeps its sandbox: the next use makes a new instance."
 	serve(a, terminate, a.terminateProject)
 
@@ -110,7 +110,15 @@ func stepOut(step sandbox.Step) string {
 	return what
 }
 
-func (a *Handler) restartProject(ctx context.Context, in *ByProject) (*reply[api.ProjectSandbox], error) {
+type interruptProject struct {
+	ByProject
+	Forcing
+}
+
+func (a *Handler) restartProject(ctx context.Context, in *interruptProject) (*reply[api.ProjectSandbox], error) {
+	if err := a.clearProject(ctx, in.ProjectID, in.Force, "asked to restart its sandbox"); err != nil {
+		return nil, err
+	}
 	return projectReply(a.inProjects(ctx).Restart(ctx, in.ProjectID))
 }
 
@@ -124,14 +132,30 @@ type endProject struct {
 	Ending
 }
 
-func (a *Handler) terminateProject(ctx context.Context, in *endProject) (*reply[api.ProjectSandbox], error) {
+type terminateProject struct {
+	ByProject
+	Ending
+	Forcing
+}
+
+func (a *Handler) terminateProject(ctx context.Context, in *terminateProject) (*reply[api.ProjectSandbox], error) {
+	if err := a.clearProject(ctx, in.ProjectID, in.Force, "asked to terminate its sandbox"); err != nil {
+		return nil, err
+	}
 	return projectReply(a.inProjects(ctx).Terminate(ctx, in.ProjectID, !in.Sync))
 }
 
 func (a *Handler) deleteProject(ctx context.Context, in *endProject) (*deleted[api.ProjectSandbox], error) {
+	s, err := a.inProjects(ctx).Get(ctx, in.ProjectID)
+	if err == nil {
+		err = a.clearToDelete(ctx, s)
+	}
+	if err != nil {
+		return nil, err
+	}
 	wait, cancel := context.WithTimeout(ctx, a.DeleteWait)
 	defer cancel()
-	s, err := a.inProjects(ctx).Delete(wait, in.ProjectID, !in.Sync)
+	s, err = a.inProjects(ctx).Delete(wait, in.ProjectID, !in.Sync)
 	return deletedOut(s, err, projectOut)
 }
 

@@ -89,7 +89,7 @@ func content[T any](a *Handler, contentType string) func(*huma.Operation) {
 
 // inPath documents the parts of the path that stand for something.
 func inPath(names ...string) func(*huma.Operation) {
-	docs := map[string]string{"id": "Its id or its name", "exec_id": "The command's id", "port": "A port of the sandbox's loopback", "rest": "Path at whoever listens there", "path": "The file's path below its root, percent-encoded", "project_id": "The project's id, percent-encoded"}
+	docs := map[string]string{"id": "Its id or its name", "exec_id": "The command's id", "port": "A port of the sandbox's loopback", "rest": "Path at whoever listens there", "path": "The file's path below its root, percent-encoded", "project_id": "The project's id, percent-encoded", "turn_id": "The turn's id", "sandbox_id": "The sandbox's id or its name"}
 	return func(o *huma.Operation) {
 		for _, name := range names {
 			o.Parameters = append(o.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: docs[name], Schema: &huma.Schema{Type: huma.TypeString}})

@@ -21,13 +21,20 @@ type route struct {
 	Quiet    bool          // asked all the time by machines
 	Hidden   bool          // not in the specification
 
-	Bytes   bool // the body is bytes, not JSON
-	Raw     bool // the handler reads the body as it comes, of any size; an Idempotency-Key means nothing to it
-	Streams bool // where events are accepted, the answer is a stream, and the handler claims the Idempotency-Key itself
+	Bytes   bool  // the body is bytes, not JSON
+	MaxBody int64 // of the body, where the route takes more than the server's limit
+	Raw     bool  // the handler reads the body as it comes, of any size; an Idempotency-Key means nothing to it
+
+	// Claims says of which requests the handler claims the Idempotency-Key itself, because their answer is a
+	// stream, which cannot be kept; nil: of none.
+	Claims func(*http.Request) bool
 }
 
 // unlimited is the Timeout of routes that last as long as their client stays.
 const unlimited = -1
+
+// maxBody is how large a body may be.
+func (rt *route) maxBody(most int64) int64 { return max(most, rt.MaxBody) }
 
 func (rt *route) pattern() string { return rt.Method + " " + rt.Path }
 

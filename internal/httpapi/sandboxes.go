@@ -18,23 +18,29 @@ import (
 
 const sandboxesPath = "/api/v1/sandboxes"
 
-// addSandboxes adds the routes of sandboxes twice: older callers say "sandbox".
+// addSandboxes adds the routes of sandboxes twice: older callers say "sandbox". Still older ones have one of
+// them at the root.
 func (a *Handler) addSandboxes() {
 	for _, base := range []string{sandboxesPath, "/api/v1/sandbox"} {
 		a.addSandboxesAt(base, base != sandboxesPath)
 	}
+	a.addClaude(sandboxOps("/sandboxes", true))
 }
 
 // opMaker begins an operation on sandboxes; its path is relative to theirs.
 type opMaker func(method, path, name string, scope api.Scope, summary string, problems ...api.Code) operation
 
-func (a *Handler) addSandboxesAt(base string, twin bool) {
-	var op opMaker = func(method, path, name string, scope api.Scope, summary string, problems ...api.Code) operation {
+func sandboxOps(base string, twin bool) opMaker {
+	return func(method, path, name string, scope api.Scope, summary string, problems ...api.Code) operation {
 		return operation{
 			route: route{Method: method, Path: base + path, Name: name, Scope: scope, Hidden: twin},
 			Tag:   "Sandboxes", Summary: summary, Problems: problems,
 		}
 	}
+}
+
+func (a *Handler) addSandboxesAt(base string, twin bool) {
+	op := sandboxOps(base, twin)
 	create := op(http.MethodPost, "", "create-sandbox", api.ScopeWrite, "Get or create a sandbox, running",
 		api.CodeInvalidID, api.CodeInvalidName, api.CodeNotFound, api.CodeDeleted, api.CodeSpecMismatch, api.CodeNameTaken,
 		api.CodeUnknownTemplate, api.CodeUnknownDriver, api.CodeUnknownProfile, api.CodeQuotaExceeded,
@@ -63,6 +69,7 @@ func (a *Handler) addSandboxesAt(base string, twin bool) {
 	a.addPorts(op)
 	a.addFiles(op)
 	a.addVersions(op)
+	a.addClaude(op)
 }
 
 // in returns the part of the store that the caller may see.
@@ -189,7 +196,11 @@ func (a *Handler) getSandbox(ctx context.Context, in *ByRef) (*reply[api.Sandbox
 	if a.Traffic != nil {
 		out.Traffic = a.Traffic(s.ID)
 	}
-	return &reply[api.Sandbox]{Body: out}, nil
+	open, err := a.in(ctx).OpenTurns(ctx, "", s.ID)
+	if err == nil && len(open) > 0 {
+		out.TurnID = open[0].ID
+	}
+	return &reply[api.Sandbox]{Body: out}, err
 }
 
 // findSandbox finds a sandbox by id or name. One that is being deleted is still found by its id, so
@@ -276,6 +287,9 @@ func (a *Handler) deleteSandbox(ctx context.Context, in *deleteSandbox) (*delete
 	}
 	s, err := a.findSandbox(ctx, in.ID)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.clearToDelete(ctx, s); err != nil {
 		return nil, err
 	}
 	who, _ := auth.PrincipalFrom(ctx)

@@ -71,6 +71,9 @@ func (a *Handler) templateOut(ctx context.Context, name string) api.Template {
 		S3BucketName: t.S3BucketName, S3KeyPrefix: t.S3KeyPrefix, InitFromS3: t.InitFromS3, Sync: t.Sync,
 		Unreachable: t.Unreachable, Turns: t.Turns,
 	}
+	for _, h := range a.Templates.Hooks(name) {
+		out.Hooks = append(out.Hooks, api.TemplateHook{Name: h.Title(), Phase: string(h.Phase), Kind: h.Kind()})
+	}
 	if filepath.IsAbs(t.Base) && !runs {
 		out.Base = "directory"
 	}

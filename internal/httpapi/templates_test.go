@@ -27,6 +27,7 @@ func withTemplates(t *testing.T) *site {
 		Egress:   template.Egress{"example.com:443"},
 		Services: map[string]string{"127.0.0.1:8788": "http://127.0.0.1:4000"},
 		Timers:   template.Timers{AutoStop: template.After(time.Hour), AutoDelete: template.After(0)},
+		Hooks:    []template.Hook{{Name: "tell", Phase: "message", URL: "https://hooks.example.com/canary", Secret: "whsec_canary" + strings.Repeat("0", 26)}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +50,10 @@ func TestTemplatesAreShownWithoutSecrets(t *testing.T) {
 		Egress:    []string{"example.com:443"},
 		Services:  []api.TemplateService{{Listen: "127.0.0.1:8788"}},
 		Timers:    map[string]string{"auto_stop": "1h", "auto_delete": "off"},
+		Hooks: []api.TemplateHook{
+			{Name: "push", Phase: "stream_finish", Kind: "builtin"}, {Name: "log", Phase: "terminate", Kind: "builtin"},
+			{Name: "tell", Phase: "message", Kind: "webhook"},
+		},
 	}
 	if diff := cmp.Diff(want, into[api.Template](a)); diff != "" {
 		t.Error(diff)
@@ -78,7 +83,7 @@ func TestTemplatesAreListedInPages(t *testing.T) {
 			break
 		}
 	}
-	if got := strings.Join(names, " "); got != "default none web" {
+	if got := strings.Join(names, " "); got != "claude_code default demo github none web" {
 		t.Errorf("listed %s", got)
 	}
 	s.do(call{path: templatesPath + "?cursor=nonsense", key: s.read}).fails(api.CodeInvalidCursor)

@@ -37,7 +37,7 @@ func (a *Handler) addVersions(op opMaker) {
 	serve(a, sync, a.syncSandbox)
 
 	restore := op(http.MethodPost, "/{id}/restore", "restore-version", api.ScopeWrite, "Bring a version back", append(append([]api.Code{
-		api.CodeInvalidName, api.CodeNameTaken, api.CodeQuotaExceeded, api.CodeUnknownTemplate, api.CodeUnknownProfile,
+		api.CodeTurnRunning, api.CodeInvalidName, api.CodeNameTaken, api.CodeQuotaExceeded, api.CodeUnknownTemplate, api.CodeUnknownProfile,
 	}, reaching...), bringing...)...)
 	restore.Description = "Into the sandbox itself: what is there is saved as a version first, and what was brought back becomes the newest one. Nothing that runs is stopped; while a command or a terminal is attached it is refused unless forced. " +
 		"Or into a new sandbox of the same kind, also from a deleted one."

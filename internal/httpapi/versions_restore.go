@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/auth"
@@ -29,13 +30,16 @@ func (a *Handler) restoreVersion(ctx context.Context, in *restoreVersion) (*made
 	}
 	v, _, err := repo.Version(ctx, want.Version)
 	if err != nil {
-		return nil, keeper.Told("find version", err)
+		return nil, keeper.Told("find version", a.unkept(ctx, from, repo, err))
 	}
 	if want.Into != "" {
 		return a.restoreInto(ctx, from, v.ID, want.Into)
 	}
 	h, s, err := a.open(ctx, in.ID)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.clear(ctx, s, want.Force || in.Force, "asked to restore a version in its sandbox"); err != nil {
 		return nil, err
 	}
 	if !want.Force && !in.Force {
@@ -49,6 +53,24 @@ func (a *Handler) restoreVersion(ctx context.Context, in *restoreVersion) (*made
 		}
 	}
 	return a.bring(ctx, h, from, v.ID, http.StatusOK)
+}
+
+// unkept says why a version is not there, if there is none at all.
+func (a *Handler) unkept(ctx context.Context, s sandbox.Sandbox, repo *workspace.Repo, err error) error {
+	if sandbox.CodeOf(err) != api.CodeUnknownVersion {
+		return err
+	}
+	if none, failed := repo.Empty(ctx); failed != nil || !none {
+		return err
+	}
+	if !s.Deleted() {
+		e := sandbox.Errorf("find version", api.CodeUnknownVersion, "nothing of the workspace of sandbox %s is saved yet", s.ID)
+		e.Hint = "Sync the sandbox to save a first version; its end does so by itself."
+		return e
+	}
+	e := sandbox.Errorf("find version", api.CodeUnknownVersion, "no version of sandbox %s is left: it was deleted at %s", s.ID, s.DeletedAt.UTC().Format(time.RFC3339))
+	e.Hint = "Versions of a deleted sandbox are kept for as long as the server's deleted_retention says, or until they are purged."
+	return e
 }
 
 // unheld refuses while somebody works in the sandbox: their files would change under their hands.
@@ -79,14 +101,14 @@ func (a *Handler) restoreInto(ctx context.Context, from sandbox.Sandbox, version
 	}
 	s, err := a.in(ctx).ByName(ctx, name)
 	if err == nil && s.ID != r.NewID {
-		return nil, sandbox.Errorf("restore version", api.CodeNameTaken, "there is a sandbox %s already", name)
+		return nil, taken(name)
 	}
 	s, created, err := a.Engine.Ensure(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	if !created && s.ID != r.NewID {
-		return nil, sandbox.Errorf("restore version", api.CodeNameTaken, "there is a sandbox %s already", name)
+		return nil, taken(name)
 	}
 	who, _ := auth.PrincipalFrom(ctx)
 	out, err := a.bring(ctx, a.Open(s, who.Actor()), from, version, http.StatusCreated)
@@ -94,6 +116,12 @@ func (a *Handler) restoreInto(ctx context.Context, from sandbox.Sandbox, version
 		return nil, keeper.Told("restore version", fmt.Errorf("sandbox %s was made, and is without the version: %w", name, err))
 	}
 	return out, nil
+}
+
+func taken(name string) error {
+	e := sandbox.Errorf("restore version", api.CodeNameTaken, "there is a sandbox %s already, and a version is only brought into a new one", name)
+	e.Hint = "Choose another name, or restore the version in place."
+	return e
 }
 
 // apart refuses a new sandbox that would have the same workspace: bringing a version there would change
@@ -129,11 +157,8 @@ func (a *Handler) purge(ctx context.Context, ref string) (done bool, err error) 
 	if err != nil || a.Keeper == nil {
 		return false, err
 	}
-	if err := a.Keeper.MarkPurge(ctx, s); err != nil {
-		return false, keeper.Told("purge versions", err)
-	}
 	if s.Deleted() && s.Settled() {
-		return true, keeper.Told("purge versions", a.Keeper.Purge(ctx, s))
+		return true, keeper.Told("purge versions", a.Keeper.PurgeEnded(ctx, s))
 	}
-	return false, nil
+	return false, keeper.Told("purge versions", a.Keeper.MarkPurge(ctx, s))
 }

@@ -48,7 +48,10 @@ func syncedOut(s sandbox.Sandbox, res *workspace.Result) api.Synced {
 			FilesDownloaded: st.FilesDownloaded, FilesUploaded: st.FilesUploaded, FilesDeleted: st.FilesDeleted,
 			FilesSkipped: st.FilesSkipped, BytesTransferred: st.BytesTransferred, Duration: st.Duration,
 		},
-		Conflicts: append([]string{}, res.Conflicts[:min(len(res.Conflicts), mostNamed)]...), Skipped: []api.SkippedFile{},
+		Conflicts: []api.Conflict{}, Skipped: []api.SkippedFile{},
+	}
+	for _, c := range res.Conflicts[:min(len(res.Conflicts), mostNamed)] {
+		out.Conflicts = append(out.Conflicts, api.Conflict(c))
 	}
 	for _, skipped := range res.Skipped[:min(len(res.Skipped), mostNamed)] {
 		out.Skipped = append(out.Skipped, api.SkippedFile{Path: skipped.Path, Why: skipped.Why})

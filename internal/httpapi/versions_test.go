@@ -27,7 +27,7 @@ func keeps(t *testing.T) func(*Options) {
 	}
 	return func(o *Options) {
 		o.Saves = true
-		o.Keeper = &keeper.Keeper{Store: store, Dir: t.TempDir(), Drivers: o.Engine.(*engine.Engine).Drivers, Plan: func(s sandbox.Sandbox) keeper.Plan {
+		o.Keeper = &keeper.Keeper{Store: store, Dir: t.TempDir(), Records: o.Store, Drivers: o.Engine.(*engine.Engine).Drivers, Plan: func(s sandbox.Sandbox) keeper.Plan {
 			return keeper.Plan{Prefix: "docs/" + s.Owner.Tenant + "/" + s.ID + "/", Off: s.Spec.Metadata["off"] != ""}
 		}}
 		o.Saving = func(context.Context) api.Check {
@@ -134,6 +134,9 @@ func TestVersionsOverHTTP(t *testing.T) {
 	s.remove(sandboxesPath + "/" + box.ID + "?purge=true").is(http.StatusNoContent)
 	if got := into[api.List[api.Version]](s.get(sandboxesPath + "/" + box.ID + "/versions").is(http.StatusOK)); len(got.Items) != 0 {
 		t.Errorf("%+v", got)
+	}
+	if p := s.post(sandboxesPath+"/"+box.ID+"/restore", `{"into":"late"}`).fails(api.CodeUnknownVersion); !strings.Contains(p.Detail, "it was deleted at") || !strings.Contains(p.Hint, "deleted_retention") {
+		t.Errorf("%+v", p)
 	}
 	s.remove(sandboxesPath + "/" + other.ID + "?purge=true").is(http.StatusNoContent)
 	if ready := s.get("/readyz"); !strings.Contains(string(ready.body), `"object store"`) || ready.status != http.StatusOK {

@@ -7,7 +7,7 @@
 //
 // [Keeper.Restore] and [Keeper.Save] are the engine's; [Keeper.Sync] and [Keeper.Bring] are for whoever
 // asks for a version to be made, or to be brought back, and has the sandbox to itself meanwhile.
-// [Keeper.Repo] has the versions.
+// [Keeper.Repo] has the versions, and [Keeper.Run] removes those of sandboxes that were deleted long ago.
 package keeper
 
 import (
@@ -23,6 +23,7 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/workspace"
 )
@@ -50,6 +51,14 @@ type Keeper struct {
 	// for what others have saved since; zero: always.
 	Stale time.Duration
 	Log   *slog.Logger
+
+	// Retention is how long the versions of a deleted sandbox are kept; zero: for ever.
+	Retention time.Duration
+	Records   Records
+	// Known reports whether Plan can say where a sandbox's versions are; nil: always.
+	Known func(sandbox.Sandbox) bool
+
+	overdue overdue
 }
 
 // Repo is where the versions of a sandbox's workspace are.
@@ -189,7 +198,9 @@ func (k *Keeper) nothing(ctx context.Context, repo *workspace.Repo, t workspace.
 	if none, err := repo.Empty(ctx); err != nil || !none {
 		return nil, err
 	}
-	return &workspace.Result{Skipped: seen.Skipped}, nil
+	nothing := &workspace.Result{Skipped: seen.Skipped}
+	k.log().InfoContext(ctx, "workspace has nothing to save", "stats", nothing.Stats)
+	return nothing, nil
 }
 
 // base is what the workspace was last the same as. The record is the authority; the index only makes it
@@ -223,13 +234,15 @@ func (k *Keeper) keep(ctx context.Context, s sandbox.Sandbox, t workspace.Tree, 
 	if res.State != nil {
 		if err := workspace.WriteState(t, res.State); err != nil {
 			k.log().WarnContext(ctx, "write the state file of a workspace", "error", err)
+		} else {
+			k.log().InfoContext(ctx, "state file written", "path", guest.Workspace+"/"+workspace.StateFile, "size", len(res.State))
 		}
 	}
 	for _, skipped := range res.Skipped[:min(len(res.Skipped), mostLogged)] {
 		k.log().WarnContext(ctx, "a file cannot be saved", "path", skipped.Path, "why", skipped.Why)
 	}
-	for _, path := range res.Conflicts[:min(len(res.Conflicts), mostLogged)] {
-		k.log().WarnContext(ctx, "a file was changed on both sides and is kept twice", "path", path)
+	for _, c := range res.Conflicts[:min(len(res.Conflicts), mostLogged)] {
+		k.log().WarnContext(ctx, "a file was changed on both sides and is kept twice", "path", c.Path, "copy", c.Copy)
 	}
 }
 

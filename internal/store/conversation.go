@@ -115,12 +115,16 @@ func (s Scope) CreateConversation(ctx context.Context, c Conversation) (Conversa
 // Conversation returns the conversation, ErrNotFound or ErrDeleted.
 func (s Scope) Conversation(ctx context.Context, id string) (Conversation, error) {
 	const op = "read conversation"
-	c, err := first(ctx, s.db.read, scanConversation,
-		`select `+conversationColumns+` from conversations where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return c, conversations.miss(ctx, s, op, id)
+	for {
+		c, err := first(ctx, s.db.read, scanConversation,
+			`select `+conversationColumns+` from conversations where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return c, s.db.fail(op, err)
+		}
+		if err = conversations.miss(ctx, s, op, id); !errors.Is(err, sandbox.ErrStale) { // else it was made between the two
+			return c, err
+		}
 	}
-	return c, s.db.fail(op, err)
 }
 
 // DefaultConversation returns the one of a sandbox that older callers speak to.
@@ -248,4 +252,11 @@ func (s Scope) Users(ctx context.Context, sandbox string) (int64, error) {
 	n, err := first(ctx, s.db.read, scanOne[int64],
 		`select count(*) from conversations where tenant = $1 and sandbox = $2 and deleted_at is null`, s.tenant, sandbox)
 	return n, s.db.fail("count conversations", err)
+}
+
+// EveryConversation lists those of all tenants that are not deleted, in the order of their ids.
+func (db *DB) EveryConversation(ctx context.Context, after string, limit int) ([]Conversation, error) {
+	found, err := all(ctx, db.read, scanConversation, `select `+conversationColumns+` from conversations
+		where id > $1 and deleted_at is null order by id limit $2`, after, clampLimit(limit))
+	return found, db.fail("list conversations", err)
 }

@@ -35,6 +35,8 @@ type Metrics struct {
 	requestSeconds *prometheus.HistogramVec
 	driverCalls    *prometheus.CounterVec
 	driverSeconds  *prometheus.HistogramVec
+	hooks          *prometheus.CounterVec
+	hookSeconds    *prometheus.HistogramVec
 	routes         words
 	kinds          words
 	ops            words
@@ -84,6 +86,8 @@ func (m *Metrics) makeCalls(made maker) {
 	m.requestSeconds = made.histograms("http_request_duration_seconds", "Time to the end of the answer.", "route", "method")
 	m.driverCalls = made.counters("driver_calls_total", "Calls of drivers.", "driver", "op", "outcome")
 	m.driverSeconds = made.histograms("driver_call_duration_seconds", "Time driver calls took.", "driver", "op")
+	m.hooks = made.counters("hook_runs_total", "Hooks that ran.", "phase", "outcome")
+	m.hookSeconds = made.histograms("hook_duration_seconds", "Time hooks took.", "phase")
 }
 
 // ObserveRequest records one served request. Route is the pattern that matched,

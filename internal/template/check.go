@@ -40,6 +40,7 @@ func (r *Registry) check(t Template, origin func(path ...string) string) []confi
 	c.checkServices()
 	c.checkSizes()
 	c.checkPrefix()
+	c.checkHooks()
 	c.checkSpec()
 	return c.problems
 }
@@ -75,6 +76,7 @@ func (c *checker) checkWords() {
 		{"user", c.User, "is no user of sandboxes", []string{guest.Agent, guest.Root}},
 		{"profile", c.Profile, "is no profile", sandbox.Profiles},
 		{"sandbox_profile_type", c.ProfileType, "is no profile", sandbox.Profiles},
+		{"runtime", c.Runtime, "is no runtime of this Berth", runtimes},
 		{"unreachable", c.Unreachable, "is not one of the choices", []string{"wait", "replace", "fence"}},
 		{"disk", c.Disk.Kind, "is not one of the choices", []string{DiskSoft, DiskLoop}},
 	} {

@@ -29,11 +29,10 @@ func FromConfig(cfg *config.Loaded, drivers []string) (*Registry, Report) {
 	l := &loader{
 		Registry: New(Options{
 			Default: cfg.DefaultTemplate, Driver: cfg.DefaultDriver, Profile: cfg.SandboxProfileType,
-			Drivers: drivers, DataDir: cfg.DataDir,
+			Drivers: drivers, DataDir: cfg.DataDir, Bucket: bucketOf(cfg.ObjectStore),
 		}),
 		sections: cfg.Templates,
 		state:    map[string]progress{},
-		bucket:   bucketOf(cfg.ObjectStore),
 	}
 	if cfg.DefaultDriver != "" && !slices.Contains(drivers, cfg.DefaultDriver) {
 		l.refuse(config.Problem{Key: "default_driver", Origin: cfg.Origin("default_driver"), Value: cfg.DefaultDriver,
@@ -63,7 +62,6 @@ type loader struct {
 	*Registry
 	sections map[string]config.Section
 	state    map[string]progress
-	bucket   string // of the server's object store; empty: it has none
 	report   Report
 }
 
@@ -131,7 +129,7 @@ func (l *loader) read(t *Template) bool {
 				Origin: section.OriginOf(key), Why: "is kept, not used yet", Fix: "nothing in this version acts on it"})
 		}
 	}
-	if t.S3BucketName != "" && t.S3BucketName != l.bucket {
+	if t.S3BucketName != "" && t.S3BucketName != l.Bucket {
 		l.report.Warnings = append(l.report.Warnings, config.Problem{Key: "templates." + t.Name + ".s3_bucket_name", Value: t.S3BucketName,
 			Origin: section.OriginOf("s3_bucket_name"), Why: "is kept, not used", Fix: "workspaces are saved in the server's object_store, whatever template they are of"})
 	}
@@ -152,7 +150,7 @@ func (l *loader) inherit(t *Template) bool {
 		return true
 	}
 	if t.Extends == t.Name && BuiltIn(t.Name) {
-		*t = t.over(builtins()[t.Name])
+		*t = t.over(builtins(l.DataDir)[t.Name])
 		return true
 	}
 	origin := l.sections[t.Name].OriginOf("extends")

@@ -90,7 +90,7 @@ memory = "768MiB"
 disk = "3GiB loop"
 processes = 99
 image = "img"
-runtime = "claude"
+runtime = "claude-cli"
 agent_command = ["claude", "-p"]
 volume = "vol"
 s3_bucket_name = "bucket"
@@ -100,6 +100,7 @@ sync = false
 unreachable = "fence"
 unreachable_after = "3m"
 turns = 2
+default_hooks = false
 
 [templates.web.env]
 TOKEN = "canary-in-the-template"
@@ -113,8 +114,19 @@ auto_archive = "off"
 max_age = 3600
 
 [[templates.web.hooks]]
+name = "deps"
 phase = "cold_start"
 command = "make"
+timeout = "5m"
+
+[[templates.web.hooks]]
+phase = "stream_finish"
+url = "https://hooks.example.com/x"
+secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+[[templates.web.hooks]]
+phase = "stream_finish"
+builtin = "push"
 `
 
 func TestEveryFieldOfATemplate(t *testing.T) {
@@ -133,9 +145,14 @@ func TestEveryFieldOfATemplate(t *testing.T) {
 		Services: map[string]string{"127.0.0.1:8788": "http://127.0.0.1:4000"},
 		Profile:  "full", CPU: 1.5, Memory: 768 << 20, Disk: template.Disk{Bytes: 3 << 30, Kind: "loop"}, Processes: 99,
 		Timers: template.Timers{AutoStop: template.After(5 * time.Minute), AutoArchive: template.After(0), MaxAge: template.After(time.Hour)},
-		Image:  "img", Runtime: "claude", AgentCommand: template.Command{"claude", "-p"}, Volume: "vol",
+		Image:  "img", Runtime: "claude-cli", AgentCommand: template.Command{"claude", "-p"}, Volume: "vol",
 		S3BucketName: "bucket", S3KeyPrefix: "docs/{account}/", InitFromS3: &yes, Sync: &no, Unreachable: "fence", UnreachableAfter: template.After(3 * time.Minute), Turns: 2,
-		Hooks: template.Hooks{Raw: []map[string]any{{"phase": "cold_start", "command": "make"}}},
+		DefaultHooks: &no,
+		Hooks: []template.Hook{
+			{Name: "deps", Phase: "cold_start", Command: template.Command{"/bin/sh", "-c", "make"}, Timeout: template.Duration(5 * time.Minute)},
+			{Phase: "stream_finish", URL: "https://hooks.example.com/x", Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+			{Phase: "stream_finish", Builtin: "push"},
+		},
 	}
 	if diff := cmp.Diff(want, lookup(t, r, "web")); diff != "" {
 		t.Error(diff)
@@ -158,7 +175,7 @@ func TestEveryFieldOfATemplate(t *testing.T) {
 	if got := r.Policy(s); got.Timers != timers || got.Unreachable != sandbox.UnseenFence || got.UnreachableAfter != 3*time.Minute {
 		t.Errorf("policy %+v", got)
 	}
-	if r.User("web") != "root" || r.Env("web")["TOKEN"] != "canary-in-the-template" || !slices.Contains(r.Secrets(), "canary-in-the-template") {
+	if r.User("web") != "root" || r.Env("web")["TOKEN"] != "canary-in-the-template" || !slices.Contains(r.Secrets(), "canary-in-the-template") || !slices.Contains(r.Secrets(), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") {
 		t.Errorf("user %s, env %v", r.User("web"), r.Env("web"))
 	}
 	if got := r.Spec("web"); got.Template != "web" || got.Driver != "fake" || got.Profile != "full" {
@@ -177,7 +194,7 @@ func TestUnusedFieldsAreKeptWithAWarning(t *testing.T) {
 			t.Errorf("%s", w)
 		}
 	}
-	if got := strings.Join(keys, " "); got != "image runtime agent_command volume hooks turns s3_bucket_name" {
+	if got := strings.Join(keys, " "); got != "image volume s3_bucket_name" {
 		t.Errorf("warned of %s", got)
 	}
 }
@@ -185,16 +202,19 @@ func TestUnusedFieldsAreKeptWithAWarning(t *testing.T) {
 func TestBuiltInTemplates(t *testing.T) {
 	testkit.Proves(t, "H6")
 	r := at(t, "").registry(t)
-	if got := strings.Join(r.Names(), " "); got != "default none" {
+	if got := strings.Join(r.Names(), " "); got != "claude_code default demo github none" {
 		t.Fatalf("names %s", got)
 	}
 	for _, name := range r.Names() {
-		got := lookup(t, r, name)
-		if got.Driver != "local" || got.Base != "host" || got.Profile != "standard" || got.User != "agent" || got.Runtime != "demo" {
+		got, agent := lookup(t, r, name), "demo"
+		if name == "claude_code" || name == "github" {
+			agent = "claude-cli"
+		}
+		if got.Driver != "local" || got.Base != "host" || got.Profile != "standard" || got.User != "agent" || got.Runtime != agent {
 			t.Errorf("%+v", got)
 		}
 		spec := driver.Spec{}
-		if err := r.Prepare(sandbox.Sandbox{Spec: sandbox.Spec{Template: name}}, &spec); err != nil || spec.Base != "host" || spec.Limits.CPU != 1 || len(spec.Egress) > 0 {
+		if err := r.Prepare(sandbox.Sandbox{Spec: sandbox.Spec{Template: name}}, &spec); err != nil || spec.Base != "host" || spec.Limits.CPU != 1 || agent == "demo" && len(spec.Egress)+len(spec.Mounts) > 0 {
 			t.Errorf("%+v, %v", spec, err)
 		}
 	}
@@ -353,7 +373,7 @@ func TestBadTemplatesAreRefusedWithWords(t *testing.T) {
 		{`cpu = nan`, `templates.x (FILE:1) cannot be used: NaN is no number of cores`},
 		{`mounts = [` + strings.Join(many(17, `{source = "/usr", target = "/opt/%d"}`), ", ") + `]`, `templates.x (FILE:1) cannot be used: 17 mounts are more than 16; write less of it`},
 		{`egress = [` + strings.Join(many(257, `"a%d.test:1"`), ", ") + `]`, `257 egress entries are more than 256`},
-		{`extends = "nope"`, `templates.x.extends = "nope" (FILE:2) is no template; write one of: default, none, x`},
+		{`extends = "nope"`, `templates.x.extends = "nope" (FILE:2) is no template; write one of: claude_code, default, demo, github, none, x`},
 		{`extends = "x"`, `templates.x.extends = "x" (FILE:2) leads back to this template`},
 	}
 	for _, c := range cases {
@@ -401,7 +421,7 @@ extends = "a"
 		t.Errorf("problems of %s:\n%v", got, report.Err())
 	}
 	_, report = p.load(t, "BERTH_DEFAULT_TEMPLATE", "nope")
-	if said := fmt.Sprint(report.Err()); !strings.Contains(said, `default_template = "nope" (env BERTH_DEFAULT_TEMPLATE) is no template of this Berth; write one of: a, b, child, default, none, parent`) {
+	if said := fmt.Sprint(report.Err()); !strings.Contains(said, `default_template = "nope" (env BERTH_DEFAULT_TEMPLATE) is no template of this Berth; write one of: a, b, child, claude_code, default, demo, github, none, parent`) {
 		t.Error(said)
 	}
 }

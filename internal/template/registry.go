@@ -22,7 +22,8 @@ type Options struct {
 	Driver  string   // of templates that name none; empty: local
 	Profile string   // of templates that name none; empty: standard
 	Drivers []string // those that there are; nil: any
-	DataDir string   // where bases are
+	DataDir string   // where bases and programs are
+	Bucket  string   // of the server's object store; empty: it has none
 }
 
 // Registry holds templates by name. Templates are added before it is used; it is then safe for
@@ -36,24 +37,10 @@ type Registry struct {
 func New(o Options) *Registry {
 	o.Default, o.Driver, o.Profile = cmp.Or(o.Default, "default"), cmp.Or(o.Driver, "local"), cmp.Or(o.Profile, "standard")
 	r := &Registry{Options: o, all: map[string]Template{}}
-	for name, t := range builtins() {
+	for name, t := range builtins(o.DataDir) {
 		r.all[name] = r.filled(t)
 	}
 	return r
-}
-
-// builtins are the templates that are always there. What they leave open, filled adds.
-func builtins() map[string]Template {
-	return map[string]Template{
-		"default": {Name: "default", Runtime: "demo", Description: "A sandbox on this machine with the host's programs"},
-		"none":    {Name: "none", Runtime: "demo", Description: "The same without hooks"},
-	}
-}
-
-// BuiltIn reports whether a template of that name is always there.
-func BuiltIn(name string) bool {
-	_, ok := builtins()[name]
-	return ok
 }
 
 // filled puts the server's defaults where the template says nothing.
@@ -165,11 +152,17 @@ func (r *Registry) Policy(s sandbox.Sandbox) sandbox.Policy {
 	return p
 }
 
-// Secrets are the values of all environments, for a redactor to know.
+// Secrets are the values of all environments and those that webhooks are signed with, for a redactor to
+// know.
 func (r *Registry) Secrets() (values []string) {
 	for _, t := range r.all {
 		for _, v := range t.Env {
 			values = append(values, v)
+		}
+		for _, h := range t.Hooks {
+			if h.Secret != "" {
+				values = append(values, h.Secret)
+			}
 		}
 	}
 	return values

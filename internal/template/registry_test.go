@@ -26,7 +26,7 @@ func TestTemplatesWrittenInGo(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	err = r.Add(template.Template{Name: "Bad Name", Extends: "nope", User: "joe", Memory: -1, Disk: template.Disk{Kind: "nope"}})
-	for _, want := range []string{"templates.Bad Name = \"Bad Name\" has no usable name", "is no template; write one of: default, mine, none", "is no user", "memory", "soft, loop"} {
+	for _, want := range []string{"templates.Bad Name = \"Bad Name\" has no usable name", "is no template; write one of: claude_code, default, demo, github, mine, none", "is no user", "memory", "soft, loop"} {
 		if err == nil || sandbox.CodeOf(err) != api.CodeInvalidConfig || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}
@@ -35,7 +35,7 @@ func TestTemplatesWrittenInGo(t *testing.T) {
 
 func TestUnknownTemplates(t *testing.T) {
 	r := template.New(template.Options{})
-	if _, err := r.Lookup("gone"); sandbox.CodeOf(err) != api.CodeUnknownTemplate || !strings.Contains(err.Error(), "there are: default, none") {
+	if _, err := r.Lookup("gone"); sandbox.CodeOf(err) != api.CodeUnknownTemplate || !strings.Contains(err.Error(), "there are: claude_code, default, demo, github, none") {
 		t.Errorf("%v", err)
 	}
 	// A sandbox outlives its template's section: it is not started as something else.

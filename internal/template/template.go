@@ -1,11 +1,11 @@
 // Package template says what sandboxes are made of: their driver, base, size, environment, network
-// and timers, under a name that a sandbox asks for.
+// timers, agent and hooks, under a name that a sandbox asks for.
 //
-// A [Template] is the one definition, in Go and in TOML alike. A [Registry] holds the built-in ones
-// (default and none) and those added to it: [FromConfig] adds the [templates.NAME] sections of a
-// configuration and reports what is wrong with them, [Registry.Add] those written in Go. The engine
-// asks the registry what a sandbox's instance is made of ([Registry.Prepare]). Package base, below,
-// makes the directories that a template's base may name.
+// A [Template] is the one definition, in Go and in TOML alike. A [Registry] holds the built-in ones and
+// those added to it: [FromConfig] adds the [templates.NAME] sections of a configuration and reports what
+// is wrong with them, [Registry.Add] those written in Go. The engine asks the registry what a sandbox's
+// instance is made of ([Registry.Prepare]), and what runs hooks which ones there are ([Registry.Hooks]).
+// Package base, below, makes the directories that a template's base may name.
 package template
 
 import (
@@ -52,8 +52,10 @@ type Template struct {
 	S3KeyPrefix  string  `toml:"s3_key_prefix"`  // where versions of workspaces are: a pattern, see DefaultPrefix
 	InitFromS3   *bool   `toml:"init_from_s3"`   // false: a new sandbox starts empty, whatever is stored
 	Sync         *bool   `toml:"sync"`           // false: workspaces are not saved
-	Hooks        Hooks   `toml:"hooks"`
-	Turns        int     `toml:"turns"` // how many may run at once in one sandbox
+	Turns        int     `toml:"turns"`          // how many may run at once in one sandbox
+
+	Hooks        []Hook `toml:"hooks"`         // in the order in which they run
+	DefaultHooks *bool  `toml:"default_hooks"` // false: only those of Hooks
 }
 
 // Mount shows a directory of the host inside, read only.
@@ -64,7 +66,7 @@ type Mount struct {
 
 // unused are the keys that are kept and that nothing in this version acts on.
 var unused = []string{
-	"image", "runtime", "agent_command", "volume", "hooks", "turns",
+	"image", "volume",
 }
 
 // Limits is what one sandbox may use, given the profile that it asked for.
@@ -95,6 +97,7 @@ func (t *Template) settle() {
 func (t Template) clone() Template {
 	t.Mounts, t.Egress, t.AgentCommand = slices.Clone(t.Mounts), slices.Clone(t.Egress), slices.Clone(t.AgentCommand)
 	t.Env, t.Services = maps.Clone(t.Env), maps.Clone(t.Services)
+	t.Hooks = slices.Clone(t.Hooks)
 	return t
 }
 

@@ -166,15 +166,6 @@ func (c *Command) UnmarshalTOML(v any) error {
 	return nil
 }
 
-// Hooks are kept as they were written.
-type Hooks struct{ Raw any }
-
-// UnmarshalTOML keeps what is there.
-func (h *Hooks) UnmarshalTOML(v any) error {
-	h.Raw = v
-	return nil
-}
-
 // number is a text, or a whole number as text.
 func number(v any) (string, bool) {
 	switch x := v.(type) {

@@ -61,7 +61,7 @@ func newMachine(t *testing.T) *machine {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range map[string]string{"go": fakeGo, "apt-get": fakeApt, "id": fakeID, "gcc": nothing, "make": nothing, "dockerd": nothing, "debootstrap": nothing} {
+	for name, text := range map[string]string{"go": fakeGo, "apt-get": fakeApt, "id": fakeID, "gcc": nothing, "make": nothing, "dockerd": nothing, "restic": nothing, "rclone": nothing, "debootstrap": nothing, "node": nothing, "npm": nothing} {
 		m.write(filepath.Join(m.bin, name), text)
 	}
 	for _, path := range []string{"usr/lib/postgresql/15/bin/initdb", "usr/include/features.h", "etc/ssl/certs/ca-certificates.crt", s3Server} {
@@ -126,7 +126,11 @@ func TestSetup(t *testing.T) {
 		"PostgreSQL beside": {change: func(m *machine) { m.remove(m.root, "usr/lib"); m.write(m.bin+"/initdb", nothing) }, purpose: "test"},
 		"no compiler":       {change: func(m *machine) { m.remove(m.root, "usr/include"); m.remove(m.bin, "gcc") }, purpose: "test", apt: "gcc libc6-dev"},
 		"no Docker":         {change: func(m *machine) { m.remove(m.bin, "dockerd") }, purpose: "bench", says: []string{"installing docker.io"}, apt: "docker.io"},
+		"no sync tools":     {change: func(m *machine) { m.remove(m.bin, "restic", "rclone") }, purpose: "bench", apt: "restic rclone"},
 		"no debootstrap":    {change: func(m *machine) { m.remove(m.bin, "debootstrap") }, purpose: "test", apt: "debootstrap"},
+		"no Node.js":        {change: func(m *machine) { m.remove(m.bin, "node", "npm") }, purpose: "test", says: []string{"installing nodejs npm"}, apt: "nodejs npm"},
+		"no npm":            {change: func(m *machine) { m.remove(m.bin, "npm") }, purpose: "test", apt: "npm"},
+		"run needs no node": {change: func(m *machine) { m.remove(m.bin, "node", "npm") }, purpose: "run"},
 		"Docker off PATH":   {change: func(m *machine) { m.remove(m.bin, "dockerd"); m.write(m.root+"/usr/sbin/dockerd", "") }, purpose: "bench"},
 		"no certificates":   {change: func(m *machine) { m.remove(m.root, "etc"); m.remove(m.logs, "modules") }, purpose: "run", apt: "ca-certificates"},
 		"no S3 server":      {change: func(m *machine) { m.remove(m.root, "bin") }, purpose: "test", says: []string{"building versitygw"}},

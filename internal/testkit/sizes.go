@@ -31,6 +31,7 @@ var sizes = []size{
 	{"network.rounds", 2, 30},            // of latency and broken connections
 	{"rolling.restarts", 1, 30},          // of a whole fleet
 	{"kill.servers", 30, 300},            // kill -9 under load, spread over the windows
+	{"kill.turns", 15, 100},              // kill -9 in the middle of a turn, spread over the windows
 	{"list.rows", 100_000, 1_000_000},    // behind every list endpoint
 	{"resolve.rows", 10_000, 1_000_000},  // sandboxes in the table while one is resolved
 	{"property.checks", 200, 20_000},     // examples per property

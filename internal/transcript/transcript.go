@@ -20,10 +20,11 @@ type Store interface {
 	Get(ctx context.Context, tenant, conversation, id string) (api.Message, error)
 
 	// List returns a page of a conversation's messages, and where the next one begins: empty at the end.
-	// Ids are sorted as text. A conversation that nobody wrote in has none.
+	// Ids are UUIDs, sorted as text. A conversation that nobody wrote in has none.
 	List(ctx context.Context, tenant, conversation string, page Page) (messages []api.Message, next string, err error)
 
-	// Forget removes all messages of a conversation.
+	// Forget removes all messages of a conversation. Of one that is put meanwhile everything is left, or
+	// nothing.
 	Forget(ctx context.Context, tenant, conversation string) error
 
 	// Check says why messages cannot be stored, nil if they can.
@@ -37,10 +38,12 @@ type Page struct {
 	Limit  int    // zero: DefaultLimit; no more than MaxLimit
 }
 
-// How long pages are. A page may be shorter than its limit, and not be the last.
+// How long pages are. A page may be shorter than its limit, and not be the last: it ends with the message
+// that makes it longer than PageBytes.
 const (
 	DefaultLimit = 50
 	MaxLimit     = 500
+	PageBytes    = 16 << 20
 )
 
 // MaxMessage is how large a message may be as JSON. Whoever makes messages cuts what is longer.

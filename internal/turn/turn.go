@@ -43,6 +43,7 @@ type Options struct {
 	Holder   string        // names this process in leases; empty: a fresh id
 	Timeout  time.Duration // of one turn
 	MaxLog   int64         // bytes of one turn's log
+	KeepLog  time.Duration // of a turn that finished; zero: for ever
 	MaxTurns int64         // of one tenant at once; zero: any number
 	MaxQueue int64         // turns that wait in one conversation
 	Poll     time.Duration // how often what others may have changed is looked at
@@ -120,6 +121,8 @@ func New(o Options) *Service {
 func (s *Service) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	forget := time.NewTicker(10 * time.Minute)
+	defer forget.Stop()
 	for {
 		s.place(ctx)
 		s.find(ctx)
@@ -129,6 +132,21 @@ func (s *Service) Run(ctx context.Context) {
 			return
 		case <-tick.C:
 		case <-s.kick:
+		case <-forget.C:
+			s.forget(ctx)
+		}
+	}
+}
+
+// forget removes logs that have been kept long enough.
+func (s *Service) forget(ctx context.Context) {
+	for s.KeepLog > 0 {
+		n, err := s.Store.ForgetTurns(ctx, s.KeepLog, 100)
+		if err != nil && ctx.Err() == nil {
+			s.Log.WarnContext(ctx, "remove old events", "error", err)
+		}
+		if err != nil || n == 0 {
+			return
 		}
 	}
 }

@@ -11,14 +11,18 @@ import (
 )
 
 // apply does what was planned: room first, then folders, then files, then removals, children before
-// parents, and the permissions and times of folders last. Each part may be repeated after a failure. It
-// returns the stamp of every entry of the version that is here as the version has it.
+// parents, then the permissions and times of folders, and then all of it goes to disk. Each part may be
+// repeated after a failure. It returns the stamp of every entry of the version that is here as the version
+// has it.
 func (p *pull) apply(ctx context.Context) ([]Stamp, error) {
 	w := newWriter(p)
 	doors := p.closedFolders()
 	err := p.parts(ctx, w, doors)
 	if shut := p.tree.Run(func(root int) error { return doors.shut(root, err == nil) }); err == nil {
 		err = shut
+	}
+	if err == nil {
+		err = p.tree.Run(p.settle)
 	}
 	if err != nil {
 		return nil, p.stopped(err)
@@ -48,6 +52,18 @@ func (p *pull) parts(ctx context.Context, w *writer, doors *doors) error {
 		if err := p.tree.Run(part); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// settle waits until everything that was written here is on disk: whoever is told that the tree is a version
+// writes that down. One sync for all of it takes a fraction of one for each file.
+func (p *pull) settle(root int) error {
+	if !slices.ContainsFunc(p.steps, func(s Step) bool { return s.Act == Down || s.Act == DownGone || s.Act == Both }) {
+		return nil
+	}
+	if err := unix.Syncfs(root); err != nil {
+		return fmt.Errorf("sync what was written to disk: %w", err)
 	}
 	return nil
 }
@@ -119,10 +135,11 @@ func (p *pull) clear(root int, s *Step) error {
 // moveAside gives what is at a path another name in its folder.
 func (p *pull) moveAside(dir int, path string) error {
 	for n := range conflictTries {
-		err := renameNew(dir, nameOf(path), nameOf(conflictName(path, "here-"+p.version.ID, n)))
+		aside := conflictName(path, "here-"+p.version.ID, n)
+		err := renameNew(dir, nameOf(path), nameOf(aside))
 		switch err {
 		case nil:
-			p.conflict(path)
+			p.conflict(path, aside)
 			return nil
 		case unix.ENOENT:
 			return nil

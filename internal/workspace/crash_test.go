@@ -1,67 +1,20 @@
 package workspace_test
 
 import (
-	"bytes"
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/blob/dirblob"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/workspace"
 )
-
-// TestMain is the process that is stopped at a step of a pull when it is asked to be.
-func TestMain(m *testing.M) {
-	if store := os.Getenv("WORKSPACE_STORE"); store != "" {
-		crashingPull(store, os.Getenv("WORKSPACE_DIR"), os.Getenv("WORKSPACE_INDEX"))
-	}
-	os.Exit(m.Run())
-}
-
-// crashingPull pulls, and dies at the step whose number it is given.
-func crashingPull(store, dir, index string) {
-	ctx := context.Background()
-	step, _ := strconv.ParseInt(os.Getenv("WORKSPACE_STEP"), 10, 64)
-	var at atomic.Int64
-	s, err := dirblob.Open(ctx, store)
-	if err != nil {
-		panic(err)
-	}
-	r := &workspace.Repo{Store: s}
-	workspace.SetStep(r, func(what string) {
-		if at.Add(1) == step {
-			fmt.Print(what)
-			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
-			select {}
-		}
-	})
-	tree, err := workspace.OpenDir(dir)
-	if err != nil {
-		panic(err)
-	}
-	base, err := workspace.LoadIndex(index)
-	if err != nil {
-		panic(err)
-	}
-	if _, err := r.Pull(ctx, tree, base, workspace.PullOptions{Discard: os.Getenv("WORKSPACE_DISCARD") != "", AllowMassDelete: true}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(3)
-	}
-	os.Exit(0)
-}
 
 // A pull that is killed at any step and repeated comes to the same end as one that was not.
 func TestKilledPullIsRepeated(t *testing.T) {
@@ -99,24 +52,18 @@ func TestKilledPullIsRepeated(t *testing.T) {
 				case c.discard:
 					write(t, dir, map[string]string{"a/b/c": "in the way", "fold/other": "x", "zlarge": "y"})
 				}
-				child := exec.Command(os.Args[0])
-				child.Env = append(os.Environ(), "WORKSPACE_STORE="+store, "WORKSPACE_DIR="+dir, "WORKSPACE_STEP="+strconv.Itoa(at), "WORKSPACE_INDEX="+c.index)
-				if c.discard {
-					child.Env = append(child.Env, "WORKSPACE_DISCARD=1")
+				index := filepath.Join(t.TempDir(), "index")
+				if c.index != "" {
+					must(t, first.Index.Save(index))
 				}
-				var said bytes.Buffer
-				child.Stderr = &said
-				out, err := child.Output()
-				var exit *exec.ExitError
-				if err == nil {
+				out, killed, err := job{Do: "pull", Store: store, Dir: dir, Step: at, Index: index, Discard: c.discard}.run(t)
+				must(t, err)
+				if !killed {
 					same(t, from, dir)
 					return
 				}
-				if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-					t.Fatalf("step %d: %v: %s", at, err, said.Bytes())
-				}
 				windows[string(out)]++
-				base, err := workspace.LoadIndex(cmp.Or(c.index, filepath.Join(t.TempDir(), "none")))
+				base, err := workspace.LoadIndex(index)
 				must(t, err)
 				res := pull(t, r, dir, base, workspace.PullOptions{Discard: c.discard, AllowMassDelete: true})
 				if len(res.Conflicts) > 0 {

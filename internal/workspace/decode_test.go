@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -189,67 +188,6 @@ func FuzzDecodeIndex(f *testing.F) {
 			t.Fatal("read, and not written alike")
 		}
 	})
-}
-
-// A manifest that was damaged in any way never deletes a file here.
-func TestDamagedManifestDeletesNothing(t *testing.T) {
-	testkit.Proves(t, "S3", "S4")
-	rnd := rand.New(rand.NewPCG(1, 2))
-	m := newMemory()
-	r, a, b := &workspace.Repo{Store: m}, t.TempDir(), t.TempDir()
-	furnish(t, a)
-	write(t, a, map[string]string{"gone1": "1", "gone2": "2"})
-	first := push(t, r, a, nil)
-	here := pull(t, r, b, nil, workspace.PullOptions{}).Index
-	write(t, b, map[string]string{"mine": "1"})
-	remove(t, a, "gone1", "gone2")
-	next := push(t, r, a, first.Index)
-	before, good := tree(t, b), m.clone()
-	key := next.Version + "/" + workspace.StateFile
-	for i := range testkit.Size(t, "i7.manifests") {
-		m.data = map[string]kept{}
-		for k, v := range good {
-			m.data[k] = v
-		}
-		damage := mutate(rnd, i, bytes.Clone(good[key].data))
-		if bytes.Equal(damage, good[key].data) {
-			continue
-		}
-		if damage == nil {
-			delete(m.data, key)
-		} else {
-			m.data[key] = kept{damage, good[key].tag, good[key].at}
-		}
-		for _, discard := range []bool{false, true} {
-			res, err := r.Pull(t.Context(), open(t, b), here, workspace.PullOptions{Discard: discard})
-			if err == nil {
-				t.Fatalf("mutation %d was taken: %+v", i, res)
-			}
-		}
-	}
-	if diff := cmp.Diff(before, tree(t, b)); diff != "" {
-		t.Errorf("the tree changed:\n%s", diff)
-	}
-}
-
-func mutate(rnd *rand.Rand, i int, text []byte) []byte {
-	switch i % 6 {
-	case 0:
-		return text[:len(text)*(i%100)/100]
-	case 1, 2:
-		text[rnd.IntN(len(text))] ^= 1 << rnd.IntN(8)
-	case 3:
-		from := rnd.IntN(len(text))
-		return append(text[:from], text[min(len(text), from+1+rnd.IntN(200)):]...)
-	case 4:
-		if i%12 == 4 {
-			return nil
-		}
-		return bytes.Replace(text, []byte(`"lineage":"`), []byte(`"lineage":"x`), 1)
-	case 5:
-		return bytes.Replace(text, []byte(`"path":"`), []byte(`"path":"../`), 1+rnd.IntN(5))
-	}
-	return text
 }
 
 // Any manifest that can be made is written and read back.

@@ -12,6 +12,8 @@ type Change struct {
 	Size int64      `json:"size"`
 	// Meta says that only permissions, times or the like differ.
 	Meta bool `json:"metadata_only,omitempty"`
+	// Flagged says that it is new or has new bytes, and that common tools run it by themselves.
+	Flagged bool `json:"flagged,omitempty"`
 }
 
 // ChangeKind is what became of a path.
@@ -48,8 +50,10 @@ func Diff(a, b *Manifest) *Difference {
 	changes := differing(was, is)
 	changes = renames(changes, a, b)
 	d := &Difference{Changes: changes}
-	for _, c := range changes {
-		d.count(c)
+	for i := range changes {
+		c := &changes[i]
+		c.Flagged = c.Kind != Deleted && !c.Meta && c.Is != Folder.String() && Flagged(c.Path)
+		d.count(*c)
 	}
 	return d
 }

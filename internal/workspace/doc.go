@@ -20,7 +20,7 @@
 // while a pull is under way is kept, a restore that was killed is repeated, and what cannot be read is not
 // taken for gone.
 //
-// Memory: a push holds at most five packs of 12 MiB on their way and 4 MiB for each of up to eight readers,
-// a restore 4 MiB for each of eight streams; beside that about a kilobyte for each entry of the tree, which
-// [Limits] bound.
+// Memory: a push holds at most five packs of 12 MiB on their way, 4 MiB for each of up to eight readers and
+// what the store takes for four large files at once, a restore 4 MiB for each of eight streams; beside that
+// about a kilobyte for each entry of the tree, which [Limits] bound.
 package workspace

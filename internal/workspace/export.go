@@ -72,7 +72,7 @@ func (r *Repo) Export(ctx context.Context, id string, to blob.Store, prefix stri
 // bytes.Reader and are what the version says; those of a large one are only when they were read to their
 // end without an error.
 func (r *Repo) contents(ctx context.Context, m *Manifest, entries []Entry, do func(*Entry, io.Reader) error) error {
-	w := &windows{Repo: r, packs: m.Packs}
+	w := r.windows(m.Packs, entries)
 	for i := range entries {
 		e := &entries[i]
 		if e.Kind != File {
@@ -85,11 +85,18 @@ func (r *Repo) contents(ctx context.Context, m *Manifest, entries []Entry, do fu
 	return nil
 }
 
+// windows reads some files of a version, and tells how far it is.
+func (r *Repo) windows(packs []Pack, entries []Entry) *windows {
+	r.Progress.expect((&Manifest{Entries: entries}).size())
+	return &windows{Repo: r, packs: packs}
+}
+
 // windows are parts of packs that are kept for the files that follow: most often they are near.
 type windows struct {
 	*Repo
 	packs []Pack
 	kept  []window // the latest last
+	told  int64    // of a large file's bytes, as progress
 }
 
 type window struct {
@@ -104,6 +111,14 @@ const (
 )
 
 func (w *windows) content(ctx context.Context, e *Entry, do func(*Entry, io.Reader) error) error {
+	err := w.read(ctx, e, do)
+	if err == nil {
+		w.Progress.finished(e.Size, &w.told)
+	}
+	return err
+}
+
+func (w *windows) read(ctx context.Context, e *Entry, do func(*Entry, io.Reader) error) error {
 	switch {
 	case e.Size == 0:
 		return do(e, bytes.NewReader(nil))
@@ -155,7 +170,7 @@ func (w *windows) large(ctx context.Context, e *Entry, do func(*Entry, io.Reader
 		return fmt.Errorf("read %s: %w", pack.Key, err)
 	}
 	defer o.Body.Close()
-	return do(e, &summing{r: o.Body, left: e.Size, e: e, sums: newSummer(e.Sum.SHA256 == none.SHA256)})
+	return do(e, &summing{r: &flow{o.Body, w.Progress, e.Size, &w.told}, left: e.Size, e: e, sums: newSummer(e.Sum.SHA256 == none.SHA256)})
 }
 
 // summing passes a file's bytes on, and refuses the last of them if they are not those of the entry.

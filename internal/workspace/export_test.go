@@ -1,6 +1,6 @@
 package workspace
 
-// SetStep has f called at every step of a restore.
+// SetStep has f called at every step of a restore, and whenever a push has opened a file.
 func SetStep(r *Repo, f func(what string)) { r.step = f }
 
 // DecodeAny reads a manifest the slow way.

@@ -26,8 +26,8 @@ var errBroken = errors.New("the store is broken")
 // many makes a tree that takes several packs.
 func many(t testing.TB, dir string) {
 	t.Helper()
-	files := map[string]string{"large1": strings.Repeat("l", 5<<20), "large2": strings.Repeat("m", 5<<20)}
-	for i := range 30 {
+	files := map[string]string{"large": strings.Repeat("l", 5<<20)}
+	for i := range 12 {
 		files[fmt.Sprintf("d%d/f%d", i%7, i)] = strings.Repeat(fmt.Sprintf("%08d", i), 100<<10)
 	}
 	write(t, dir, files)

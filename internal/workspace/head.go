@@ -110,6 +110,14 @@ func (h *Head) newest() Version { return h.Versions[0] }
 
 const logFolder = "log/"
 
+// newPageKey is the key of a page that belongs to one write of HEAD alone: no other one's is overwritten.
+func newPageKey(first Version) string {
+	if sharedPages {
+		return logFolder + first.ID
+	}
+	return logFolder + newID()
+}
+
 // writeHead commits: it makes next what HEAD is, if HEAD is still what it was when it was read.
 func (r *Repo) writeHead(ctx context.Context, next *Head, was blob.Tag) (blob.Tag, error) {
 	if len(next.Versions) > 2*historyPage {
@@ -118,7 +126,7 @@ func (r *Repo) writeHead(ctx context.Context, next *Head, was blob.Tag) (blob.Ta
 		if err != nil {
 			return "", err
 		}
-		key := logFolder + next.Versions[0].ID // of this very write, so that no other one's page is overwritten
+		key := newPageKey(next.Versions[0])
 		if _, err := r.put(ctx, key, text, blob.PutOptions{}); err != nil {
 			return "", err
 		}
@@ -154,7 +162,7 @@ func checkVersion(id string) error {
 // after is an id later than the one before, whatever the clock says.
 func after(before string, now time.Time) string {
 	id := NewVersionID(now)
-	for id <= before {
+	for ordered && id <= before {
 		at, err := time.Parse(idTime, strings.SplitN(before, "-", 2)[0])
 		if err != nil {
 			return id
@@ -217,10 +225,15 @@ func (r *Repo) manifestText(ctx context.Context, v Version) (*Manifest, []byte, 
 
 // BaseOf is the index of a version in a tree of which nothing more is known: every file is read once.
 func (r *Repo) BaseOf(ctx context.Context, id string) (*Index, error) {
-	v, m, err := r.Version(ctx, id)
+	v, err := r.versionOf(ctx, id)
 	if err != nil {
 		return nil, err
 	}
+	m, text, err := r.manifestText(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	r.logState(ctx, "state file read", v.state(), len(text))
 	return &Index{Manifest: *m, Digest: v.digest(), Stamps: make([]Stamp, len(m.Entries))}, nil
 }
 

@@ -25,6 +25,8 @@ type Index struct {
 	Digest   [32]byte // of the manifest as stored
 	Stamps   []Stamp  // of each entry; zero where it is not known
 	Scanned  int64    // when the scan began that the stamps are from, by this machine's clock
+
+	in string // the file that has it, as it is
 }
 
 // clean reports whether the file that was seen is the one of the entry, without reading it. A file that
@@ -222,11 +224,16 @@ func LoadIndex(path string) (*Index, error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr // a broken cache is no cache
 	}
+	x.in = path
 	return x, nil
 }
 
-// Save writes the index file, whole or not at all. It need not be synced: what is lost is read again.
+// Save writes the index file, whole or not at all; one that was read from there only gets the time of now.
+// It need not be synced: what is lost is read again.
 func (x *Index) Save(path string) error {
+	if x.in == path && unix.UtimesNanoAt(unix.AT_FDCWD, path, nil, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		return nil
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}

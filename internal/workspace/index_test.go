@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/berthdev/berth/internal/testkit"
@@ -62,7 +63,7 @@ func TestIndexIsWholeOrNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(x, got); diff != "" {
+	if diff := cmp.Diff(x, got, cmpopts.IgnoreUnexported(Index{})); diff != "" {
 		t.Errorf("read back:\n%s", diff)
 	}
 	text := x.encode()

@@ -123,16 +123,16 @@ func (w *writer) land(dir int, temp string, s *Step) error {
 		}
 		s.Act = Both
 	}
-	w.conflict(s.Path)
 	for n := range conflictTries {
-		name := nameOf(conflictName(s.Path, w.version.ID, n))
-		err := renameNew(dir, temp, name)
-		if err == unix.EEXIST && !has(dir, name, s.There) {
+		beside := conflictName(s.Path, w.version.ID, n)
+		err := renameNew(dir, temp, nameOf(beside))
+		if err == unix.EEXIST && !has(dir, nameOf(beside), s.There) {
 			continue
 		}
 		if err == unix.EEXIST { // an earlier try came as far as this
 			err = unix.Unlinkat(dir, temp, 0)
 		}
+		w.conflict(s.Path, beside)
 		return err
 	}
 	return unix.EEXIST

@@ -178,51 +178,52 @@ func TestStrangersVersionsAreRestored(t *testing.T) {
 		}, "1731628900", map[string]string{"new": "new", "d/e": "deep"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMemory()
-			objects(t, m, c.objects)
-			r, dir := &workspace.Repo{Store: m, Prefix: "x/"}, t.TempDir()
-			if empty, err := r.Empty(t.Context()); empty || err != nil {
-				t.Fatalf("empty %v, %v", empty, err)
-			}
-			_, err := r.Push(t.Context(), open(t, dir), nil, workspace.PushOptions{})
-			if !errors.Is(err, workspace.ErrMoved) {
-				t.Errorf("an empty tree is pushed over it: %v", err)
-			}
-			got := pull(t, r, dir, nil, workspace.PullOptions{})
-			if got.Version != c.version || len(tree(t, dir)) < len(c.want) {
-				t.Errorf("restored %s: %v", got.Version, tree(t, dir))
-			}
-			for path, want := range c.want {
-				if is := read(t, dir, path); is != want {
-					t.Errorf("%s is %q", path, is)
+			eachStore(t, func(t *testing.T, m blob.Store) {
+				objects(t, m, c.objects)
+				r, dir := &workspace.Repo{Store: m, Prefix: "x/"}, t.TempDir()
+				if empty, err := r.Empty(t.Context()); empty || err != nil {
+					t.Fatalf("empty %v, %v", empty, err)
 				}
-			}
-			must(t, workspace.WriteState(open(t, dir), got.State))
-			if s, err := workspace.ReadState(open(t, dir)); err != nil || len(s.Entries) != len(got.Index.Entries) {
-				t.Errorf("the state file: %v, %v", s, err)
-			}
-			again := pull(t, r, dir, nil, workspace.PullOptions{}) // as after a crash: nothing is kept twice
-			if len(again.Conflicts) > 0 || again.Stats.FilesDownloaded > 0 {
-				t.Errorf("again: %+v", again)
-			}
-			v, err := r.Verify(t.Context())
-			if err != nil || v.Versions == 0 || name == "without" && len(v.Problems) > 0 {
-				t.Errorf("%+v, %v", v, err)
-			}
-			write(t, dir, map[string]string{"mine": "1"})
-			res, err := r.Sync(t.Context(), open(t, dir), got.Index, workspace.PushOptions{})
-			must(t, err)
-			if !res.New {
-				t.Error("nothing was pushed")
-			}
-			b := t.TempDir()
-			pull(t, r, b, nil, workspace.PullOptions{})
-			same(t, dir, b)
-			if _, _, err := r.Version(t.Context(), c.version); err != nil {
-				t.Errorf("the stranger's version by its name: %v", err)
-			}
-			_, err = r.Restore(t.Context(), open(t, b), nil, c.version, workspace.PullOptions{})
-			must(t, err)
+				_, err := r.Push(t.Context(), open(t, dir), nil, workspace.PushOptions{})
+				if !errors.Is(err, workspace.ErrMoved) {
+					t.Errorf("an empty tree is pushed over it: %v", err)
+				}
+				got := pull(t, r, dir, nil, workspace.PullOptions{})
+				if got.Version != c.version || len(tree(t, dir)) < len(c.want) {
+					t.Errorf("restored %s: %v", got.Version, tree(t, dir))
+				}
+				for path, want := range c.want {
+					if is := read(t, dir, path); is != want {
+						t.Errorf("%s is %q", path, is)
+					}
+				}
+				must(t, workspace.WriteState(open(t, dir), got.State))
+				if s, err := workspace.ReadState(open(t, dir)); err != nil || len(s.Entries) != len(got.Index.Entries) {
+					t.Errorf("the state file: %v, %v", s, err)
+				}
+				again := pull(t, r, dir, nil, workspace.PullOptions{}) // as after a crash: nothing is kept twice
+				if len(again.Conflicts) > 0 || again.Stats.FilesDownloaded > 0 {
+					t.Errorf("again: %+v", again)
+				}
+				v, err := r.Verify(t.Context())
+				if err != nil || v.Versions == 0 || name == "without" && len(v.Problems) > 0 {
+					t.Errorf("%+v, %v", v, err)
+				}
+				write(t, dir, map[string]string{"mine": "1"})
+				res, err := r.Sync(t.Context(), open(t, dir), got.Index, workspace.PushOptions{})
+				must(t, err)
+				if !res.New {
+					t.Error("nothing was pushed")
+				}
+				b := t.TempDir()
+				pull(t, r, b, nil, workspace.PullOptions{})
+				same(t, dir, b)
+				if _, _, err := r.Version(t.Context(), c.version); err != nil {
+					t.Errorf("the stranger's version by its name: %v", err)
+				}
+				_, err = r.Restore(t.Context(), open(t, b), nil, c.version, workspace.PullOptions{})
+				must(t, err)
+			})
 		})
 	}
 }
@@ -253,7 +254,7 @@ func TestStrangersNextVersion(t *testing.T) {
 
 // An export is a prefix of the plain layout that restores, an archive, or a directory.
 func TestExport(t *testing.T) {
-	eachLayout(t, func(t *testing.T, r *workspace.Repo) {
+	eachLayoutOn(t, "directory", func(t *testing.T, r *workspace.Repo) {
 		a := t.TempDir()
 		furnish(t, a)
 		chmod(t, a, "d-e", 0o755)

@@ -123,8 +123,8 @@ func TestEveryMeetingKeepsWhatWasWritten(t *testing.T) {
 			c.there(p.a)
 			c.here(p.b)
 			res := p.meet(t)
-			if !slices.Equal(res.Conflicts, c.conflicts) {
-				t.Errorf("conflicts %q, not %q", res.Conflicts, c.conflicts)
+			if got := p.conflicts(t, res); !slices.Equal(got, c.conflicts) {
+				t.Errorf("conflicts %q, not %q", got, c.conflicts)
 			}
 			for pattern, want := range c.want {
 				found, _ := filepath.Glob(filepath.Join(p.b, pattern))

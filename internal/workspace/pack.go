@@ -186,6 +186,24 @@ func (k *packer) large(key string, from io.Reader, size int64) (Place, error) {
 	return k.own(key, size), nil
 }
 
+// checked stores a file whose checksums are known as an object of its own, where the store has a way for it.
+// Not ok means that nothing is known of what became of it, and that another key is to be used.
+func (k *packer) checked(f *file, e *Entry, crc uint32) (ok bool) {
+	store, can := blob.As[blob.Checked](k.Store)
+	if !can {
+		return false
+	}
+	if c, is := k.Store.(*counted); is {
+		c.n.Add(1)
+	}
+	key := newPackKey()
+	if store.PutChecked(k.ctx, k.Prefix+key, f, e.Size, blob.Sums{SHA256: e.Sum.SHA256, CRC32C: crc}) != nil {
+		return false
+	}
+	e.At = k.own(key, e.Size)
+	return true
+}
+
 // own is the place of a file that has an object to itself.
 func (k *packer) own(key string, size int64) Place {
 	k.mu.Lock()

@@ -128,7 +128,7 @@ func (r *Repo) rewrite(ctx context.Context, head *Head, tag blob.Tag, kept []Ver
 		if err != nil {
 			return err
 		}
-		key := fmt.Sprintf("%s%s-%d", logFolder, page[0].ID, next.Prunes)
+		key := newPageKey(page[0])
 		if _, err := r.put(ctx, key, text, blob.PutOptions{}); err != nil {
 			return fmt.Errorf("store the history: %w", err)
 		}
@@ -151,7 +151,9 @@ func (r *Repo) forget(ctx context.Context, removed []Version, pages []string) er
 			if err != nil {
 				return fmt.Errorf("list version %s: %w", v.ID, err)
 			}
-			keys = append(keys, e.Key)
+			if !ours(strings.TrimPrefix(e.Key, r.Prefix+v.ID+"/")) { // its name may have been given again meanwhile
+				keys = append(keys, e.Key)
+			}
 		}
 	}
 	for _, page := range pages {

@@ -64,7 +64,7 @@ type pull struct {
 	stats   Stats
 
 	mu   sync.Mutex
-	both []string // paths that are kept twice
+	both []Conflict
 }
 
 func (p *pull) run(ctx context.Context) (*Result, error) {
@@ -73,7 +73,8 @@ func (p *pull) run(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	if same {
-		return &Result{Version: p.base.ID, Index: p.base, Stats: Stats{FilesSkipped: len(p.base.Entries)}}, nil
+		files, _ := p.base.size()
+		return &Result{Version: p.base.ID, Index: p.base, Stats: Stats{FilesSkipped: files}}, nil
 	}
 	here, err := p.here(ctx)
 	if err != nil {
@@ -93,10 +94,21 @@ func (p *pull) run(ctx context.Context) (*Result, error) {
 		p.state = p.there.encode(nil, nil) // now that its checksums are known
 	}
 	index := &Index{Manifest: *p.there, HeadTag: p.headTag, Digest: p.version.digest(), Stamps: stamps, Scanned: time.Now().UnixNano()}
-	slices.Sort(p.both)
+	slices.SortFunc(p.both, func(a, b Conflict) int { return strings.Compare(a.Path, b.Path) })
 	return &Result{
-		Version: p.there.ID, Stats: p.stats, Index: index, Conflicts: slices.Compact(p.both), Skipped: p.scan.Skipped, State: p.state,
+		Version: p.there.ID, Stats: p.stats, Index: index, Conflicts: slices.CompactFunc(p.both, func(a, b Conflict) bool { return a.Path == b.Path }), Skipped: p.scan.Skipped, State: p.state,
+		Flagged: p.flagged(),
 	}, nil
+}
+
+// flagged is what was brought here that common tools run by themselves.
+func (p *pull) flagged() (paths []string) {
+	for i := range p.steps {
+		if s := &p.steps[i]; (s.Act == Down || s.Act == Both) && s.There.Kind != Folder && Flagged(s.Path) {
+			paths = append(paths, s.Path)
+		}
+	}
+	return paths
 }
 
 // look finds the version to bring. It reports whether the tree was the same as that when it was last
@@ -114,6 +126,10 @@ func (p *pull) look(ctx context.Context) (same bool, err error) {
 	}
 	if p.there, p.state, err = p.manifestText(ctx, p.version); err != nil {
 		return false, err
+	}
+	p.logState(ctx, "state file read", p.version.state(), len(p.state))
+	if p.version.stranger == no && p.there.Lineage != p.head.Lineage {
+		return false, bad("the manifest of version %s is of another history", p.version.ID)
 	}
 	return false, p.Limits.check(p.there)
 }
@@ -152,7 +168,7 @@ func (p *pull) here(ctx context.Context) (here []Entry, err error) {
 	if p.o.Empty {
 		return nil, nil
 	}
-	if p.scan, err = Scan(ctx, p.tree, ScanOptions{Ignore: p.o.Ignore, MaxEntries: p.Limits.entries(), Progress: p.Progress}); err != nil {
+	if p.scan, err = Scan(ctx, p.tree, ScanOptions{Ignore: p.o.Ignore, MaxEntries: p.Limits.entries(), Expect: len(p.there.Entries), Progress: p.Progress}); err != nil {
 		return nil, err
 	}
 	base := p.base
@@ -239,11 +255,11 @@ func (p *pull) guard(here []Entry) error {
 	return nil
 }
 
-// conflict notes that a path is kept twice.
-func (p *pull) conflict(path string) {
+// conflict notes that what is at a path is kept twice.
+func (p *pull) conflict(path, copy string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.both = append(p.both, path)
+	p.both = append(p.both, Conflict{path, copy})
 }
 
 // stopped says how far a pull came that did not get to its end.

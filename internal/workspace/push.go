@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -108,7 +109,7 @@ func (p *push) look(ctx context.Context) error {
 		if p.o.MaxEntries > 0 {
 			limits.Entries = p.o.MaxEntries
 		}
-		p.scan, err = Scan(scanning, p.tree, ScanOptions{Ignore: p.o.Ignore, MaxEntries: limits.entries(), MaxBytes: limits.bytes(), Progress: p.Progress})
+		p.scan, err = Scan(scanning, p.tree, ScanOptions{Ignore: p.o.Ignore, MaxEntries: limits.entries(), MaxBytes: limits.bytes(), Expect: len(p.base.Entries), Progress: p.Progress})
 		return err
 	})
 	if err := g.Wait(); err != nil {
@@ -166,7 +167,6 @@ func (p *push) gather() error {
 			if place, ok := p.pack.from(&p.base.Entries[at]); ok {
 				*e = p.base.Entries[at]
 				e.At = place
-				p.stats.FilesSkipped++
 				return
 			}
 		}
@@ -184,10 +184,13 @@ func (p *push) gather() error {
 func (p *push) drop() {
 	kept := 0
 	for i := range p.next.Entries {
-		if p.next.Entries[i].Kind != 0 {
-			p.next.Entries[kept], p.stamps[kept] = p.next.Entries[i], p.stamps[i]
-			kept++
+		if p.next.Entries[i].Kind == 0 {
+			continue
 		}
+		if kept < i {
+			p.next.Entries[kept], p.stamps[kept] = p.next.Entries[i], p.stamps[i]
+		}
+		kept++
 	}
 	p.next.Entries, p.stamps = p.next.Entries[:kept], p.stamps[:kept]
 }
@@ -270,6 +273,7 @@ func (p *push) storeManifest(ctx context.Context, text []byte) (key string, err 
 	if err != nil {
 		return "", fmt.Errorf("store the manifest of version %s: %w", id, err)
 	}
+	p.logState(ctx, "state file written", cmp.Or(key, id+"/"+StateFile), len(text))
 	return key, nil
 }
 
@@ -320,16 +324,35 @@ func (p *push) move(ctx context.Context, line Version) (blob.Tag, error) {
 	if err == nil {
 		return tag, nil
 	}
-	// The answer to a write that succeeded may have been lost, and its repetition refused.
-	ask, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
-	defer cancel()
-	if is, tag, readErr := p.readHead(ask); readErr == nil && is.has(line) {
+	if tag, ok := p.arrived(context.WithoutCancel(ctx), line, err); ok {
 		return tag, nil
 	}
 	if errors.Is(err, blob.ErrPrecondition) {
 		return "", ErrMoved
 	}
 	return "", stopped("push", api.CodeSyncFailed, err, "version %s was stored, and it is not known whether it was committed", p.next.ID)
+}
+
+// arrived reports whether a write of HEAD that failed was done all the same: the answer may have been lost,
+// and its repetition refused. One that was done and failed, as on a disk that could not be synced, may
+// not last: it is written once more, unless somebody else has written on top of it.
+func (p *push) arrived(ctx context.Context, line Version, failed error) (blob.Tag, bool) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	is, tag, err := p.readHead(ctx)
+	if err != nil || !is.has(line) {
+		return "", false
+	}
+	if !errors.Is(failed, blob.ErrPrecondition) && is.newest().ID == line.ID {
+		var again blob.Tag
+		switch again, err = p.writeHead(ctx, is, tag); {
+		case err == nil:
+			tag = again
+		case !errors.Is(err, blob.ErrPrecondition):
+			return "", false
+		}
+	}
+	return tag, true
 }
 
 // askTimeout bounds the question what became of a write.
@@ -344,25 +367,31 @@ func (p *push) result(version string, digest [32]byte, fresh bool) *Result {
 	if !fresh {
 		p.next = p.base.Manifest // with what is known of its files now
 	}
-	p.stats.FilesDeleted = missing(p.base.Entries, p.next.Entries)
+	p.stats.tally(p.base.Entries, p.next.Entries)
 	slices.SortFunc(p.scan.Skipped, func(a, b Skipped) int { return strings.Compare(a.Path, b.Path) })
-	return &Result{
-		Version: version, New: fresh, Stats: p.stats, Skipped: p.scan.Skipped,
-		Index: &Index{Manifest: p.next, HeadTag: p.headTag, Digest: digest, Stamps: p.stamps, Scanned: p.scanned},
+	index := &Index{Manifest: p.next, HeadTag: p.headTag, Digest: digest, Stamps: p.stamps, Scanned: p.scanned}
+	if !fresh && p.stats.FilesRead == 0 && slices.Equal(p.stamps, p.base.Stamps) {
+		index = p.base // nothing was learnt
 	}
+	return &Result{Version: version, New: fresh, Stats: p.stats, Skipped: p.scan.Skipped, Index: index}
 }
 
-// missing counts the files of a sorted list that another has not.
-func missing(was, is []Entry) (n int) {
-	for i := range was {
-		for len(is) > 0 && is[0].Path < was[i].Path {
-			is = is[1:]
-		}
-		if was[i].Kind != Folder && (len(is) == 0 || is[0].Path != was[i].Path) {
-			n++
+// tally counts the files of two sorted lists: those that the second has anew or with other bytes, whether
+// or not their bytes had to be sent, those that are the same, and those, links too, that it has no more.
+func (s *Stats) tally(was, is []Entry) {
+	s.FilesUploaded, s.FilesSkipped, s.FilesDeleted = 0, 0, 0
+	for len(was) > 0 || len(is) > 0 {
+		path := least(was, is)
+		switch a, b := take(&was, path), take(&is, path); {
+		case b == nil && a.Kind != Folder:
+			s.FilesDeleted++
+		case b == nil || b.Kind != File:
+		case a != nil && a.content(b):
+			s.FilesSkipped++
+		default:
+			s.FilesUploaded++
 		}
 	}
-	return n
 }
 
 // failed says how far a push came that did not get to its end.

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,84 +20,15 @@ import (
 	"github.com/berthdev/berth/internal/workspace"
 )
 
-// Four that work on one workspace at once, on two stores of one directory, lose nothing: whatever was in a
-// tree when it was synced is in some version, and in the end all have the same.
-func TestSyncersLoseNothing(t *testing.T) {
-	testkit.Proves(t, "S15", "S11")
-	rounds := testkit.Size(t, "i8.rounds")
-	place := t.TempDir()
-	stores := []blob.Store{dirblobAt(t, place), dirblobAt(t, place)}
-	var mu sync.Mutex
-	written := map[string]bool{}
-	dirs := make([]string, 4)
-	last := make([]*workspace.Index, 4)
-	var wg sync.WaitGroup
-	for n := range dirs {
-		dirs[n] = t.TempDir()
-		d := open(t, dirs[n])
-		wg.Go(func() {
-			r := &workspace.Repo{Store: stores[n%2]}
-			rnd := rand.New(rand.NewPCG(uint64(n), 7))
-			for i := range rounds {
-				text := fmt.Sprintf("writer %d round %d", n, i)
-				if err := os.WriteFile(filepath.Join(dirs[n], fmt.Sprint("f", rnd.IntN(6))), []byte(text), 0o644); err != nil {
-					t.Error(err)
-					return
-				}
-				for {
-					res, err := r.Sync(t.Context(), d, last[n], workspace.PushOptions{AllowMassDelete: true})
-					if errors.Is(err, workspace.ErrMoved) {
-						continue // the others were faster five times
-					}
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					last[n] = res.Index
-					break
-				}
-				mu.Lock()
-				written[text] = true
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	r := &workspace.Repo{Store: stores[0]}
-	found := map[string]bool{}
-	versions := 0
-	for v, err := range r.Versions(t.Context()) {
-		must(t, err)
-		versions++
-		dir := t.TempDir()
-		pull(t, r, dir, nil, workspace.PullOptions{Version: v.ID})
-		for path := range tree(t, dir) {
-			found[read(t, dir, path)] = true
-		}
-	}
-	for text := range written {
-		if !found[text] {
-			t.Errorf("%q is in no version", text)
-		}
-	}
-	for n := range dirs {
-		res, err := r.Sync(t.Context(), open(t, dirs[n]), last[n], workspace.PushOptions{AllowMassDelete: true})
-		must(t, err)
-		last[n] = res.Index
-	}
-	for n := range dirs {
-		pull(t, r, dirs[n], last[n], workspace.PullOptions{AllowMassDelete: true})
-		same(t, dirs[0], dirs[n])
-	}
-	t.Logf("%d versions", versions)
-}
-
 // Prunes that run while pushes do never break a version that is listed, though they delete at once what no
 // version refers to.
 func TestPruneRacesPushes(t *testing.T) {
 	testkit.Proves(t, "S17")
-	m := newMemory()
-	r, dir := &workspace.Repo{Store: m}, t.TempDir()
+	eachStore(t, pruneAndPush)
+}
+
+func pruneAndPush(t *testing.T, s blob.Store) {
+	r, dir := &workspace.Repo{Store: s}, t.TempDir()
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -117,7 +47,7 @@ func TestPruneRacesPushes(t *testing.T) {
 	})
 	var index *workspace.Index
 	pushed := 0
-	for i := range 10 * testkit.Size(t, "i8.rounds") {
+	for i := range 4 * testkit.Size(t, "i8.rounds") {
 		write(t, dir, map[string]string{"changing": fmt.Sprint(i), fmt.Sprint("kept", i%10): fmt.Sprint("k", i/50)})
 		res, err := r.Sync(t.Context(), open(t, dir), index, workspace.PushOptions{})
 		if errors.Is(err, workspace.ErrMoved) {
@@ -247,35 +177,37 @@ func TestLinkIsOnlyText(t *testing.T) {
 // Two files with the same MD5 and size are told apart.
 func TestForgedMD5IsSeen(t *testing.T) {
 	testkit.Proves(t, "S1")
-	one, err := hex.DecodeString("d131dd02c5e6eec4693d9a0698aff95c2fcab58712467eab4004583eb8fb7f8955ad340609f4b30283e488832571415a085125e8f7cdc99fd91dbdf280373c5bd8823e3156348f5bae6dacd436c919c6dd53e2b487da03fd02396306d248cda0e99f33420f577ee8ce54b67080a80d1ec69821bcb6a8839396f9652b6ff72a70")
-	must(t, err)
-	two := bytes.Clone(one)
-	for at, is := range map[int]byte{19: 0x07, 45: 0xf1, 59: 0x72, 83: 0x34, 109: 0x28, 123: 0xab} {
-		two[at] = is
-	}
-	r, a, b := &workspace.Repo{Store: newMemory()}, t.TempDir(), t.TempDir()
-	write(t, a, map[string]string{"f": string(one), "g": "1", "h": "2"})
-	first := push(t, r, a, nil)
-	got := pull(t, r, b, nil, workspace.PullOptions{})
-	st, err := os.Stat(filepath.Join(a, "f"))
-	must(t, err)
-	write(t, a, map[string]string{"f": string(two)})
-	must(t, os.Chtimes(filepath.Join(a, "f"), st.ModTime(), st.ModTime()))
-	second := push(t, r, a, first.Index)
-	if !second.New || second.Stats.FilesUploaded != 1 {
-		t.Fatal("it was not seen")
-	}
-	was, is := first.Index.Entries[0], second.Index.Entries[0]
-	if was.Sum.MD5 != is.Sum.MD5 || was.Sum.SHA256 == is.Sum.SHA256 {
-		t.Fatal("these are no such files")
-	}
-	pull(t, r, b, got.Index, workspace.PullOptions{})
-	same(t, a, b)
-	write(t, b, map[string]string{"f": string(one)})
-	must(t, os.Chtimes(filepath.Join(b, "f"), st.ModTime(), st.ModTime()))
-	_, err = r.Restore(t.Context(), open(t, b), nil, "", workspace.PullOptions{})
-	must(t, err)
-	same(t, a, b)
+	eachStore(t, func(t *testing.T, store blob.Store) {
+		one, err := hex.DecodeString("d131dd02c5e6eec4693d9a0698aff95c2fcab58712467eab4004583eb8fb7f8955ad340609f4b30283e488832571415a085125e8f7cdc99fd91dbdf280373c5bd8823e3156348f5bae6dacd436c919c6dd53e2b487da03fd02396306d248cda0e99f33420f577ee8ce54b67080a80d1ec69821bcb6a8839396f9652b6ff72a70")
+		must(t, err)
+		two := bytes.Clone(one)
+		for at, is := range map[int]byte{19: 0x07, 45: 0xf1, 59: 0x72, 83: 0x34, 109: 0x28, 123: 0xab} {
+			two[at] = is
+		}
+		r, a, b := &workspace.Repo{Store: store}, t.TempDir(), t.TempDir()
+		write(t, a, map[string]string{"f": string(one), "g": "1", "h": "2"})
+		first := push(t, r, a, nil)
+		got := pull(t, r, b, nil, workspace.PullOptions{})
+		st, err := os.Stat(filepath.Join(a, "f"))
+		must(t, err)
+		write(t, a, map[string]string{"f": string(two)})
+		must(t, os.Chtimes(filepath.Join(a, "f"), st.ModTime(), st.ModTime()))
+		second := push(t, r, a, first.Index)
+		if !second.New || second.Stats.FilesUploaded != 1 {
+			t.Fatal("it was not seen")
+		}
+		was, is := first.Index.Entries[0], second.Index.Entries[0]
+		if was.Sum.MD5 != is.Sum.MD5 || was.Sum.SHA256 == is.Sum.SHA256 {
+			t.Fatal("these are no such files")
+		}
+		pull(t, r, b, got.Index, workspace.PullOptions{})
+		same(t, a, b)
+		write(t, b, map[string]string{"f": string(one)})
+		must(t, os.Chtimes(filepath.Join(b, "f"), st.ModTime(), st.ModTime()))
+		_, err = r.Restore(t.Context(), open(t, b), nil, "", workspace.PullOptions{})
+		must(t, err)
+		same(t, a, b)
+	})
 }
 
 // A workspace that is too large is refused before anything is read, and so is a version.

@@ -4,25 +4,36 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"github.com/berthdev/berth/internal/blob"
 )
 
-// readAll reads every file that may have changed.
+// largeReaders is how many large files are read at once: most of the time they wait for the store.
+const largeReaders = 4
+
+// readAll reads every file that may have changed, the large ones beside the small ones.
 func (p *push) readAll(dirty []int) error {
 	var bytes int64
+	var large, small []int
 	for _, i := range dirty {
-		bytes += p.next.Entries[i].Size
+		size := p.next.Entries[i].Size
+		if bytes += size; size >= largeFile {
+			large = append(large, i)
+		} else {
+			small = append(small, i)
+		}
 	}
 	p.Progress.expect(len(dirty), bytes)
 	var uploaded, moved atomic.Int64
 	free := sync.Pool{New: func() any { return &reader{packer: p.pack, buf: make([]byte, 0, largeFile)} }}
-	err := inParallel(p.pack.ctx, p.tree, len(dirty), readers(), func(root, n int) error {
-		i := dirty[n]
+	one := func(root, i int) error {
 		r := free.Get().(*reader)
 		defer free.Put(r)
 		r.root = root
@@ -30,13 +41,21 @@ func (p *push) readAll(dirty []int) error {
 		if err != nil {
 			return err
 		}
-		p.Progress.did(1, p.next.Entries[i].Size)
+		p.Progress.finished(p.next.Entries[i].Size, &r.told)
 		if sent {
 			uploaded.Add(1)
 			moved.Add(p.next.Entries[i].Size)
 		}
 		return nil
+	}
+	g, ctx := errgroup.WithContext(p.pack.ctx)
+	g.Go(func() error {
+		return inParallel(ctx, p.tree, len(large), largeReaders, func(root, n int) error { return one(root, large[n]) })
 	})
+	g.Go(func() error {
+		return inParallel(ctx, p.tree, len(small), readers(), func(root, n int) error { return one(root, small[n]) })
+	})
+	err := g.Wait()
 	p.stats.FilesRead, p.stats.FilesUploaded, p.stats.BytesTransferred = len(dirty), int(uploaded.Load()), moved.Load()
 	return err
 }
@@ -46,6 +65,7 @@ type reader struct {
 	*packer
 	root int
 	buf  []byte
+	told int64 // of a large file's bytes, as progress
 }
 
 // readTries is how often a file is read that changes meanwhile. After that it is saved as it was read,
@@ -66,6 +86,7 @@ func (r *reader) file(e *Entry, stamp *Stamp) (sent bool, err error) {
 		if err != nil {
 			return false, r.leftOut(e, err)
 		}
+		r.Repo.at("opened")
 		e.Size, e.Mode, e.ModTime = st.Size, st.Mode&0o777, st.Mtim.Nano()
 		*stamp = Stamp{st.Ctim.Nano(), st.Ino}
 		if st.Size >= largeFile {
@@ -79,7 +100,7 @@ func (r *reader) file(e *Entry, stamp *Stamp) (sent bool, err error) {
 			return false, r.unreadable(e, err)
 		}
 		switch {
-		case err == nil && !still && !grown && try < readTries:
+		case err == nil && !still && !grown && try < readTries && rereads:
 			continue
 		case err != nil && try < shrinkTries:
 			continue
@@ -140,7 +161,7 @@ var errShrunk = errors.New("the file became shorter while it was read")
 // whole reads a small file into memory.
 func (r *reader) whole(f *file, e *Entry) error {
 	r.buf = r.buf[:e.Size]
-	if _, err := io.ReadFull(f, r.buf); err != nil {
+	if _, err := io.ReadFull(f, r.buf); err != nil && rereads {
 		return short(err)
 	}
 	e.Sum = sumOf(r.buf)
@@ -175,21 +196,27 @@ func (r *reader) store(e *Entry) (sent bool, err error) {
 	return true, err
 }
 
-// stream reads a large file. One that may be stored already is read once for its checksum first.
+// stream reads a large file. One that may be stored already is read once for its checksum first, and so is
+// one that the store takes by its checksum.
 func (r *reader) stream(f *file, e *Entry) (sent bool, err error) {
 	key, known, find := newPackKey(), r.maybeKnown, func() (Place, bool) { return r.find(&e.Sum.SHA256) }
+	checked := r.checkable(e)
 	if r.asObject(e.Path) {
 		key = plainKey(r.next.ID, e.Path)
 		known = func(size int64) bool { return r.base.sizeOf(e.Path) == size }
 		find = func() (Place, bool) { return r.copySame(e) }
 	}
-	if known(e.Size) {
-		if err := hashed(e, f, io.Discard); err != nil {
+	if checked || known(e.Size) {
+		crc := crc32.New(castagnoli)
+		if err := hashed(e, r.flow(f, e), crc); err != nil {
 			return false, err
 		}
 		if at, ok := find(); ok {
 			e.At = at
 			return false, nil
+		}
+		if checked && r.sendChecked(f, e, crc.Sum32()) {
+			return true, nil
 		}
 		if _, err := unix.Seek(f.fd, 0, io.SeekStart); err != nil {
 			return false, treeError{err}
@@ -203,7 +230,7 @@ func (r *reader) stream(f *file, e *Entry) (sent bool, err error) {
 		_ = pr.CloseWithError(cmp.Or(err, io.ErrClosedPipe))
 		return err
 	})
-	readErr := hashed(e, f, pw)
+	readErr := hashed(e, r.flow(f, e), pw)
 	_ = pw.CloseWithError(readErr)
 	if err = g.Wait(); readErr != nil && (err == nil || ofTree(readErr)) {
 		err = readErr
@@ -212,6 +239,26 @@ func (r *reader) stream(f *file, e *Entry) (sent bool, err error) {
 		r.learn(e)
 	}
 	return true, err
+}
+
+func (r *reader) flow(f io.Reader, e *Entry) io.Reader { return &flow{f, r.Progress, e.Size, &r.told} }
+
+// checkable reports whether a file may be stored by its checksum. In the plain layout there is one key to
+// store it under, so that what is still on its way could come after what was sent instead.
+func (r *reader) checkable(e *Entry) bool {
+	store, ok := blob.As[blob.Checked](r.Store)
+	return ok && e.Size <= store.CheckedMost() && !r.asObject(e.Path)
+}
+
+// sendChecked stores a file by its checksum, on a thread that is not the tree's owner's.
+func (r *reader) sendChecked(f *file, e *Entry, crc uint32) (ok bool) {
+	var g sync.WaitGroup
+	g.Go(func() { ok = r.checked(f, e, crc) })
+	g.Wait()
+	if ok {
+		r.learn(e)
+	}
+	return ok
 }
 
 // ofTree reports whether an error is the file's own, and not one that the store sent back.

@@ -48,6 +48,11 @@ func (r *Repo) log() *slog.Logger {
 	return cmp.Or(r.Log, slog.New(slog.DiscardHandler))
 }
 
+// logState tells of a state file in the store that was read or written.
+func (r *Repo) logState(ctx context.Context, what, key string, size int) {
+	r.log().InfoContext(ctx, what, "path", r.Prefix+key, "size", size)
+}
+
 // Stats is what one push, pull or restore did.
 type Stats struct {
 	FilesDownloaded  int     `json:"files_downloaded"`
@@ -59,6 +64,13 @@ type Stats struct {
 
 	FilesRead int   `json:"files_read"` // opened because they may have changed
 	Requests  int64 `json:"requests"`   // sent to the store
+}
+
+// LogValue implements slog.LogValuer: each number has its name in every format.
+func (s Stats) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int("files_downloaded", s.FilesDownloaded), slog.Int("files_uploaded", s.FilesUploaded),
+		slog.Int("files_deleted", s.FilesDeleted), slog.Int("files_skipped", s.FilesSkipped),
+		slog.Int64("bytes_transferred", s.BytesTransferred), slog.Float64("duration", s.Duration), slog.Int64("requests", s.Requests))
 }
 
 // Progress tells how far a push, a pull or a restore is. It may be read at any time.
@@ -95,8 +107,15 @@ type Result struct {
 	Stats     Stats
 	Index     *Index    // to keep for the next one
 	Skipped   []Skipped // what could not be saved
-	Conflicts []string  // paths changed on both sides, each kept twice
-	State     []byte    // the version's manifest as stored; nil if the tree was the same as that before
+	Conflicts []Conflict
+	Flagged   []string // what was brought here and common tools run by themselves; see Flagged
+	State     []byte   // the version's manifest as stored; nil if the tree was the same as that before
+}
+
+// Conflict is a file that was changed on both sides and is kept twice.
+type Conflict struct {
+	Path string `json:"path"`
+	Copy string `json:"copy"` // where the other one is
 }
 
 // counted counts the requests to a store.
@@ -104,6 +123,9 @@ type counted struct {
 	blob.Store
 	n *atomic.Int64
 }
+
+// Unwrap is the store that is counted.
+func (c *counted) Unwrap() blob.Store { return c.Store }
 
 // counting returns the repo with a store that counts.
 func (r *Repo) counting() (*Repo, *atomic.Int64) {

@@ -1,7 +1,7 @@
 package workspace_test
 
 import (
-	"crypto/md5"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berthdev/berth/internal/blob"
 	"github.com/berthdev/berth/internal/workspace"
 )
 
@@ -54,7 +55,7 @@ func tree(t testing.TB, dir string) map[string]string {
 			if err != nil {
 				return err
 			}
-			line += fmt.Sprintf(" %s %x", info.ModTime().UTC().Format(time.RFC3339Nano), md5.Sum(data))
+			line += fmt.Sprintf(" %s %x", info.ModTime().UTC().Format(time.RFC3339Nano), sha256.Sum256(data))
 		}
 		got[rel] = line
 		return nil
@@ -101,50 +102,52 @@ func pull(t testing.TB, r *workspace.Repo, dir string, base *workspace.Index, o 
 }
 
 func TestPushAndRestore(t *testing.T) {
-	r := &workspace.Repo{Store: newMemory(), Prefix: "docs/a/"}
-	a, b := t.TempDir(), t.TempDir()
-	big := make([]byte, 5<<20)
-	rnd := rand.NewChaCha8([32]byte{1})
-	_, _ = rnd.Read(big)
-	write(t, a, map[string]string{"f": "one", "d/e/g": "two", "empty": "", "big": string(big), "bad\xff\nname": "x", "copy": "one"})
-	if err := errors.Join(os.Mkdir(filepath.Join(a, "void"), 0o700), os.Symlink("/etc/passwd", filepath.Join(a, "link")), os.Chmod(filepath.Join(a, "f"), 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	first := push(t, r, a, nil)
-	if !first.New || first.Stats.FilesUploaded != 4 {
-		t.Errorf("%+v", first.Stats)
-	}
-	pull(t, r, b, nil, workspace.PullOptions{Empty: true})
-	same(t, a, b)
-
-	again := push(t, r, a, first.Index)
-	if again.New || again.Version != first.Version || again.Stats.Requests != 1 {
-		t.Errorf("nothing changed: %+v", again)
-	}
-	write(t, a, map[string]string{"f": "six", "d/new": "new"})
-	if err := os.Remove(filepath.Join(a, "copy")); err != nil {
-		t.Fatal(err)
-	}
-	second := push(t, r, a, again.Index)
-	if !second.New || second.Stats.FilesUploaded != 2 || second.Stats.Requests != 4 {
-		t.Errorf("%+v", second.Stats)
-	}
-	c := t.TempDir()
-	got := pull(t, r, c, nil, workspace.PullOptions{Version: first.Version})
-	same(t, b, c)
-	got = pull(t, r, c, got.Index, workspace.PullOptions{})
-	same(t, a, c)
-	if got.Stats.FilesDeleted != 1 || got.Stats.FilesDownloaded != 2 {
-		t.Errorf("%+v", got.Stats)
-	}
-	var ids []string
-	for v, err := range r.Versions(t.Context()) {
-		if err != nil {
+	eachStore(t, func(t *testing.T, store blob.Store) {
+		r := &workspace.Repo{Store: store, Prefix: "docs/a/"}
+		a, b := t.TempDir(), t.TempDir()
+		big := make([]byte, 5<<20)
+		rnd := rand.NewChaCha8([32]byte{1})
+		_, _ = rnd.Read(big)
+		write(t, a, map[string]string{"f": "one", "d/e/g": "two", "empty": "", "big": string(big), "bad\xff\nname": "x", "copy": "one"})
+		if err := errors.Join(os.Mkdir(filepath.Join(a, "void"), 0o700), os.Symlink("/etc/passwd", filepath.Join(a, "link")), os.Chmod(filepath.Join(a, "f"), 0o755)); err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, v.ID)
-	}
-	if !slices.Equal(ids, []string{second.Version, first.Version}) {
-		t.Errorf("versions %v", ids)
-	}
+		first := push(t, r, a, nil)
+		if !first.New || first.Stats.FilesUploaded != 6 {
+			t.Errorf("%+v", first.Stats)
+		}
+		pull(t, r, b, nil, workspace.PullOptions{Empty: true})
+		same(t, a, b)
+
+		again := push(t, r, a, first.Index)
+		if again.New || again.Version != first.Version || again.Stats.Requests != 1 {
+			t.Errorf("nothing changed: %+v", again)
+		}
+		write(t, a, map[string]string{"f": "six", "d/new": "new"})
+		if err := os.Remove(filepath.Join(a, "copy")); err != nil {
+			t.Fatal(err)
+		}
+		second := push(t, r, a, again.Index)
+		if !second.New || second.Stats.FilesUploaded != 2 || second.Stats.Requests != 4 {
+			t.Errorf("%+v", second.Stats)
+		}
+		c := t.TempDir()
+		got := pull(t, r, c, nil, workspace.PullOptions{Version: first.Version})
+		same(t, b, c)
+		got = pull(t, r, c, got.Index, workspace.PullOptions{})
+		same(t, a, c)
+		if got.Stats.FilesDeleted != 1 || got.Stats.FilesDownloaded != 2 {
+			t.Errorf("%+v", got.Stats)
+		}
+		var ids []string
+		for v, err := range r.Versions(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, v.ID)
+		}
+		if !slices.Equal(ids, []string{second.Version, first.Version}) {
+			t.Errorf("versions %v", ids)
+		}
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,28 +104,30 @@ func TestAlteredBytesAreRefused(t *testing.T) {
 // A pull that would delete most of a tree is refused, unless it is allowed.
 func TestMassDeleteIsRefused(t *testing.T) {
 	testkit.Proves(t, "S3")
-	r, a, b := &workspace.Repo{Store: newMemory()}, t.TempDir(), t.TempDir()
-	files := map[string]string{}
-	for i := range 10 {
-		files[fmt.Sprint("f", i)] = fmt.Sprint(i)
-	}
-	write(t, a, files)
-	first := push(t, r, a, nil)
-	got := pull(t, r, b, nil, workspace.PullOptions{})
-	for i := range 6 {
-		if err := os.Remove(filepath.Join(a, fmt.Sprint("f", i))); err != nil {
-			t.Fatal(err)
+	eachStore(t, func(t *testing.T, store blob.Store) {
+		r, a, b := &workspace.Repo{Store: store}, t.TempDir(), t.TempDir()
+		files := map[string]string{}
+		for i := range 10 {
+			files[fmt.Sprint("f", i)] = fmt.Sprint(i)
 		}
-	}
-	push(t, r, a, first.Index)
-	before := tree(t, b)
-	_, err := r.Pull(t.Context(), open(t, b), got.Index, workspace.PullOptions{})
-	wantCode(t, err, api.CodeMassDelete)
-	if after := tree(t, b); len(after) != len(before) {
-		t.Errorf("%d of %d files are left", len(after), len(before))
-	}
-	pull(t, r, b, got.Index, workspace.PullOptions{AllowMassDelete: true})
-	same(t, a, b)
+		write(t, a, files)
+		first := push(t, r, a, nil)
+		got := pull(t, r, b, nil, workspace.PullOptions{})
+		for i := range 6 {
+			if err := os.Remove(filepath.Join(a, fmt.Sprint("f", i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		push(t, r, a, first.Index)
+		before := tree(t, b)
+		_, err := r.Pull(t.Context(), open(t, b), got.Index, workspace.PullOptions{})
+		wantCode(t, err, api.CodeMassDelete)
+		if after := tree(t, b); len(after) != len(before) {
+			t.Errorf("%d of %d files are left", len(after), len(before))
+		}
+		pull(t, r, b, got.Index, workspace.PullOptions{AllowMassDelete: true})
+		same(t, a, b)
+	})
 }
 
 // Without a base, with one of another history, and with a manifest that is not whole, nothing is deleted.
@@ -153,44 +154,46 @@ func TestNothingIsDeletedOnAGuess(t *testing.T) {
 // Two that work on one workspace both keep what they did; a file changed by both is kept twice.
 func TestChangesOfBothSidesAreKept(t *testing.T) {
 	testkit.Proves(t, "S15")
-	r, a, b := &workspace.Repo{Store: newMemory()}, t.TempDir(), t.TempDir()
-	write(t, a, map[string]string{"same": "0", "theirs": "0", "mine": "0", "both": "0", "gone": "0", "gone-here": "0", "d/x": "0", "swap": "file"})
-	first := push(t, r, a, nil)
-	here := pull(t, r, b, nil, workspace.PullOptions{}).Index
+	eachStore(t, func(t *testing.T, store blob.Store) {
+		r, a, b := &workspace.Repo{Store: store}, t.TempDir(), t.TempDir()
+		write(t, a, map[string]string{"same": "0", "theirs": "0", "mine": "0", "both": "0", "gone": "0", "gone-here": "0", "d/x": "0", "swap": "file"})
+		first := push(t, r, a, nil)
+		here := pull(t, r, b, nil, workspace.PullOptions{}).Index
 
-	write(t, a, map[string]string{"theirs": "changed there", "both": "changed there", "gone-here": "changed there", "new-there": "1", "d/y": "1"})
-	if err := errors.Join(os.Remove(filepath.Join(a, "gone")), os.Remove(filepath.Join(a, "swap"))); err != nil {
-		t.Fatal(err)
-	}
-	write(t, a, map[string]string{"swap/in": "a folder now"})
-	push(t, r, a, first.Index)
-
-	write(t, b, map[string]string{"mine": "changed here", "both": "changed here", "new-here": "1", "gone": "0"})
-	if err := os.Remove(filepath.Join(b, "gone-here")); err != nil {
-		t.Fatal(err)
-	}
-	res, err := r.Sync(t.Context(), open(t, b), here, workspace.PushOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(res.Conflicts, []string{"both"}) {
-		t.Errorf("conflicts %q", res.Conflicts)
-	}
-	for path, want := range map[string]string{
-		"same": "0", "theirs": "changed there", "mine": "changed here", "both": "changed here", "gone-here": "changed there",
-		"new-here": "1", "new-there": "1", "d/x": "0", "d/y": "1", "swap/in": "a folder now",
-	} {
-		if got := read(t, b, path); got != want {
-			t.Errorf("%s is %q, not %q", path, got, want)
+		write(t, a, map[string]string{"theirs": "changed there", "both": "changed there", "gone-here": "changed there", "new-there": "1", "d/y": "1"})
+		if err := errors.Join(os.Remove(filepath.Join(a, "gone")), os.Remove(filepath.Join(a, "swap"))); err != nil {
+			t.Fatal(err)
 		}
-	}
-	copies, err := filepath.Glob(filepath.Join(b, "both.conflict-*"))
-	if err != nil || len(copies) != 1 || read(t, "/", copies[0]) != "changed there" {
-		t.Errorf("the other copy: %q, %v", copies, err)
-	}
-	c := t.TempDir()
-	pull(t, r, c, nil, workspace.PullOptions{})
-	same(t, b, c)
+		write(t, a, map[string]string{"swap/in": "a folder now"})
+		push(t, r, a, first.Index)
+
+		write(t, b, map[string]string{"mine": "changed here", "both": "changed here", "new-here": "1", "gone": "0"})
+		if err := os.Remove(filepath.Join(b, "gone-here")); err != nil {
+			t.Fatal(err)
+		}
+		res, err := r.Sync(t.Context(), open(t, b), here, workspace.PushOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(res.Conflicts) != 1 || res.Conflicts[0].Path != "both" {
+			t.Errorf("conflicts %q", res.Conflicts)
+		}
+		for path, want := range map[string]string{
+			"same": "0", "theirs": "changed there", "mine": "changed here", "both": "changed here", "gone-here": "changed there",
+			"new-here": "1", "new-there": "1", "d/x": "0", "d/y": "1", "swap/in": "a folder now",
+		} {
+			if got := read(t, b, path); got != want {
+				t.Errorf("%s is %q, not %q", path, got, want)
+			}
+		}
+		copies, err := filepath.Glob(filepath.Join(b, "both.conflict-*"))
+		if err != nil || len(copies) != 1 || read(t, "/", copies[0]) != "changed there" {
+			t.Errorf("the other copy: %q, %v", copies, err)
+		}
+		c := t.TempDir()
+		pull(t, r, c, nil, workspace.PullOptions{})
+		same(t, b, c)
+	})
 }
 
 // Versions go by the policy, the newest never; bytes that a kept version refers to are never deleted,

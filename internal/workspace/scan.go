@@ -55,8 +55,12 @@ type ScanOptions struct {
 	Ignore     *Ignore
 	MaxEntries int   // more than this is an error; zero: no bound
 	MaxBytes   int64 // in all files; more is an error; zero: no bound
+	Expect     int   // about how many entries there will be
 	Progress   *Progress
 }
+
+// mostExpected bounds what is made room for: who says what to expect may be wrong.
+const mostExpected = 1 << 18
 
 // Scan lists a tree: folders in parallel, nothing opened but folders. What cannot be saved is skipped and
 // named: sockets, pipes, devices, what cannot be read, what is on another file system, hard links to
@@ -70,6 +74,7 @@ func Scan(ctx context.Context, t Tree, o ScanOptions) (*ScanResult, error) {
 	results := make([]ScanResult, workers)
 	var wg sync.WaitGroup
 	for i := range workers {
+		results[i].Entries = make([]Seen, 0, min(o.Expect, mostExpected)/workers*5/4)
 		wg.Go(func() {
 			if err := t.Run(func(root int) error { return s.work(root, &results[i]) }); err != nil {
 				s.fail(err)
@@ -81,6 +86,7 @@ func Scan(ctx context.Context, t Tree, o ScanOptions) (*ScanResult, error) {
 		return nil, s.err
 	}
 	all := &results[0]
+	all.Entries = slices.Grow(all.Entries, int(s.seen.Load())-len(all.Entries))
 	for _, r := range results[1:] {
 		all.Entries, all.Skipped = append(all.Entries, r.Entries...), append(all.Skipped, r.Skipped...)
 		all.unread, all.strays = append(all.unread, r.unread...), append(all.strays, r.strays...)

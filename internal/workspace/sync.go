@@ -12,12 +12,16 @@ const syncTries = 5
 // Sync saves the tree, and brings here first what others have saved since base. A file changed on both
 // sides is kept twice, and reported.
 func (r *Repo) Sync(ctx context.Context, t Tree, base *Index, o PushOptions) (*Result, error) {
-	var conflicts []string
+	var conflicts []Conflict
 	var moved Stats
+	var state []byte // of the version that was brought here last
 	for try := 1; ; try++ {
 		res, err := r.Push(ctx, t, base, o)
 		if err == nil {
 			res.Conflicts = conflicts
+			if res.State == nil {
+				res.State = state
+			}
 			res.Stats.FilesDownloaded, res.Stats.FilesDeleted = moved.FilesDownloaded, moved.FilesDeleted
 			res.Stats.BytesTransferred += moved.BytesTransferred
 			return res, nil
@@ -30,6 +34,9 @@ func (r *Repo) Sync(ctx context.Context, t Tree, base *Index, o PushOptions) (*R
 			return nil, fmt.Errorf("bring together what others saved: %w", err)
 		}
 		base, conflicts = pulled.Index, append(conflicts, pulled.Conflicts...)
+		if pulled.State != nil {
+			state = pulled.State
+		}
 		moved.FilesDownloaded += pulled.Stats.FilesDownloaded
 		moved.FilesDeleted += pulled.Stats.FilesDeleted
 		moved.BytesTransferred += pulled.Stats.BytesTransferred

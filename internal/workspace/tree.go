@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -31,7 +32,10 @@ func OpenDir(path string) (*Dir, error) {
 }
 
 // Run implements Tree.
-func (d *Dir) Run(do func(root int) error) error { return do(int(d.f.Fd())) }
+func (d *Dir) Run(do func(root int) error) error {
+	defer runtime.KeepAlive(d) // who calls may hold nothing else of it, and then it would be closed
+	return do(int(d.f.Fd()))
+}
 
 // Close closes the directory.
 func (d *Dir) Close() error { return d.f.Close() }
@@ -113,6 +117,23 @@ func (f *file) Read(p []byte) (int, error) {
 		}
 		return n, nil
 	}
+}
+
+// ReadAt implements io.ReaderAt.
+func (f *file) ReadAt(p []byte, from int64) (done int, err error) {
+	for done < len(p) {
+		n, err := unix.Pread(f.fd, p[done:], from+int64(done))
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return done, &os.PathError{Op: "read", Path: f.path, Err: err}
+		case n == 0:
+			return done, io.EOF
+		default:
+			done += n
+		}
+	}
+	return done, nil
 }
 
 // Close implements io.Closer.

@@ -42,6 +42,7 @@ type verification struct {
 	versions []Version
 	pieces   map[string]map[piece]string // pack → what is in it → why it is broken, if it is
 	broken   bool
+	told     int64 // of a piece's bytes, as progress
 }
 
 // Verify reads every version and every byte that one refers to, and proves that each can be restored.
@@ -54,6 +55,11 @@ func (r *Repo) Verify(ctx context.Context) (*Verified, error) {
 		v.Verified.Versions++
 		if err := v.list(ctx, version); err != nil {
 			return &v.Verified, err
+		}
+	}
+	for _, in := range v.pieces {
+		for p := range in {
+			v.Progress.expect(1, p.size)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(v.pieces)) {
@@ -75,6 +81,7 @@ func (v *verification) list(ctx context.Context, version Version) error {
 		return nil
 	}
 	v.versions = append(v.versions, version)
+	v.Progress.saw(len(m.Entries))
 	for i := range m.Entries {
 		e := &m.Entries[i]
 		if e.Kind != File || e.Size == 0 {
@@ -105,7 +112,7 @@ func (v *verification) pack(ctx context.Context, key string, in map[piece]string
 	for _, p := range order {
 		why, read := key+" is gone", !there
 		if usable && p.offset >= at {
-			why, err = readPiece(o.Body, p, p.offset-at)
+			why, err = v.readPiece(o.Body, p, p.offset-at)
 			at, usable, read = p.offset+p.size, err == nil, err == nil
 		}
 		if !read { // it overlaps another, or the body broke off
@@ -115,6 +122,7 @@ func (v *verification) pack(ctx context.Context, key string, in map[piece]string
 		}
 		v.Files++
 		v.Bytes += p.size
+		v.Progress.finished(p.size, &v.told)
 		if why != "" {
 			in[p], v.broken = why, true
 		}
@@ -134,18 +142,18 @@ func (v *verification) piece(ctx context.Context, key string, p piece) (why stri
 		return "", fmt.Errorf("read %s: %w", key, err)
 	}
 	defer o.Body.Close()
-	why, _ = readPiece(o.Body, p, 0)
+	why, _ = v.readPiece(o.Body, p, 0)
 	return why, nil
 }
 
 // readPiece passes over skip bytes and compares the next with the piece. An error means that the rest of
 // the body is of no use.
-func readPiece(body io.Reader, p piece, skip int64) (why string, err error) {
+func (v *verification) readPiece(body io.Reader, p piece, skip int64) (why string, err error) {
 	if _, err := io.CopyN(io.Discard, body, skip); err != nil {
 		return "its pack ends before it", err
 	}
 	sums := newSummer(p.sum.SHA256 == none.SHA256)
-	if _, err := io.CopyN(adder{sums}, body, p.size); err != nil {
+	if _, err := io.CopyN(adder{sums}, &flow{body, v.Progress, p.size, &v.told}, p.size); err != nil {
 		return "its pack ends within it", err
 	}
 	e := Entry{Sum: p.sum}

@@ -116,21 +116,26 @@ func unknownVersion(id string) error {
 
 // Version returns one version, the newest for an empty id, with its manifest.
 func (r *Repo) Version(ctx context.Context, id string) (Version, *Manifest, error) {
-	head, _, err := r.readHistory(ctx)
-	if errors.Is(err, errNoHead) {
-		return Version{}, nil, unknownVersion(id)
-	}
+	v, err := r.versionOf(ctx, id)
 	if err != nil {
-		return Version{}, nil, err
-	}
-	v := head.newest()
-	if id != "" {
-		if v, err = r.find(ctx, head, id); err != nil {
-			return v, nil, err
-		}
+		return v, nil, err
 	}
 	m, err := r.manifestOf(ctx, v)
 	return v, m, err
+}
+
+// versionOf finds a version, the newest for an empty id.
+func (r *Repo) versionOf(ctx context.Context, id string) (Version, error) {
+	head, _, err := r.readHistory(ctx)
+	switch {
+	case errors.Is(err, errNoHead):
+		return Version{}, unknownVersion(id)
+	case err != nil:
+		return Version{}, err
+	case id == "":
+		return head.newest(), nil
+	}
+	return r.find(ctx, head, id)
 }
 
 // Empty reports whether nothing was ever saved under this prefix.

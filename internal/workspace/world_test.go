@@ -13,24 +13,40 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 	"github.com/berthdev/berth/internal/blob/dirblob"
 	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/testkit/s3test"
 	"github.com/berthdev/berth/internal/workspace"
 )
 
-// eachLayout runs a test for every layout, on every store that is at hand.
-func eachLayout(t *testing.T, test func(t *testing.T, r *workspace.Repo)) {
-	for _, layout := range []workspace.Layout{workspace.Packed, workspace.Plain} {
-		for name, store := range map[string]func(*testing.T) blob.Store{
-			"memory":    func(*testing.T) blob.Store { return newMemory() },
-			"directory": openDirblob,
-		} {
-			t.Run(fmt.Sprintf("%s/%s", name, map[workspace.Layout]string{"": "packed", "plain": "plain"}[layout]), func(t *testing.T) {
-				test(t, &workspace.Repo{Store: store(t), Prefix: "docs/a/", Layout: layout})
-			})
-		}
+// stores are the kinds of stores there are.
+var stores = map[string]func(*testing.T) blob.Store{
+	"memory":    func(*testing.T) blob.Store { return newMemory() },
+	"directory": func(t *testing.T) blob.Store { return dirblobAt(t, t.TempDir()) },
+	"S3":        func(t *testing.T) blob.Store { return openStore(t, s3test.New(t).URL("some/prefix")) },
+}
+
+// eachStore runs a test on every kind of store.
+func eachStore(t *testing.T, test func(t *testing.T, s blob.Store)) {
+	for name, store := range stores {
+		t.Run(name, func(t *testing.T) { test(t, store(t)) })
 	}
 }
 
-func openDirblob(t *testing.T) blob.Store { return dirblobAt(t, t.TempDir()) }
+// eachLayout runs a test for every layout, on every kind of store.
+func eachLayout(t *testing.T, test func(t *testing.T, r *workspace.Repo)) {
+	for name := range stores {
+		t.Run(name, func(t *testing.T) { eachLayoutOn(t, name, test) })
+	}
+}
+
+// eachLayoutOn runs a test for every layout, on one kind of store.
+func eachLayoutOn(t *testing.T, store string, test func(t *testing.T, r *workspace.Repo)) {
+	s := stores[store](t)
+	for name, layout := range map[string]workspace.Layout{"packed": workspace.Packed, "plain": workspace.Plain} {
+		t.Run(name, func(t *testing.T) {
+			test(t, &workspace.Repo{Store: s, Prefix: fmt.Sprintf("docs/%s/", name), Layout: layout})
+		})
+	}
+}
 
 func dirblobAt(t testing.TB, dir string) blob.Store {
 	t.Helper()

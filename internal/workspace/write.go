@@ -67,7 +67,7 @@ func (w *writer) easy() (items []item, err error) {
 		defer at.close()
 		for i := range w.steps {
 			s := &w.steps[i]
-			if s.Act == Keep {
+			if s.Act == Keep && s.There.Kind == File {
 				w.stats.FilesSkipped++
 			}
 			if s.Act != Down && s.Act != Both || s.There.Kind == Folder {
@@ -138,7 +138,7 @@ func (w *writer) span(ctx context.Context, s *span) error {
 
 func (w *writer) items(ctx context.Context, at *parents, s *span, pack Pack, body io.Reader) error {
 	offset := s.from
-	buf := make([]byte, s.most())
+	buf, told := make([]byte, s.most()), int64(0)
 	for i := range s.items {
 		it := &s.items[i]
 		if err := ctx.Err(); err != nil {
@@ -147,20 +147,21 @@ func (w *writer) items(ctx context.Context, at *parents, s *span, pack Pack, bod
 		if _, err := io.CopyN(io.Discard, body, it.e.At.Offset-offset); err != nil {
 			return fmt.Errorf("read %s: %w", pack.Key, err)
 		}
-		if err := w.item(at, it, body, buf); err != nil {
+		if err := w.item(at, it, body, buf, &told); err != nil {
 			return err
 		}
 		offset = it.e.At.Offset + it.e.Size
 		w.moved.Add(it.e.Size)
-		w.Progress.did(1, it.e.Size)
+		w.Progress.finished(it.e.Size, &told)
 	}
 	return nil
 }
 
 // item takes the bytes of one file and writes it wherever it has to be.
-func (w *writer) item(at *parents, it *item, body io.Reader, buf []byte) error {
+func (w *writer) item(at *parents, it *item, body io.Reader, buf []byte, told *int64) error {
 	if it.e.Size >= largeFile {
-		return w.file(at, it.steps[0], func(fd int) error { return copyLarge(fd, it.e, body, buf) })
+		passing := &flow{body, w.Progress, it.e.Size, told}
+		return w.file(at, it.steps[0], func(fd int) error { return copyLarge(fd, it.e, passing, buf) })
 	}
 	data := buf[:it.e.Size]
 	if _, err := io.ReadFull(body, data); err != nil {

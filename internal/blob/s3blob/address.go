@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
@@ -81,8 +82,8 @@ func (o *Options) set(name, value string) error {
 }
 
 var (
-	bucketShape = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
-	regionShape = regexp.MustCompile(`^[a-zA-Z0-9-]{0,40}$`)
+	bucketShape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`) })
+	regionShape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9-]{0,40}$`) })
 )
 
 // maxPrefix leaves room for the longest key in S3's 1,024 bytes.
@@ -90,13 +91,13 @@ const maxPrefix = 1024 - blob.MaxKey - 1
 
 func (o *Options) check() error {
 	switch {
-	case !bucketShape.MatchString(o.Bucket) || strings.Contains(o.Bucket, ".."):
+	case !bucketShape().MatchString(o.Bucket) || strings.Contains(o.Bucket, ".."):
 		return invalid("%q is no bucket's name", o.Bucket)
 	case len(o.Prefix) > maxPrefix:
 		return invalid("the prefix has %d bytes; %d is the most", len(o.Prefix), maxPrefix)
 	case o.Prefix != "" && blob.CheckKey(o.Prefix) != nil:
 		return invalid("the prefix %q cannot be: %v", o.Prefix, blob.CheckKey(o.Prefix))
-	case !regionShape.MatchString(o.Region):
+	case !regionShape().MatchString(o.Region):
 		return invalid("%q is no region", o.Region)
 	case o.Encryption != "" && o.Encryption != "AES256" && o.Encryption != "aws:kms":
 		return invalid("sse is %q, neither AES256 nor aws:kms", o.Encryption)

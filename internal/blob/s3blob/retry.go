@@ -30,11 +30,14 @@ type call struct {
 	ctx    context.Context
 	begin  time.Time
 	head   bool // a request whose answers have no body
+	most   int  // attempts
 	failed int
 	unsure bool // an attempt failed, and it is not known whether the server had done it
 }
 
-func (s *Store) call(ctx context.Context) *call { return &call{s: s, ctx: ctx, begin: time.Now()} }
+func (s *Store) call(ctx context.Context) *call {
+	return &call{s: s, ctx: ctx, begin: time.Now(), most: maxAttempts}
+}
 
 // with is an option of the SDK's operations.
 func (c *call) with(o *s3.Options) { o.Retryer = c }
@@ -55,7 +58,7 @@ func (c *call) IsErrorRetryable(err error) bool {
 }
 
 // MaxAttempts bounds the attempts.
-func (c *call) MaxAttempts() int { return maxAttempts }
+func (c *call) MaxAttempts() int { return c.most }
 
 // RetryDelay grows, and is random, so that many callers do not come back at once.
 func (c *call) RetryDelay(attempt int, _ error) (time.Duration, error) {

@@ -12,6 +12,7 @@
 package s3blob
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go/logging"
@@ -39,6 +41,7 @@ type Store struct {
 	Options
 	client *s3.Client
 	met    atomic.Bool         // the server has answered once
+	plain  atomic.Bool         // it does not take checksums beside its signatures
 	memory *semaphore.Weighted // bytes of buffers
 	limits limits
 }
@@ -86,6 +89,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // load finds credentials and the region.
 func load(ctx context.Context, o *Options) (aws.Config, error) {
 	const op = "open object store"
+	if cfg, ok := given(o); ok {
+		return cfg, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	var with []func(*config.LoadOptions) error
@@ -110,6 +116,20 @@ func load(ctx context.Context, o *Options) (aws.Config, error) {
 		return cfg, sandbox.Errorf(op, api.CodeBlobCredentials, "%s: no credentials were found: %w", o, err)
 	}
 	return cfg, nil
+}
+
+// given is the configuration of a server of one's own whose region and keys are known. To look for what else
+// there may be in the environment and in files takes longer than a request; not ok: one has to.
+func given(o *Options) (cfg aws.Config, ok bool) {
+	env, err := config.NewEnvConfig()
+	if err != nil || o.Endpoint == "" {
+		return cfg, false
+	}
+	cfg = aws.Config{Region: cmp.Or(o.Region, env.Region), Credentials: o.Credentials}
+	if cfg.Credentials == nil && env.Credentials.HasKeys() {
+		cfg.Credentials = credentials.StaticCredentialsProvider{Value: env.Credentials}
+	}
+	return cfg, cfg.Region != "" && cfg.Credentials != nil
 }
 
 // configure sets what differs from the SDK's defaults.

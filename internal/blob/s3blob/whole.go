@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
 // demandWhole makes an answer without what every such answer has a failed attempt. The SDK takes an empty
@@ -15,7 +16,7 @@ import (
 func (s *Store) demandWhole(stack *middleware.Stack) error {
 	look := func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 		out, metadata, err := next.HandleDeserialize(ctx, in)
-		if out.RawResponse != nil {
+		if r, ok := out.RawResponse.(*smithyhttp.Response); ok && r.StatusCode != 0 { // the SDK makes one where there was none
 			s.met.Store(true)
 		}
 		if err != nil {

@@ -10,7 +10,7 @@ var layers = [][]string{
 		"client",
 		"internal/driver", "internal/files", "internal/guest", "internal/blob", "internal/transcript",
 		"internal/workspace", "internal/agent", "internal/hook", "internal/template",
-		"internal/auth", "internal/config", "internal/telemetry", "internal/store", "internal/egress",
+		"internal/auth", "internal/config", "internal/telemetry", "internal/store", "internal/egress", "internal/outbox",
 	},
 	2: {
 		"internal/engine", "internal/keeper", "internal/turn",
@@ -31,8 +31,9 @@ var sideways = map[string][]string{
 	"internal/blob":         {"internal/blob"},
 	"internal/guest":        {"internal/guest"},
 	"internal/agent":        {"internal/guest", "internal/files"},
-	"internal/transcript":   {"internal/store"},
-	"internal/hook":         {"internal/guest", "internal/store"},
+	"internal/transcript":   {"internal/store", "internal/transcript"},
+	"internal/outbox":       {"internal/store"},
+	"internal/hook":         {"internal/driver", "internal/guest", "internal/egress", "internal/store", "internal/outbox"},
 	"internal/template":     {"internal/hook", "internal/egress", "internal/driver", "internal/guest", "internal/config"},
 	"internal/turn":         {"internal/engine"},
 	"internal/conversation": {"internal/engine", "internal/turn"},
@@ -62,7 +63,7 @@ var selfContained = map[string][]string{
 var seams = []string{"internal/driver", "internal/blob", "internal/transcript", "internal/agent"}
 
 // wirers put implementations together.
-var wirers = []string{"internal/app", "internal/blob/open", "bench", "internal/testkit"}
+var wirers = []string{"internal/app", "internal/blob/open", "internal/transcript/open", "bench", "internal/testkit"}
 
 // within reports whether path is root or lies under it.
 func within(path, root string) bool {

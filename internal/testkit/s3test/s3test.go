@@ -1,7 +1,7 @@
 // Package s3test runs a private S3 server for tests: versitygw, on files.
 //
 //   - [New] gives a test a bucket of its own on a server that all tests of the process share.
-//   - [Start] starts a server with options of its own.
+//   - [Start] starts a server with options of its own, [Open] one for a program that is no test.
 //   - [Proxy] stands before a server and spoils some answers.
 //
 // The server is built from its pinned module once and kept in bin/tests. It ends with the process that
@@ -98,6 +98,9 @@ func Start(t testing.TB, o Options) *Server {
 	})
 	return s
 }
+
+// Open starts a server that whoever asked for it closes.
+func Open(ctx context.Context, o Options) (*Server, error) { return start(ctx, o) }
 
 // Bucket makes an empty bucket. Buckets of this server are folders: nothing is asked of it.
 func (s *Server) Bucket(t testing.TB) Bucket {

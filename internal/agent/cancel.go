@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// Cancel interrupts the turn's process group as a user at a terminal would, and after a grace kills what is
+// left of the turn. It does the latter for a turn that has ended, too: one that ran out of time, or whose
+// agent was killed, may have left tools that run.
+func (w *Worker) Cancel(ctx context.Context, box Box, t Turn) error {
+	conn, err := box.Guest(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	p := conn.Process(ProcessID(t))
+	switch err := p.Signal(ctx, syscall.SIGINT); {
+	case errors.Is(err, guest.ErrNoProcess):
+		if _, err := p.Status(ctx); errors.Is(err, guest.ErrNoProcess) {
+			return nil
+		}
+		return w.sweep(ctx, box, conn, t)
+	case err != nil:
+		return problem("cancel turn", err)
+	}
+	if _, err := ended(ctx, p, w.grace()); err != nil {
+		return err
+	}
+	swept := w.sweep(ctx, box, conn, t)
+	over, err := ended(ctx, p, w.grace())
+	if err != nil || over {
+		return errors.Join(swept, err)
+	}
+	if err := p.Signal(ctx, syscall.SIGKILL); err != nil && !errors.Is(err, guest.ErrNoProcess) {
+		return problem("kill turn", err)
+	}
+	return swept
+}
+
+// ended waits for the end of a process.
+func ended(ctx context.Context, p guest.Process, patience time.Duration) (bool, error) {
+	until := time.Now().Add(patience)
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		st, err := p.Status(ctx)
+		switch {
+		case errors.Is(err, guest.ErrNoProcess), err == nil && st.Exit != nil:
+			return true, nil
+		case err != nil:
+			return false, problem("cancel turn", err)
+		case time.Now().After(until):
+			return false, nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+}
+
+func (w *Worker) sweep(ctx context.Context, box Box, conn guest.Conn, t Turn) error {
+	exit, err := conn.Run(ctx, box.Command(guest.Cmd{Argv: []string{"/bin/sh", "-c", sweep, "sweep", ProcessID(t)}, Dir: "/"}), guest.Stdio{})
+	switch {
+	case err != nil:
+		return problem("end what the turn started", err)
+	case exit.Code != 0:
+		return sandbox.Errorf("end what the turn started", api.CodeBusy, "processes of the turn are left (exit %d %s)", exit.Code, exit.Reason)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/guest"
+)
+
+// Words of status events.
+const (
+	StatusSessionStarted = "session_started"
+	StatusRetrying       = "retrying"
+	StatusOutputLost     = "output_lost"
+)
+
+// finish is the last step: what was read, and how the turn ended.
+func (r *reading) finish(exit guest.Exit) Step {
+	s := r.step()
+	end := r.end(exit)
+	s.End = &end
+	return s
+}
+
+// end puts together what the wrapper told, what the agent said, and how the process ended.
+func (r *reading) end(exit guest.Exit) End {
+	e, said := r.agent.End()
+	fail := func(status string, code api.Code, format string, args ...any) End {
+		e.Status, e.Code = status, code
+		e.Message, _ = Clip(fmt.Sprintf(format, args...), mostStderr)
+		return e
+	}
+	killed := exit.Lost || exit.Signal != 0 || exit.Code > 128
+	switch {
+	case said && e.Status == api.TurnCompleted:
+		return e
+	case r.Note == noteNoSession || e.NoSession:
+		e.NoSession, e.Usage = true, api.Usage{}
+		return fail(api.TurnFailed, api.CodeAgentFailed, "the agent's session is gone")
+	case r.Note == noteNotInstalled:
+		e.Usage = api.Usage{}
+		return fail(api.TurnFailed, api.CodeAgentNotInstalled, "the agent is not installed; run: %s", r.worker.Install)
+	case r.Note == noteCancelled, e.Status == api.TurnCancelled, interrupted(exit):
+		return fail(api.TurnCancelled, "", "the turn was cancelled")
+	case exit.Code == guest.ExitTimeout && exit.Reason != "":
+		return fail(api.TurnFailed, api.CodeTurnTimeout, "the turn took too long: %s", exit.Reason)
+	case said:
+		return e
+	case killed:
+		e.Again = !r.Seen
+		return fail(api.TurnInterrupted, api.CodeTurnInterrupted, "%s", died(exit))
+	}
+	return fail(api.TurnFailed, api.CodeAgentFailed, "the agent ended without an answer (exit code %d)%s", exit.Code, r.lastWords(exit))
+}
+
+// interrupted tells whether the wrapper was interrupted before it could say so.
+func interrupted(exit guest.Exit) bool { return !exit.Lost && exit.Code == 130 }
+
+func died(exit guest.Exit) string {
+	switch {
+	case exit.Lost:
+		return "the sandbox ended under the agent"
+	case exit.Code == 137:
+		return "the agent's process was killed, for want of memory perhaps"
+	}
+	return fmt.Sprintf("the agent's process was ended by a signal (exit code %d)", exit.Code)
+}
+
+// lastWords is what the agent wrote beside its protocol.
+func (r *reading) lastWords(exit guest.Exit) string {
+	for _, words := range []string{r.Stderr, r.Garbage, exit.Reason} {
+		if words = strings.TrimSpace(words); words != "" {
+			return ": " + words
+		}
+	}
+	return ""
+}

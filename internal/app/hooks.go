@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+
+	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/hook"
+	"github.com/berthdev/berth/internal/outbox"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/telemetry"
+	"github.com/berthdev/berth/internal/template/program"
+)
+
+// openHooks makes the outbox and what runs the hooks of templates.
+func (s *System) openHooks(metrics *telemetry.Metrics) error {
+	s.Outbox = outbox.New(s.Store, s.log)
+	webhooks := &hook.Webhooks{Of: s.templates.Hooks, Enqueue: s.enqueue}
+	s.Outbox.Register(hook.KindWebhook, webhooks.Deliver)
+	s.Hooks = &hook.Runner{
+		Of: s.templates.Hooks, S3: s.s3, Drivers: s.drivers, Webhooks: webhooks, Log: s.log, Metrics: metrics,
+		Command: func(sb sandbox.Sandbox, cmd guest.Cmd) guest.Cmd {
+			return s.Engine.HandleOn(sb, "hook").Command(sb, cmd)
+		},
+		Builtins: map[string]hook.Func{hook.Push: s.push, hook.Log: s.logEnd, hook.Clone: hook.CloneRepository},
+	}
+	return program.Prepare(s.cfg.DataDir) // so that templates can mount what is not installed yet
+}
+
+// enqueue puts something into the outbox and has it delivered soon.
+func (s *System) enqueue(ctx context.Context, tenant string, m store.Message) error {
+	err := s.Store.In(store.TenantID(tenant)).Enqueue(ctx, m)
+	s.Outbox.Wake(m.Kind)
+	return err
+}
+
+// s3 is where the versions of a sandbox's workspace are, if it is saved.
+func (s *System) s3(sb sandbox.Sandbox) *hook.S3 {
+	if !s.keeper.Saves(sb) {
+		return nil
+	}
+	w := s.templates.Workspace(sb)
+	return &hook.S3{Bucket: s.templates.Bucket, Prefix: w.Prefix, InitFromS3: !w.Empty}
+}
+
+// push saves the workspace as a version, if anything has changed: the hook at the end of each turn. Where
+// workspaces are not saved it does nothing.
+func (s *System) push(ctx context.Context, d *hook.Data) error {
+	if !s.keeper.Saves(d.Record) {
+		return nil
+	}
+	h := s.Engine.Handle(d.Record.Owner.Tenant, d.Record.ID, "hook")
+	sb, err := h.Exclusively(ctx, "save workspace", s.keeper.Save)
+	if err == nil {
+		d.Version = sb.Synced.Version
+	}
+	return err
+}
+
+// logEnd says that an instance ends: the hook before it does.
+func (s *System) logEnd(ctx context.Context, d *hook.Data) error {
+	s.log.InfoContext(ctx, "sandbox ends", "template", d.Sandbox.Template, "incarnation", d.Sandbox.Incarnation, "version", d.Version)
+	return nil
+}

@@ -1,0 +1,5 @@
+//go:build seeded_anybase
+
+package cli
+
+const grounded = false

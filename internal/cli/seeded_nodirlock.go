@@ -1,0 +1,5 @@
+//go:build seeded_nodirlock
+
+package cli
+
+const exclusive = false

@@ -1,0 +1,160 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/telemetry"
+)
+
+// Runner runs the hooks of templates. It is safe for concurrent use.
+type Runner struct {
+	// Of are the hooks of a template, in their order.
+	Of func(template string) []Spec
+	// Builtins are the hooks that Berth has under a name.
+	Builtins map[string]Func
+	// S3 is where the versions of a sandbox's workspace are; nil: nowhere.
+	S3      func(sandbox.Sandbox) *S3
+	Drivers map[string]driver.Driver
+	// Command adds to a command what every command in the sandbox has.
+	Command  func(sandbox.Sandbox, guest.Cmd) guest.Cmd
+	Webhooks *Webhooks // nil: none can be called
+	Log      *slog.Logger
+	Metrics  *telemetry.Metrics
+}
+
+// ColdStart runs when an instance is up and its workspace is there. The first error ends it and fails the
+// start.
+func (r *Runner) ColdStart(ctx context.Context, s sandbox.Sandbox, id driver.ID) error {
+	d := &Data{Record: s}
+	failed := errors.Join(r.run(ctx, OnColdStart, id, d)...)
+	if !heeds {
+		return nil
+	}
+	return failed
+}
+
+// Terminate runs before an instance ends for good. Errors are in the log, and it returns none.
+func (r *Runner) Terminate(ctx context.Context, s sandbox.Sandbox) error {
+	r.run(ctx, OnTerminate, driver.ID(s.Instance), &Data{Record: s})
+	return nil
+}
+
+// Message runs after a message was stored. Errors are in the log.
+func (r *Runner) Message(ctx context.Context, d *Data) {
+	r.run(ctx, OnMessage, driver.ID(d.Record.Instance), d)
+}
+
+// StreamFinish runs after a turn, however it ended. It returns what did not work, for people; nothing of it
+// fails the turn.
+func (r *Runner) StreamFinish(ctx context.Context, d *Data) (warnings []string) {
+	for _, err := range r.run(ctx, OnStreamFinish, driver.ID(d.Record.Instance), d) {
+		warnings = append(warnings, err.Error())
+	}
+	return warnings
+}
+
+// run runs the hooks of a phase in their order and returns their errors: all of them, or the first where the
+// phase is critical.
+func (r *Runner) run(ctx context.Context, phase Phase, id driver.ID, d *Data) (failed []error) {
+	if d.Version == "" && phase != OnStreamFinish {
+		d.Version = d.Record.Synced.Version
+	}
+	d.Phase, d.in = phase, &box{r, d.Record, id}
+	d.Sandbox = infoOf(d.Record, nil)
+	if r.S3 != nil {
+		d.Sandbox.S3 = r.S3(d.Record)
+	}
+	ctx = telemetry.With(ctx,
+		slog.String(telemetry.FieldTenant, d.Sandbox.Tenant), slog.String(telemetry.FieldSandboxID, d.Sandbox.ID),
+		slog.String(telemetry.FieldOwnerKind, d.Sandbox.Owner.Kind), slog.String(telemetry.FieldOwnerID, d.Sandbox.Owner.ID))
+	for i, spec := range r.Of(d.Sandbox.Template) {
+		if spec.Phase != phase {
+			continue
+		}
+		if err := r.one(ctx, spec, i, d); err != nil {
+			failed = append(failed, fmt.Errorf("hook %s: %w", spec.Title(), err))
+			if phase.critical() {
+				return failed
+			}
+		}
+	}
+	return failed
+}
+
+// one runs one hook on a copy of the data, within its time, and writes down how it went.
+func (r *Runner) one(ctx context.Context, spec Spec, index int, d *Data) error {
+	own, begun := *d, time.Now()
+	do := r.action(spec, index)
+	left, err := guarded(ctx, spec.timeout(), func(ctx context.Context) error { return do(ctx, &own) })
+	took := time.Since(begun)
+	if !left {
+		d.take(&own)
+	}
+	about := []any{"type", string(spec.Phase), "hook", spec.Title(), "template", d.Sandbox.Template, "duration", took.String()}
+	if d.ConversationID != "" {
+		about = append(about, "conversation_id", d.ConversationID, "turn_id", d.TurnID)
+	}
+	outcome := "ok"
+	if err != nil {
+		outcome = "error"
+		err = &scrubbed{r.scrub(d.Record, err.Error()), err}
+		about = append(about, "message_id", d.Message.ID, "error", err.Error(), "stack", stackOf(err))
+		r.Log.ErrorContext(ctx, "hook failed", about...)
+	} else {
+		r.Log.InfoContext(ctx, "hook ran", about...)
+	}
+	if r.Metrics != nil {
+		r.Metrics.ObserveHook(string(spec.Phase), outcome, took)
+	}
+	return err
+}
+
+// action is what the hook does.
+func (r *Runner) action(spec Spec, index int) Func {
+	switch {
+	case spec.Run != nil:
+		return spec.Run
+	case len(spec.Command) > 0:
+		return func(ctx context.Context, d *Data) error { return execute(ctx, spec, index, d, nil) }
+	case spec.URL != "" && r.Webhooks != nil:
+		return func(ctx context.Context, d *Data) error { return r.Webhooks.enqueue(ctx, spec, d) }
+	case r.Builtins[spec.Builtin] != nil:
+		return r.Builtins[spec.Builtin]
+	}
+	return func(context.Context, *Data) error { return errors.New("this server cannot run it") }
+}
+
+// scrubbed is an error without the secrets of the sandbox's environment in its words.
+type scrubbed struct {
+	text string
+	err  error
+}
+
+func (e *scrubbed) Error() string { return e.text }
+func (e *scrubbed) Unwrap() error { return e.err }
+
+// scrub takes the values of the sandbox's environment out of what is logged, stored and shown: a command
+// may have written anything.
+func (r *Runner) scrub(s sandbox.Sandbox, text string) string {
+	secrets := new(telemetry.Redactor)
+	for _, value := range s.Spec.Env {
+		secrets.Add(value)
+	}
+	return secrets.String(text)
+}
+
+// stackOf is where a hook panicked, or else where it was called.
+func stackOf(err error) string {
+	if p, ok := errors.AsType[*panicked](err); ok {
+		return p.stack
+	}
+	return string(debug.Stack())
+}

@@ -1,0 +1,5 @@
+//go:build seeded_expirenow
+
+package keeper
+
+const patient = false

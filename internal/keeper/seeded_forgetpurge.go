@@ -1,0 +1,5 @@
+//go:build seeded_forgetpurge
+
+package keeper
+
+const lasting = false

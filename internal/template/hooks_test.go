@@ -1,0 +1,131 @@
+package template_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/berthdev/berth/internal/hook"
+	"github.com/berthdev/berth/internal/template"
+	"github.com/berthdev/berth/internal/template/program"
+	"github.com/berthdev/berth/internal/testkit"
+)
+
+// order is which hooks run, in their order.
+func order(specs []hook.Spec) string {
+	var all []string
+	for _, s := range specs {
+		all = append(all, string(s.Phase)+":"+s.Title())
+	}
+	return strings.Join(all, " ")
+}
+
+// Defaults come first, unless a template drops them or says where it wants them.
+func TestHooksInTheirOrder(t *testing.T) {
+	testkit.Proves(t, "H5", "H6")
+	r := at(t, `
+[templates.more]
+extends = "default"
+hooks = [{phase = "stream_finish", command = "a"}]
+[templates.wrapped]
+extends = "more"
+hooks = [
+  {phase = "stream_finish", command = ["before"], name = "before"},
+  {phase = "stream_finish", builtin = "push"},
+  {phase = "stream_finish", command = ["after"], name = "after"},
+]
+[templates.own]
+extends = "wrapped"
+default_hooks = false
+hooks = [{phase = "terminate", url = "http://10.0.0.1/x", secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", allow_private = true}]
+[templates.empty]
+extends = "own"
+hooks = []
+`).registry(t)
+	for name, want := range map[string]string{
+		"default": "stream_finish:push terminate:log",
+		"demo":    "stream_finish:push terminate:log",
+		"none":    "",
+		"github":  "stream_finish:push terminate:log cold_start:clone",
+		"more":    "stream_finish:push terminate:log stream_finish:command",
+		"wrapped": "terminate:log stream_finish:before stream_finish:push stream_finish:after",
+		"own":     "terminate:webhook",
+		"empty":   "",
+		"nosuch":  "",
+	} {
+		if got := order(r.Hooks(name)); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+func TestHooksWrittenInGo(t *testing.T) {
+	testkit.Proves(t, "H6")
+	r := template.New(template.Options{})
+	ran := false
+	run := func(context.Context, *hook.Data) error { ran = true; return nil }
+	if err := r.Add(template.Template{Name: "mine", Extends: "none", Hooks: []template.Hook{{Phase: "message", Run: run}}}); err != nil {
+		t.Fatal(err)
+	}
+	specs := r.Hooks("mine")
+	if order(specs) != "message:function" || specs[0].Run(t.Context(), nil) != nil || !ran {
+		t.Errorf("%+v", specs)
+	}
+	if err := r.Add(template.Template{Name: "mine", Hooks: []template.Hook{{Phase: "message"}}}); err == nil || !strings.Contains(err.Error(), "templates.mine.hooks[1] does nothing") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestBadHooksAreRefusedWithWords(t *testing.T) {
+	testkit.Proves(t, "H6")
+	const secret = `secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`
+	for hooks, want := range map[string]string{
+		`{phase = "sometimes", command = "a"}`: `.hooks[1].phase = "sometimes" (FILE:2) is no phase; write one of: cold_start, message, stream_finish, terminate`,
+		`{command = "a"}`:                      `.hooks[1].phase (FILE:2) is no phase`,
+		`{phase = "message"}`:                  `.hooks[1] (FILE:2) does nothing, or more than one thing; write one of command, url and builtin`,
+		`{phase = "message", command = "a"}, {phase = "message", builtin = "nope"}`:                                                `.hooks[2].builtin = "nope" (FILE:2) is no hook that Berth has`,
+		`{phase = "message", builtin = "push"}`:                                                                                    `.hooks[1].builtin = "push" (FILE:2) is a hook of another phase; write phase = "stream_finish"`,
+		`{phase = "message", command = [""]}`:                                                                                      `.hooks[1].command (FILE:2) has no program`,
+		`{phase = "message", command = 1}`:                                                                                         `.hooks[1].command (FILE:2) is no command`,
+		`{phase = "message", comand = "a"}`:                                                                                        `.hooks[1].comand (FILE:2) is not a key of templates; did you mean command?`,
+		`{phase = "message", command = "a", timeout = "soon"}`:                                                                     `.hooks[1].timeout (FILE:2) is not a duration`,
+		`{phase = "message", command = "a", timeout = true}`:                                                                       `.hooks[1].timeout (FILE:2) has a type that does not fit`,
+		`{phase = "message", command = "a", timeout = 0}`:                                                                          `.hooks[1].timeout (FILE:2) is no time to run`,
+		`{phase = "message", command = "a", timeout = "2h"}`:                                                                       `.hooks[1].timeout = "2h0m0s" (FILE:2) is longer than an hour`,
+		`{phase = "message", command = "a", name = "a\nb"}`:                                                                        `.hooks[1].name = "a\nb" (FILE:2) is no name`,
+		`{phase = "message", command = "a", ` + secret + `}`:                                                                       `.hooks[1] (FILE:2) has a secret or allow_private, and no url`,
+		`{phase = "message", url = "ftp://secret-value.test"}`:                                                                     `.hooks[1].url (FILE:2) is no address of a webhook`,
+		`{phase = "message", url = "https://joe:secret-value@a.test"}`:                                                             `.hooks[1].url (FILE:2) has a user in it`,
+		`{phase = "message", url = "http://a.test/secret-value"}`:                                                                  `.hooks[1].url = "http://a.test" (FILE:2) is not https`,
+		`{phase = "message", url = "https://a.test"}`:                                                                              `.hooks[1].secret (FILE:2) is no secret to sign with; write "whsec_"`,
+		`{phase = "message", url = "https://a.test", secret = "whsec_c2VjcmV0"}`:                                                   `.hooks[1].secret (FILE:2) is no secret to sign with`,
+		`{phase = "message", url = "https://a.test", ` + secret + `}, {phase = "message", url = "https://a.test", ` + secret + `}`: `.hooks[2].url (FILE:2) is called twice in one phase`,
+		strings.Join(many(33, `{phase = "message", command = "%d"}`), ", "):                                                        `.hooks (FILE:2) are 33, more than 32`,
+	} {
+		p := at(t, "[templates.x]\nhooks = ["+hooks+"]\n")
+		_, report := p.load(t)
+		said := fmt.Sprint(report.Err())
+		if len(report.Problems) != 1 || !strings.Contains(said, "templates.x"+strings.ReplaceAll(want, "FILE", "file "+p.file)) {
+			t.Errorf("%s: want %s, got\n%s", hooks, want, said)
+		}
+		if strings.Contains(said, "secret-value") {
+			t.Errorf("%s: tells a secret:\n%s", hooks, said)
+		}
+	}
+	_, report := at(t, "[templates.x]\nruntime = \"nope\"\n").load(t)
+	if said := fmt.Sprint(report.Err()); !strings.Contains(said, `templates.x.runtime = "nope"`) || !strings.Contains(said, "is no runtime of this Berth; write one of: claude-cli, demo") {
+		t.Error(said)
+	}
+}
+
+func TestProgramsAreMounted(t *testing.T) {
+	p := at(t, "")
+	r := p.registry(t)
+	for _, name := range []string{"claude_code", "github"} {
+		want := template.Mount{Source: program.Dir(p.data, "claude_code"), Target: "/opt/claude"}
+		if got := lookup(t, r, name).Mounts; len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

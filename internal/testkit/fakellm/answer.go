@@ -1,0 +1,155 @@
+package fakellm
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// answer is a step made ready to be sent.
+type answer struct {
+	thinking, text string
+	tools          []Tool // with name and input
+	usage          Usage
+	stop           string
+	step           Step
+	rule           string
+}
+
+// usual is the usage of a conversation's call: another one for each, so that a sum that skips or repeats one
+// shows.
+func usual(calls int) Usage {
+	u := Usage{Input: 100 + calls, Output: 20 + calls, CacheCreate: 1000}
+	if calls > 0 {
+		u.CacheCreate, u.CacheRead = 10*calls, 1000+calls
+	}
+	return u
+}
+
+var sideUsage = Usage{Input: 7, Output: 3}
+
+// choose finds the answer to a call.
+func (s *Server) choose(c *call) (*answer, error) {
+	if c.side() {
+		return &answer{text: "fake side answer", usage: sideUsage, stop: "end_turn", rule: "side"}, nil
+	}
+	steps, rule, err := s.steps(c.prompt())
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{rule: rule, step: Step{Text: "done"}, usage: usual(c.total), stop: "end_turn"}
+	if c.turn < len(steps) {
+		a.step = steps[c.turn]
+	}
+	words := strings.NewReplacer(
+		"{{turn}}", strconv.Itoa(len(c.prompts)), "{{calls}}", strconv.Itoa(c.total), "{{model}}", c.model,
+		"{{prompt}}", c.prompt(), "{{first_prompt}}", c.first(), "{{last_result}}", strings.TrimSpace(c.result))
+	a.text, a.thinking = words.Replace(a.step.Text), words.Replace(a.step.Thinking)
+	for _, t := range a.step.Tools {
+		known, err := resolve(t, c.tools)
+		if err != nil {
+			return nil, err
+		}
+		a.tools = append(a.tools, known)
+	}
+	if a.text == "" && a.thinking == "" && len(a.tools) == 0 {
+		a.text = "ok"
+	}
+	if a.step.Usage != nil {
+		a.usage = *a.step.Usage
+	}
+	if len(a.tools) > 0 {
+		a.stop = "tool_use"
+	}
+	if a.step.Stop != "" {
+		a.stop = a.step.Stop
+	}
+	return a, nil
+}
+
+// steps finds the steps of a prompt's turn.
+func (s *Server) steps(prompt string) (steps []Step, rule string, err error) {
+	if steps, err = directives(prompt); steps != nil || err != nil {
+		return steps, "directives", err
+	}
+	s.mu.Lock()
+	script := s.script
+	s.mu.Unlock()
+	if script != nil {
+		for i, r := range script.Rules {
+			if r.match.MatchString(prompt) {
+				return r.Steps, fmt.Sprintf("rule %d", i), nil
+			}
+		}
+		if len(script.Default) > 0 {
+			return script.Default, "default", nil
+		}
+	}
+	return []Step{{Text: "fake reply to: " + clip(prompt, 120)}}, "echo", nil
+}
+
+func clip(s string, runes int) string {
+	if r := []rune(s); len(r) > runes {
+		return string(r[:runes])
+	}
+	return s
+}
+
+// kinds are the names that agents have for tools of a kind.
+var kinds = map[string][]string{
+	"bash":  {"bash", "shell", "shell_command", "exec_command", "local_shell", "run_terminal_cmd"},
+	"write": {"write", "write_file", "create_file"},
+	"read":  {"read", "read_file", "view"},
+}
+
+// resolve finds the agent's tool of a kind.
+func resolve(t Tool, tools []offered) (Tool, error) {
+	if t.Kind == "" {
+		if len(t.Input) == 0 {
+			t.Input = json.RawMessage("{}")
+		}
+		return t, nil
+	}
+	for _, name := range kinds[t.Kind] {
+		for _, o := range tools {
+			if strings.EqualFold(o.name, name) {
+				input, err := json.Marshal(o.arguments(t))
+				return Tool{Name: o.name, Input: input}, err
+			}
+		}
+	}
+	var names []string
+	for _, o := range tools {
+		names = append(names, o.name)
+	}
+	slices.Sort(names)
+	return t, fmt.Errorf("no tool of kind %q among those offered: %s", t.Kind, strings.Join(names, ", "))
+}
+
+// arguments are a call's, under the tool's own names for them.
+func (o offered) arguments(t Tool) map[string]any {
+	in := map[string]any{}
+	set := func(value any, names ...string) {
+		i := max(0, slices.IndexFunc(names, func(n string) bool { return o.props[n] }))
+		in[names[i]] = value
+	}
+	switch t.Kind {
+	case "bash":
+		if strings.EqualFold(o.name, "shell") && o.props["command"] {
+			in["command"] = []string{"bash", "-lc", t.Command}
+		} else {
+			set(t.Command, "command", "cmd")
+		}
+		if o.props["description"] {
+			in["description"] = "scripted command"
+		}
+	case "write":
+		set(t.Path, "file_path", "filePath", "path")
+		set(t.Content, "content", "contents", "text")
+	case "read":
+		set(t.Path, "file_path", "filePath", "path")
+	}
+	return in
+}

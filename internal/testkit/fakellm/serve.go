@@ -1,0 +1,117 @@
+package fakellm
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+type obj = map[string]any
+
+// protocol is one way to talk to a model.
+type protocol struct {
+	path  string
+	parse func([]byte) (*call, error)
+	send  func(s *Server, to *stream, c *call, a *answer)
+	fail  func(w http.ResponseWriter, f Fault)
+}
+
+var protocols = []protocol{
+	{"/messages", parseMessages, sendMessage, messagesError},
+	{"/chat/completions", parseChat, sendChat, openAIError},
+	{"/responses", parseResponses, sendResponse, openAIError},
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, prefix := range []string{"", "/v1"} {
+		for _, p := range protocols {
+			mux.HandleFunc("POST "+prefix+p.path, func(w http.ResponseWriter, r *http.Request) { s.serve(p, w, r) })
+		}
+		mux.HandleFunc("POST "+prefix+"/messages/count_tokens", func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			s.note(Request{Path: r.URL.Path, Status: http.StatusOK})
+			writeJSON(w, http.StatusOK, obj{"input_tokens": 100})
+		})
+		mux.HandleFunc("GET "+prefix+"/models", func(w http.ResponseWriter, r *http.Request) {
+			s.note(Request{Path: r.URL.Path, Status: http.StatusOK})
+			writeJSON(w, http.StatusOK, obj{"object": "list", "has_more": false, "data": []any{obj{"id": "fake-large", "type": "model", "object": "model"}}})
+		})
+	}
+	mux.HandleFunc("GET /_fake/totals", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.Totals()) })
+	mux.HandleFunc("POST /_fake/release", func(w http.ResponseWriter, r *http.Request) { s.Release(r.URL.Query().Get("name")) })
+	mux.HandleFunc("HEAD /{$}", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.note(Request{Path: r.URL.Path, Status: http.StatusNotFound})
+		messagesError(w, Fault{Status: http.StatusNotFound, Message: "no such endpoint: " + r.Method + " " + r.URL.Path})
+	})
+	return mux
+}
+
+// left is the status of a call whose client went away before an answer.
+const left = 499
+
+// serve answers one call of the model.
+func (s *Server) serve(p protocol, w http.ResponseWriter, r *http.Request) {
+	seen := Request{Path: r.URL.Path}
+	defer func() { s.note(seen) }()
+	fail := func(f Fault) {
+		seen.Status = f.Status
+		p.fail(w, f)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<20))
+	if err != nil {
+		fail(Fault{Status: http.StatusRequestEntityTooLarge, Message: err.Error()})
+		return
+	}
+	c, err := p.parse(body)
+	if err != nil {
+		fail(Fault{Status: http.StatusBadRequest, Message: err.Error()})
+		return
+	}
+	seen.Model, seen.Side, seen.Turn, seen.Step, seen.Prompt = c.model, c.side(), len(c.prompts), c.turn, clip(c.prompt(), 400)
+	a, err := s.choose(c)
+	if err != nil {
+		fail(Fault{Status: http.StatusBadRequest, Message: "fakellm: " + err.Error()})
+		return
+	}
+	if err := s.pause(r, &a.step); err != nil {
+		seen.Status, seen.Note = left, err.Error()
+		return
+	}
+	key := fmt.Sprintf("%s|%s|%d|%d", a.rule, c.prompt(), len(c.prompts), c.turn)
+	if f := a.step.Error; f != nil && s.failing(key, f.Times) {
+		fail(*f)
+		return
+	}
+	to := s.open(w, r, &a.step, key)
+	seen.Status, seen.Usage = http.StatusOK, &a.usage
+	defer func() {
+		if to.err != nil {
+			seen.Note = to.err.Error()
+		}
+	}()
+	w.Header().Set("Request-Id", s.id("req"))
+	p.send(s, to, c, a)
+}
+
+// pause waits as a step asks for before the first byte.
+func (s *Server) pause(r *http.Request, step *Step) error {
+	select {
+	case <-time.After(step.Delay):
+	case <-r.Context().Done():
+		return errLeft
+	}
+	if step.Hold != "" && step.HoldAt == 0 {
+		return s.wait(r.Context().Done(), step.Hold)
+	}
+	return nil
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}

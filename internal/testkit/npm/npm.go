@@ -1,0 +1,93 @@
+// Package npm installs programs for tests that come as npm packages.
+//
+// [Install] puts one package of an exact version, with what it depends on, into a folder of bin/tests/npm,
+// once for all test processes. Where the folder locks has a file of that name and version, its dependencies
+// are exactly those of the file, byte for byte; otherwise they are the newest that fit. No package's
+// install script is run.
+package npm
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/internal/testkit"
+)
+
+// Install returns the folder in whose node_modules the package is.
+func Install(t testing.TB, name, version string) (dir string) {
+	t.Helper()
+	dir, err := Ensure(name, version)
+	if err != nil {
+		t.Fatalf("npm: %v", err)
+	}
+	return dir
+}
+
+// Ensure is Install outside of tests.
+func Ensure(name, version string) (dir string, err error) {
+	if !nameShape.MatchString(name) || !versionShape.MatchString(version) {
+		return "", fmt.Errorf("%q is not a package, or %q not an exact version of one", name, version)
+	}
+	return testkit.Kept("npm/"+name+"-"+version, func(dir string) error {
+		return install(dir, name, version)
+	})
+}
+
+var (
+	nameShape    = regexp.MustCompile(`^(@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*$`)
+	versionShape = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
+)
+
+//go:embed locks
+var locks embed.FS
+
+// pauses are between tries: a registry may ask to come back later.
+var pauses = []time.Duration{2 * time.Second, 10 * time.Second, 30 * time.Second}
+
+func install(dir, name, version string) error {
+	if _, err := exec.LookPath("npm"); err != nil {
+		return fmt.Errorf("node and npm are not installed; scripts/setup test does that: %w", err)
+	}
+	args, err := describe(dir, name, version)
+	if err != nil {
+		return err
+	}
+	args = append(args, "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier")
+	for n := 0; ; n++ {
+		cmd := exec.Command("npm", args...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			return nil
+		}
+		if err = fmt.Errorf("install %s@%s: %w\n%s", name, version, err, out); n == len(pauses) {
+			return err
+		}
+		<-time.After(pauses[n])
+	}
+}
+
+// describe writes down what is wanted, and says which command of npm brings it.
+func describe(dir, name, version string) (args []string, err error) {
+	want, err := json.Marshal(map[string]any{"private": true, "dependencies": map[string]string{name: version}})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "package.json"), want, 0o600); err != nil {
+		return nil, err
+	}
+	lock, err := locks.ReadFile("locks/" + strings.ReplaceAll(name, "/", "_") + "-" + version + ".json")
+	if errors.Is(err, os.ErrNotExist) {
+		return []string{"install", "--no-package-lock"}, nil
+	}
+	return []string{"ci"}, errors.Join(err, os.WriteFile(filepath.Join(dir, "package-lock.json"), lock, 0o600))
+}

@@ -1,0 +1,86 @@
+package dynamo
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/transcript"
+)
+
+// tries is how often a put begins anew because the conversation was forgotten under it.
+const tries = 5
+
+// Put implements transcript.Store.
+func (s *Store) Put(ctx context.Context, tenant string, m api.Message) error {
+	body, err := transcript.Encode(m)
+	if err != nil {
+		return err
+	}
+	op, pk := "store message "+m.ID, partition(tenant, m.ConversationID)
+	for range tries {
+		if done, err := s.put(ctx, pk, m.ID, body); err != nil || done {
+			return s.explain(op, err)
+		}
+	}
+	return sandbox.Errorf(op, api.CodeStale, "its conversation is being forgotten")
+}
+
+// put is one attempt. It is done when there is a whole message under the id, its own or another.
+func (s *Store) put(ctx context.Context, pk, id, body string) (done bool, err error) {
+	it, parts := s.items(pk, id, body)
+	if len(parts) > 0 {
+		// It is long, and most often what comes twice was stored the first time.
+		if done, found, err := s.settle(ctx, pk, id); err != nil || found {
+			return done, err
+		}
+	}
+	refused, err := s.write(ctx, it, parts)
+	if err != nil || !refused {
+		return err == nil, err
+	}
+	done, _, err = s.settle(ctx, pk, id)
+	return done, err
+}
+
+// write puts the parts and then the head. It is refused if there is a head already, which may also be its
+// own: then the answer was lost, and the request was tried again.
+func (s *Store) write(ctx context.Context, head item, parts []item) (refused bool, err error) {
+	for _, it := range inOrder(head, parts) {
+		in := &dynamodb.PutItemInput{TableName: &s.Table, Item: it}
+		if isHead(it) {
+			in.ConditionExpression = onlyNew()
+		}
+		if _, err := do(ctx, s, s.client.PutItem, in); isThere(err) {
+			return true, nil
+		} else if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// settle looks at what stands where a message was to be put. A head with all its parts is done. One without
+// is of a conversation that was forgotten while it was put; it is removed.
+func (s *Store) settle(ctx context.Context, pk, id string) (done, found bool, err error) {
+	h, found, err := s.head(ctx, pk, id)
+	if err != nil || !found {
+		return false, false, err
+	}
+	n, err := s.countParts(ctx, h)
+	if err != nil || n == h.parts {
+		return err == nil, true, err
+	}
+	_, err = do(ctx, s, s.client.DeleteItem, &dynamodb.DeleteItemInput{
+		TableName: &s.Table, Key: keyOf(pk, headPrefix+id),
+		ConditionExpression:       aws.String("nonce = :nonce"),
+		ExpressionAttributeValues: item{":nonce": str(h.nonce)},
+	})
+	if isThere(err) {
+		err = nil // somebody else was faster
+	}
+	return false, true, err
+}

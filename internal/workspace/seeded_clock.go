@@ -1,0 +1,5 @@
+//go:build seeded_clock
+
+package workspace
+
+const ordered = false

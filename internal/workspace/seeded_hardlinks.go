@@ -1,0 +1,5 @@
+//go:build seeded_hardlinks
+
+package workspace
+
+const ownLinks = false

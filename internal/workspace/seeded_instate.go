@@ -1,0 +1,5 @@
+//go:build seeded_instate
+
+package workspace
+
+const stateTemp = StateFile

@@ -1,0 +1,5 @@
+//go:build seeded_md5
+
+package workspace
+
+const strongSum = false

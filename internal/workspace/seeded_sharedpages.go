@@ -1,0 +1,5 @@
+//go:build seeded_sharedpages
+
+package workspace
+
+const sharedPages = true

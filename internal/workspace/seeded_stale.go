@@ -1,0 +1,5 @@
+//go:build seeded_stale
+
+package workspace
+
+const rereads = false
