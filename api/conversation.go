@@ -7,21 +7,22 @@ import (
 
 // Conversation is prompts and answers that share one sandbox and one session of an agent.
 type Conversation struct {
-	ID             string            `json:"id"`
-	Title          string            `json:"title,omitempty"`
-	AccountID      string            `json:"account_id,omitempty"`
-	OrganizationID string            `json:"organization_id" doc:"The tenant that it belongs to"`
-	AgentID        string            `json:"agent_id,omitempty"`
-	Template       string            `json:"template"`
-	SandboxID      string            `json:"sandbox_id,omitempty" doc:"The sandbox that it works in, once it has one"`
-	SessionID      string            `json:"session_id,omitempty" doc:"The agent's own session"`
-	Status         string            `json:"status" enum:"idle,running" doc:"running while a turn runs or waits"`
-	TurnID         string            `json:"turn_id,omitempty" doc:"The turn that runs"`
-	Stats          Stats             `json:"stats"`
-	Undelivered    *Undelivered      `json:"undelivered,omitempty" doc:"Messages that are kept, and could not be brought to the message store yet"`
-	Metadata       map[string]string `json:"metadata,omitempty"`
-	CreatedAt      time.Time         `json:"created_at"`
-	UpdatedAt      time.Time         `json:"updated_at"`
+	ID             string             `json:"id"`
+	Title          string             `json:"title,omitempty"`
+	AccountID      string             `json:"account_id,omitempty"`
+	OrganizationID string             `json:"organization_id" doc:"The tenant that it belongs to"`
+	AgentID        string             `json:"agent_id,omitempty"`
+	Template       string             `json:"template"`
+	SandboxID      string             `json:"sandbox_id,omitempty" doc:"The sandbox that it works in, once it has one"`
+	SessionID      string             `json:"session_id,omitempty" doc:"The agent's own session"`
+	Status         string             `json:"status" enum:"idle,running" doc:"running while a turn runs or waits"`
+	TurnID         string             `json:"turn_id,omitempty" doc:"The turn that runs"`
+	Stats          Stats              `json:"stats"`
+	ExtraStats     map[string]float64 `json:"extra_stats,omitempty" doc:"What the template's hooks count beside the stats"`
+	Undelivered    *Undelivered       `json:"undelivered,omitempty" doc:"Messages that are kept, and could not be brought to the message store yet"`
+	Metadata       map[string]string  `json:"metadata,omitempty"`
+	CreatedAt      time.Time          `json:"created_at"`
+	UpdatedAt      time.Time          `json:"updated_at"`
 }
 
 // Undelivered is how many messages wait to be stored, and why.

@@ -252,7 +252,7 @@ func (a *Handler) conversationNow(ctx context.Context, c store.Conversation) (ap
 func conversationOut(c store.Conversation, turn string) api.Conversation {
 	out := api.Conversation{
 		ID: c.ID, Title: c.Title, AccountID: c.Account, OrganizationID: string(c.Tenant), AgentID: c.Agent, Template: c.Template,
-		SandboxID: c.Sandbox, SessionID: c.Session, Status: "idle", TurnID: turn, Stats: c.Stats.Stats(), Metadata: c.Metadata,
+		SandboxID: c.Sandbox, SessionID: c.Session, Status: "idle", TurnID: turn, Stats: c.Stats.Stats(), ExtraStats: c.Extra, Metadata: c.Metadata,
 		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 	}
 	if turn != "" {

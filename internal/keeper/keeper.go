@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/berthdev/berth/api"
@@ -120,6 +121,11 @@ func (k *Keeper) pull(ctx context.Context, repo *workspace.Repo, s sandbox.Sandb
 		if base, err = k.base(ctx, repo, s); err != nil {
 			return s.Synced, err
 		}
+		own, err := repo.Own(ctx, base, writer(s))
+		if err != nil {
+			return s.Synced, Told("restore workspace", err)
+		}
+		base = cmp.Or(own, base)
 	}
 	// What is in an instance that nobody has used yet is its image's, and nobody's work.
 	res, err := repo.Pull(ctx, t, base, workspace.PullOptions{Discard: s.Instance == ""})
@@ -170,7 +176,7 @@ func (k *Keeper) Sync(ctx context.Context, s sandbox.Sandbox, note string) (sand
 
 // push saves a tree that was last the same as base.
 func (k *Keeper) push(ctx context.Context, s sandbox.Sandbox, t workspace.Tree, base *workspace.Index, note string) (sandbox.SyncMark, *workspace.Result, error) {
-	repo, o := k.Repo(s), workspace.PushOptions{Note: note}
+	repo, o := k.Repo(s), workspace.PushOptions{Note: note, Writer: writer(s)}
 	var err error
 	if o.Ignore, err = workspace.ReadIgnore(t); err != nil {
 		return s.Synced, nil, err
@@ -188,6 +194,9 @@ func (k *Keeper) push(ctx context.Context, s sandbox.Sandbox, t workspace.Tree, 
 	k.keep(ctx, s, t, res)
 	return sandbox.SyncMark{Version: res.Version, Incarnation: s.Incarnation}, res, nil
 }
+
+// writer names an incarnation's workspace: it is one tree, which only the holder of the sandbox's lease saves.
+func writer(s sandbox.Sandbox) string { return s.ID + "." + strconv.FormatInt(s.Incarnation, 10) }
 
 // nothing is the result of saving an empty tree of which there is no version; nil: there is something.
 func (k *Keeper) nothing(ctx context.Context, repo *workspace.Repo, t workspace.Tree, ignore *workspace.Ignore) (*workspace.Result, error) {

@@ -120,6 +120,7 @@ func (w *work) ready(ctx context.Context) *agent.End {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		sb, err := w.box.Ready(ctx)
 		if err == nil {
+			w.hold(ctx)
 			w.at("ready", w.turn.ID)
 			return nil
 		}

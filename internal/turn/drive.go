@@ -30,6 +30,8 @@ type work struct {
 	seen    bool // text or a tool, of any attempt
 	over    bool // it wrote more than it may
 	heeding sync.WaitGroup
+	held    bool
+	release func()
 }
 
 // place is what is kept in a turn's state: the runtime's own, and what we must know of the attempt.
@@ -62,7 +64,7 @@ func (s *Service) drive(ctx context.Context, id string) {
 	ctx = telemetry.With(ctx, slog.String(telemetry.FieldTenant, string(t.Tenant)), slog.String("turn_id", t.ID),
 		slog.String("conversation_id", t.Conversation), slog.String(telemetry.FieldSandboxID, t.Sandbox))
 	held, stop := store.Keep(ctx, s.Store, lease, s.Store.LeaseTTL(), asked)
-	w := &work{Service: s, lease: lease, tenant: t.Tenant, turn: t, box: s.Boxes(t)}
+	w := &work{Service: s, lease: lease, tenant: t.Tenant, turn: t, box: s.Boxes(t), release: func() {}}
 	err = w.run(held)
 	if released := stop(); released != nil {
 		s.Log.WarnContext(ctx, "release lease; it runs out by itself", "error", released)
@@ -82,13 +84,24 @@ func (w *work) run(ctx context.Context) error {
 	if err := w.recall(ctx); err != nil {
 		return err
 	}
-	defer w.box.Hold(ctx, "turn")()
+	defer func() { w.release() }()
+	if _, err := w.box.Record(ctx); err == nil {
+		w.hold(ctx)
+	}
 	if w.turn.Outcome == nil {
 		if err := w.outcome(ctx); err != nil {
 			return err
 		}
 	}
 	return w.finish(ctx)
+}
+
+// hold keeps timers away from the sandbox for as long as the work lasts. A sandbox that is yet to be made is
+// held once it is there.
+func (w *work) hold(ctx context.Context) {
+	if !w.held {
+		w.held, w.release = true, w.box.Hold(ctx, "turn")
+	}
 }
 
 // recall brings the work to where the last holder left it.
@@ -230,7 +243,7 @@ func (w *work) end(ctx context.Context, end agent.End, l last) error {
 	if w.over && end.Status != api.TurnCompleted {
 		end.Status, end.Code, end.Message = api.TurnFailed, api.CodeOutputLimit, "the agent wrote more than one turn may"
 	}
-	if end.Status == api.TurnCancelled || end.Code == api.CodeTurnTimeout || w.over {
+	if end.Status != api.TurnCompleted {
 		w.sweep(ctx)
 	}
 	if end.CostUSD == 0 && w.Price != nil {

@@ -40,6 +40,7 @@ type Version struct {
 	Files    int       `json:"files"`
 	Bytes    int64     `json:"bytes"`
 	Note     string    `json:"note,omitempty"`
+	Writer   string    `json:"writer,omitempty"` // see PushOptions
 	Layout   Layout    `json:"layout,omitempty"`
 	Manifest string    `json:"manifest,omitempty"` // key of the manifest; empty: the usual one
 

@@ -24,6 +24,9 @@ type PushOptions struct {
 	Ignore     *Ignore
 	MaxEntries int    // zero: the repo's limit
 	Note       string // for people; cut if it is long
+	// Writer names the one tree that is saved, in all its life and by nobody else; empty: it has no name. By it a
+	// Sync knows a version of its own that it had no time to remember, and does not take it for somebody else's.
+	Writer string
 	// Version names the new version; empty: its time does.
 	Version string
 	// AllowMassDelete is for Sync: it lets what others saved delete more than half of the tree.
@@ -242,7 +245,7 @@ func (p *push) commit(ctx context.Context) (*Result, error) {
 func (p *push) line(manifest []byte) Version {
 	digest := sha256.Sum256(manifest)
 	m := &p.next
-	v := Version{ID: m.ID, Sequence: m.Sequence, Parent: m.Parent, At: m.At, SHA256: hex.EncodeToString(digest[:]), Note: p.o.Note, Layout: m.Layout}
+	v := Version{ID: m.ID, Sequence: m.Sequence, Parent: m.Parent, At: m.At, SHA256: hex.EncodeToString(digest[:]), Note: p.o.Note, Writer: p.o.Writer, Layout: m.Layout}
 	if len(v.Note) > maxNote {
 		v.Note = strings.ToValidUTF8(v.Note[:maxNote], "") + "…"
 	}

@@ -29,6 +29,12 @@ func (r *Repo) Sync(ctx context.Context, t Tree, base *Index, o PushOptions) (*R
 		if !errors.Is(err, ErrMoved) || try == syncTries {
 			return nil, err
 		}
+		if own, err := r.Own(ctx, base, o.Writer); err != nil {
+			return nil, err
+		} else if own != nil {
+			base = own
+			continue
+		}
 		pulled, err := r.Pull(ctx, t, base, PullOptions{Ignore: o.Ignore, AllowMassDelete: o.AllowMassDelete})
 		if err != nil {
 			return nil, fmt.Errorf("bring together what others saved: %w", err)
@@ -41,6 +47,26 @@ func (r *Repo) Sync(ctx context.Context, t Tree, base *Index, o PushOptions) (*R
 		moved.FilesDeleted += pulled.Stats.FilesDeleted
 		moved.BytesTransferred += pulled.Stats.BytesTransferred
 	}
+}
+
+// Own is the newest version behind base that the writer itself has saved, as a base; nil if there is none. A
+// writer that was ended after it saved, and before it could remember that, has one.
+func (r *Repo) Own(ctx context.Context, base *Index, writer string) (own *Index, err error) {
+	if writer == "" || forgetful {
+		return nil, nil
+	}
+	for v, err := range r.Versions(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case base != nil && (v.ID == base.ID || v.Sequence <= base.Sequence):
+			return nil, nil
+		case v.Writer == writer:
+			return r.BaseOf(ctx, v.ID)
+		}
+	}
+	return nil, nil
 }
 
 // Restore makes the tree exactly a version, the newest for an empty id, whatever was changed here. The

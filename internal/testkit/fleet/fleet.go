@@ -28,6 +28,7 @@ type Options struct {
 	Here     bool          // servers in this process: faster, and nobody can kill or pause them
 	Faulty   bool          // Fleet.Database stands between the replicas and PostgreSQL
 	LeaseTTL time.Duration // zero: the server's default
+	Local    string        // templates of real sandboxes, as TOML; empty: they are the fake driver's
 	Env      []string      // further settings, as NAME=value
 }
 
@@ -62,6 +63,9 @@ func New(t testing.TB, o Options) *Fleet {
 		"BERTH_DEFAULT_DRIVER=fake", "BERTH_FAKE_DRIVER_DIR="+f.Dir)
 	if o.LeaseTTL > 0 {
 		f.settings = append(f.settings, "BERTH_LEASE_TTL="+o.LeaseTTL.String())
+	}
+	if o.Local != "" {
+		f.useLocal(o.Local)
 	}
 	f.settings = append(f.settings, o.Env...)
 	for i := range max(o.Replicas, 1) {

@@ -20,7 +20,7 @@ import (
 // launch starts the program without waiting for it, and returns its standard output.
 func (r *replica) launch(exe string) (io.ReadCloser, error) {
 	cmd := exec.Command(exe, "serve")
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, r.env...)
+	cmd.Env = r.environ()
 	cmd.Stderr = &r.log
 	// However this process ends, its servers end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -42,6 +42,10 @@ func (r *replica) launch(exe string) (io.ReadCloser, error) {
 	defer r.mu.Unlock()
 	r.cmd, r.done = cmd, done
 	return out, nil
+}
+
+func (r *replica) environ() []string {
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, r.env...)
 }
 
 // start starts the command from a thread that lives as long as this process: the kernel takes the end
