@@ -30,12 +30,17 @@ func (s *Service) deliver(ctx context.Context, out store.Message) error {
 			return err
 		}
 	}
-	if err := in.CountMessage(ctx, out, m, s.Here && !gone); err != nil && !errors.Is(err, sandbox.ErrStale) {
+	sum, err := in.CountMessage(ctx, out, m, s.Here && !gone)
+	if errors.Is(err, sandbox.ErrStale) {
+		return nil // somebody else was faster
+	} else if err != nil {
 		return err
 	}
 	s.Log.InfoContext(ctx, "message saved", "message_id", m.ID, "conversation_id", m.ConversationID, "role", m.Role, "status", m.Status,
 		"input_tokens", m.Usage.InputTokens, "output_tokens", m.Usage.OutputTokens,
-		"cache_read_tokens", m.Usage.CacheReadTokens, "cache_write_tokens", m.Usage.CacheWriteTokens, "cost_usd", m.CostUSD)
+		"cache_read_tokens", m.Usage.CacheReadTokens, "cache_write_tokens", m.Usage.CacheWriteTokens, "cost_usd", m.CostUSD,
+		"messages_exchanged", sum.Messages, "total_input_tokens", sum.Input, "total_output_tokens", sum.Output,
+		"total_cache_tokens", sum.CacheRead+sum.CacheWrite, "total_cost_usd", store.Dollars(sum.CostNanos))
 	return nil
 }
 

@@ -9,10 +9,11 @@ import (
 
 // CountMessage adds a stored message to its conversation's stats and to the day's usage, and takes it out of the
 // outbox: all or nothing. A message that was counted meanwhile is ErrStale. With keep the message is stored
-// in this database in the same transaction, so that the stats never differ from the messages.
-func (s Scope) CountMessage(ctx context.Context, out Message, m api.Message, keep bool) error {
+// in this database in the same transaction, so that the stats never differ from the messages. It returns what
+// the conversation's messages add up to then.
+func (s Scope) CountMessage(ctx context.Context, out Message, m api.Message, keep bool) (sum Totals, err error) {
 	const op = "count message"
-	err := s.db.atomically(ctx, func(tx *txn) error {
+	err = s.db.atomically(ctx, func(tx *txn) error {
 		n, err := tx.exec(ctx, `delete from outbox where id = $1`, out.ID)
 		if err != nil {
 			return err
@@ -25,22 +26,24 @@ func (s Scope) CountMessage(ctx context.Context, out Message, m api.Message, kee
 				return err
 			}
 		}
-		return s.count(ctx, tx, m)
+		sum, err = s.count(ctx, tx, m)
+		return err
 	})
-	return s.db.fail(op, err)
+	return sum, s.db.fail(op, err)
 }
 
-func (s Scope) count(ctx context.Context, tx *txn, m api.Message) error {
+func (s Scope) count(ctx context.Context, tx *txn, m api.Message) (sum Totals, err error) {
 	t := TotalsOf(m)
-	if _, err := tx.exec(ctx, `
+	c, err := first(ctx, tx, scanConversation, `
 		update conversations set messages = messages + $3, input_tokens = input_tokens + $4, output_tokens = output_tokens + $5,
 			cache_read_tokens = cache_read_tokens + $6, cache_write_tokens = cache_write_tokens + $7, cost_nanos = cost_nanos + $8,
 			updated_at = {now}
-		where tenant = $1 and id = $2`,
-		s.tenant, m.ConversationID, t.Messages, t.Input, t.Output, t.CacheRead, t.CacheWrite, t.CostNanos); err != nil {
-		return err
+		where tenant = $1 and id = $2 returning `+conversationColumns,
+		s.tenant, m.ConversationID, t.Messages, t.Input, t.Output, t.CacheRead, t.CacheWrite, t.CostNanos)
+	if err != nil {
+		return sum, err
 	}
-	_, err := tx.exec(ctx, `
+	_, err = tx.exec(ctx, `
 		insert into usage_days (tenant, day, model, conversation, messages, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos)
 		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 		on conflict (tenant, day, model, conversation) do update set
@@ -48,7 +51,7 @@ func (s Scope) count(ctx context.Context, tx *txn, m api.Message) error {
 			output_tokens = usage_days.output_tokens + excluded.output_tokens, cache_read_tokens = usage_days.cache_read_tokens + excluded.cache_read_tokens,
 			cache_write_tokens = usage_days.cache_write_tokens + excluded.cache_write_tokens, cost_nanos = usage_days.cost_nanos + excluded.cost_nanos`,
 		s.tenant, m.CreatedAt.UTC().Format(time.DateOnly), m.Model, m.ConversationID, t.Messages, t.Input, t.Output, t.CacheRead, t.CacheWrite, t.CostNanos)
-	return err
+	return c.Stats, err
 }
 
 // Used is what was used on a day of a model, in one conversation or in all.

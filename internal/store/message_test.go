@@ -79,7 +79,8 @@ func TestMessagesThatAreCountedAreText(t *testing.T) {
 		}}
 		out := store.Message{ID: m.ID, Kind: "message"}
 		noError(t, s.Enqueue(t.Context(), out))
-		noError(t, s.CountMessage(t.Context(), out, m, true))
+		_, err = s.CountMessage(t.Context(), out, m, true)
+		noError(t, err)
 		got, err := s.StoredMessage(t.Context(), c.ID, m.ID)
 		if err != nil || !strings.Contains(got.Body, `{"a":"`+"\uFFFD"+`"}`) {
 			t.Errorf("%+v, %v", got, err)

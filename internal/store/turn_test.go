@@ -13,6 +13,7 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/testkit"
 )
 
 // talk makes a conversation in a sandbox of its own.
@@ -128,6 +129,61 @@ func TestTurnsOfAConversationTakeTurns(t *testing.T) {
 		wantCode(t, err, api.CodeTurnFinished)
 		_, err = db.In("other").CancelTurn(t.Context(), two.ID, "not mine")
 		wantCode(t, err, api.CodeNotFound)
+	})
+}
+
+func TestConversationKeepsWhatItIs(t *testing.T) {
+	testkit.Proves(t, "C1")
+	withDB(t, func(t *testing.T, db *store.DB) {
+		want := store.Conversation{
+			ID: store.NewID(), Account: "ann", Title: "a talk", Agent: "coder", Template: "demo", Metadata: map[string]string{"k": "v"},
+		}
+		made, created, err := db.In(acme).CreateConversation(t.Context(), want)
+		noError(t, err)
+		again, second, err := db.In(acme).CreateConversation(t.Context(), want)
+		noError(t, err)
+		if !created || second || again.ID != made.ID {
+			t.Errorf("made %v, then %v", created, second)
+		}
+		linked, err := db.In(acme).LinkSandbox(t.Context(), want.ID, "", "box", true)
+		noError(t, err)
+		other, err := db.In(acme).LinkSandbox(t.Context(), want.ID, "", "another", true)
+		noError(t, err)
+		if linked.Sandbox != "box" || other.Sandbox != "box" || !other.OwnSandbox {
+			t.Errorf("linked to %q, then to %q", linked.Sandbox, other.Sandbox)
+		}
+		noError(t, db.In(acme).SetExtra(t.Context(), want.ID, map[string]float64{"files": 1}))
+		noError(t, db.In(acme).SetExtra(t.Context(), want.ID, map[string]float64{"lines": 2}))
+		noError(t, db.In(acme).SetTitle(t.Context(), want.ID, "another talk"))
+		got, err := db.In(acme).Conversation(t.Context(), want.ID)
+		noError(t, err)
+		if got.Account != "ann" || got.Title != "another talk" || got.Agent != "coder" || got.Template != "demo" || got.Metadata["k"] != "v" ||
+			got.Tenant != acme || got.Extra["files"] != 1 || got.Extra["lines"] != 2 || got.Stats != (store.Totals{}) {
+			t.Errorf("it is %+v", got)
+		}
+		_, err = db.In("other").Conversation(t.Context(), want.ID)
+		wantCode(t, err, api.CodeNotFound)
+		_, _, err = db.In("other").CreateConversation(t.Context(), want)
+		wantCode(t, err, api.CodeNotFound)
+		page, _, err := db.In(acme).Conversations(t.Context(), "box", store.Page{})
+		noError(t, err)
+		if len(page) != 1 || page[0].ID != want.ID {
+			t.Errorf("listed %+v", page)
+		}
+		there, err := db.In(acme).DeleteConversation(t.Context(), want.ID)
+		noError(t, err)
+		gone, err := db.In(acme).DeleteConversation(t.Context(), want.ID)
+		noError(t, err)
+		if !there || gone {
+			t.Errorf("deleted %v, then %v", there, gone)
+		}
+		_, err = db.In(acme).Conversation(t.Context(), want.ID)
+		wantCode(t, err, api.CodeDeleted)
+		wrong, asked, err := db.Check(t.Context())
+		noError(t, err)
+		if len(wrong) > 0 || asked < 5 {
+			t.Errorf("%d questions, wrong: %v", asked, wrong)
+		}
 	})
 }
 
@@ -278,8 +334,12 @@ func TestMessagesAreCountedOnce(t *testing.T) {
 		}
 		m := api.Message{ID: turn.Message, ConversationID: c.ID, Model: "m", CreatedAt: time.Date(2026, 11, 15, 1, 2, 3, 0, time.UTC),
 			Usage: api.Usage{InputTokens: 1, OutputTokens: 2, CacheReadTokens: 3, CacheWriteTokens: 4}, CostUSD: 0.25}
-		noError(t, db.In(acme).CountMessage(t.Context(), pending[0], m, true))
-		if err := db.In(acme).CountMessage(t.Context(), pending[0], m, true); !errors.Is(err, sandbox.ErrStale) {
+		sum, err := db.In(acme).CountMessage(t.Context(), pending[0], m, true)
+		noError(t, err)
+		if sum != store.TotalsOf(m) {
+			t.Errorf("the messages add up to %+v", sum)
+		}
+		if _, err := db.In(acme).CountMessage(t.Context(), pending[0], m, true); !errors.Is(err, sandbox.ErrStale) {
 			t.Errorf("a message is counted twice: %v", err)
 		}
 		c, err = db.In(acme).Conversation(t.Context(), c.ID)

@@ -1,8 +1,10 @@
 package turn_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +54,27 @@ func TestTurnFromPromptToFinish(t *testing.T) {
 			w.Errorf("the sandbox's metadata is %v, %v", sb.Spec.Metadata, err)
 		}
 	})
+}
+
+// Each message that is saved is logged with its key, its tokens and what all of them add up to.
+func TestSavedMessagesAreLogged(t *testing.T) {
+	testkit.Proves(t, "C12")
+	w := newWorld(t, store.Options{DataDir: t.TempDir()})
+	var log bytes.Buffer
+	w.logger = slog.New(slog.NewJSONHandler(&log, nil))
+	r := w.serve()
+	c := r.talk()
+	turn := r.ask(c, "one two")
+	r.hear(turn, 0)
+	r.end()
+	for _, want := range []string{
+		`"message_id":"` + turn.Message, `"message_id":"` + turn.Reply, `"conversation_id":"` + c.ID, `"role":"assistant"`,
+		`"output_tokens":2`, `"messages_exchanged":2`, `"total_output_tokens":2`,
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %s:\n%s", want, log.String())
+		}
+	}
 }
 
 func TestSessionGoesOn(t *testing.T) {

@@ -46,6 +46,7 @@ const patience = 2 * time.Minute
 type world struct {
 	*testing.T
 	db     *store.DB
+	logger *slog.Logger
 	dir    string
 	agents *agents
 
@@ -88,7 +89,7 @@ func newWorld(t *testing.T, opts store.Options) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	return &world{T: t, db: db, dir: t.TempDir(), agents: &agents{runs: map[string]*run{}, starts: map[string]int{}}}
+	return &world{T: t, db: db, logger: slog.New(slog.DiscardHandler), dir: t.TempDir(), agents: &agents{runs: map[string]*run{}, starts: map[string]int{}}}
 }
 
 // serve starts a server's part. It is killed with the test, if not before.
@@ -102,7 +103,7 @@ func (w *world) serve(change ...func(*turn.Options)) *replica {
 	r.engine = engine.New(engine.Options{
 		Store: engine.OnDB(w.db), Drivers: map[string]driver.Driver{"fake": d}, Defaults: sandbox.Spec{Template: "test", Driver: "fake", Profile: "lite"}, LeaseTTL: w.db.LeaseTTL(),
 	})
-	out := outbox.New(w.db, slog.New(slog.DiscardHandler))
+	out := outbox.New(w.db, w.logger)
 	o := turn.Options{
 		Store: w.db, Boxes: r.box, Runtimes: map[string]agent.Runtime{"script": w.agents}, Poll: 20 * time.Millisecond,
 		Plan:    func(string) (turn.Plan, error) { return turn.Plan{Runtime: "script", Places: 1}, nil },
@@ -116,7 +117,7 @@ func (w *world) serve(change ...func(*turn.Options)) *replica {
 	}
 	r.turns = turn.New(o)
 	r.conversations = conversation.New(conversation.Options{
-		Store: w.db, Engine: r.engine, Turns: r.turns, Transcript: sqltranscript.New(w.db), Here: true, Outbox: out, Template: "test", DeleteSandbox: true,
+		Store: w.db, Engine: r.engine, Turns: r.turns, Transcript: sqltranscript.New(w.db), Here: true, Outbox: out, Template: "test", DeleteSandbox: true, Log: w.logger,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
