@@ -79,7 +79,7 @@ func TestMessagesThatAreCountedAreText(t *testing.T) {
 		}}
 		out := store.Message{ID: m.ID, Kind: "message"}
 		noError(t, s.Enqueue(t.Context(), out))
-		_, err := s.CountMessage(t.Context(), out, m, true)
+		_, err = s.CountMessage(t.Context(), out, m, true)
 		noError(t, err)
 		got, err := s.StoredMessage(t.Context(), c.ID, m.ID)
 		if err != nil || !strings.Contains(got.Body, `{"a":"`+"\uFFFD"+`"}`) {
