@@ -278,7 +278,8 @@ func (k *packer) learn(e *Entry) {
 
 // hashed copies exactly the file's size and computes both checksums on the way.
 func hashed(e *Entry, from io.Reader, to io.Writer) error {
-	sums := newSummer(true)
+	sums := newSummerOf(e.Size)
+	defer sums.close()
 	buf := make([]byte, min(1<<20, e.Size))
 	for left := e.Size; left > 0; {
 		n, err := io.ReadFull(from, buf[:min(int64(len(buf)), left)])
