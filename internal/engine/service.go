@@ -198,5 +198,11 @@ func (v *Service) SyncFiles(ctx context.Context) error {
 	if _, err := v.Sandbox(ctx); err != nil {
 		return name(err)
 	}
-	return &named{sandbox.Errorf("sync files", api.CodeUnsupported, "this server cannot save workspaces"), ErrSyncFailed}
+	if v.e.noSave {
+		return &named{sandbox.Errorf("sync files", api.CodeUnsupported, "this server cannot save workspaces"), ErrSyncFailed}
+	}
+	if _, err := v.Exclusively(ctx, "sync files", v.e.Restorer.Save); err != nil {
+		return &named{err, ErrSyncFailed}
+	}
+	return nil
 }

@@ -170,3 +170,18 @@ func TestServiceErrorsHaveNames(t *testing.T) {
 		}
 	}
 }
+
+func TestServiceSyncsFiles(t *testing.T) {
+	testkit.Proves(t, "V2")
+	srv := onSQLite(t).open(t, func(o *engine.Options) { o.Restorer = restorer{} })
+	v, err := srv.Open(t.Context(), engine.Opening{Tenant: "default", SandboxID: store.NewID(), Account: "acme", Actor: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.SyncFiles(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := v.Info(t.Context()); err != nil || info.Synced.Version != "v2" {
+		t.Errorf("%+v, %v", info.Synced, err)
+	}
+}
