@@ -67,7 +67,8 @@ type Synced struct {
 	Stats     SyncStats     `json:"stats"`
 	Conflicts []Conflict    `json:"conflicts" doc:"Files that were changed here and by another writer, each kept twice"`
 	Skipped   []SkippedFile `json:"skipped" doc:"What cannot be saved: pipes, sockets, devices, what cannot be read"`
-	More      int           `json:"more,omitempty" doc:"How many conflicts and skipped files are not listed"`
+	Flagged   []string      `json:"flagged" doc:"What was brought here and common tools run by themselves: hooks of git, settings of editors and agents. Berth never runs it"`
+	More      int           `json:"more,omitempty" doc:"How many conflicts, skipped and flagged files are not listed"`
 }
 
 // SkippedFile is something in a workspace that cannot be saved.

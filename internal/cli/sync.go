@@ -56,7 +56,7 @@ func (f *frame) tellSynced(res api.Synced, doc any, what string) error {
 	if f.json {
 		return writeJSON(f.out, doc)
 	}
-	kept := new(workspace.Result)
+	kept := &workspace.Result{Flagged: res.Flagged}
 	for _, c := range res.Conflicts {
 		kept.Conflicts = append(kept.Conflicts, workspace.Conflict(c))
 	}

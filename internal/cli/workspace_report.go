@@ -15,6 +15,7 @@ type syncedJSON struct {
 	workspace.Stats
 	Conflicts []workspace.Conflict `json:"conflicts"`
 	Skipped   []skippedJSON        `json:"skipped"`
+	Flagged   []string             `json:"flagged"`
 }
 
 type skippedJSON struct {
@@ -33,7 +34,7 @@ func skippedOf(skipped []workspace.Skipped) []skippedJSON {
 // tellSync says what came of one, and names what was kept twice and what could not be saved.
 func (f *frame) tellSync(res *workspace.Result, what string, took time.Duration) error {
 	if f.json {
-		return writeJSON(f.out, syncedJSON{res.Version, res.New, res.Stats, append([]workspace.Conflict{}, res.Conflicts...), skippedOf(res.Skipped)})
+		return writeJSON(f.out, syncedJSON{res.Version, res.New, res.Stats, append([]workspace.Conflict{}, res.Conflicts...), skippedOf(res.Skipped), append([]string{}, res.Flagged...)})
 	}
 	f.tellKept(res)
 	if f.quiet {
@@ -52,6 +53,9 @@ func (f *frame) tellKept(res *workspace.Result) {
 	})
 	nameEach(f, res.Skipped, func(s workspace.Skipped) string {
 		return fmt.Sprintf("left out %s: %s", clean(s.Path), clean(s.Why))
+	})
+	nameEach(f, res.Flagged, func(path string) string {
+		return "common tools run this by themselves; look at it first: " + clean(path)
 	})
 }
 

@@ -56,7 +56,8 @@ func syncedOut(s sandbox.Sandbox, res *workspace.Result) api.Synced {
 	for _, skipped := range res.Skipped[:min(len(res.Skipped), mostNamed)] {
 		out.Skipped = append(out.Skipped, api.SkippedFile{Path: skipped.Path, Why: skipped.Why})
 	}
-	out.More = len(res.Conflicts) + len(res.Skipped) - len(out.Conflicts) - len(out.Skipped)
+	out.Flagged = append([]string{}, res.Flagged[:min(len(res.Flagged), mostNamed)]...)
+	out.More = len(res.Conflicts) + len(res.Skipped) + len(res.Flagged) - len(out.Conflicts) - len(out.Skipped) - len(out.Flagged)
 	return out
 }
 
