@@ -49,7 +49,7 @@ func TestWorkspacesOnS3(t *testing.T) {
 	if err != nil || !first.New || first.Stats.BytesTransferred < 20000000 {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	checkSyncLog(t, p.logs.String(), first)
+	testkit.Eventually(t, time.Minute, func() error { return syncLogged(p.logs.String(), first) })
 	findCredentials(t, b)
 	if _, err := c.Sandboxes.Terminate(t.Context(), "box"); err != nil {
 		t.Fatal(err)
@@ -82,9 +82,8 @@ func TestWorkspacesOnS3(t *testing.T) {
 	}
 }
 
-// checkSyncLog looks for the numbers of a sync and its state files in a server's log.
-func checkSyncLog(t *testing.T, log string, done api.Synced) {
-	t.Helper()
+// syncLogged looks for the numbers of a sync and its state files in a server's log.
+func syncLogged(log string, done api.Synced) error {
 	type line struct {
 		Level, Msg, Version, Path string
 		Sandbox                   string `json:"sandbox_id"`
@@ -105,12 +104,13 @@ func checkSyncLog(t *testing.T, log string, done api.Synced) {
 		}
 	}
 	if len(pushed) != 1 || pushed[0].Version != done.Version || pushed[0].Stats != done.Stats {
-		t.Errorf("the sync is logged as %+v", pushed)
+		return fmt.Errorf("the sync is logged as %+v", pushed)
 	}
 	if len(written) != 2 || !strings.HasSuffix(written[0].Path, done.Version+"/.sandbox-state") || written[1].Path != "/workspace/.sandbox-state" ||
 		written[0].Size == 0 || written[0].Size != written[1].Size {
-		t.Errorf("the state files are logged as %+v", written)
+		return fmt.Errorf("the state files are logged as %+v", written)
 	}
+	return nil
 }
 
 // findCredentials looks for the store's credentials where a sandbox can look, as its root.

@@ -53,7 +53,11 @@ func New(o Options) *Service {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{o}
-	o.Outbox.Register(store.OutboxMessage, s.deliver)
+	within := storeTime
+	if o.Here {
+		within = countTime
+	}
+	o.Outbox.RegisterWithin(store.OutboxMessage, within, s.deliver)
 	o.Outbox.Register(kindForget, s.forget)
 	o.Outbox.Register(kindEnd, s.endSandbox)
 	return s
@@ -183,10 +187,15 @@ func (c Conversations) Get(ctx context.Context, id string) (store.Conversation, 
 	if err != nil {
 		return conv, err
 	}
-	if n, _, err := c.scope().Waiting(ctx, id); err != nil || n == 0 {
+	n, failed, err := c.scope().Waiting(ctx, id)
+	if err != nil || n == 0 {
 		return conv, err
 	}
-	c.flush(ctx, id)
+	patience := flushTime
+	if failed != "" {
+		patience = reflushTime
+	}
+	c.flush(ctx, id, patience)
 	return c.scope().Conversation(ctx, id)
 }
 

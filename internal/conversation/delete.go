@@ -53,7 +53,7 @@ func (c Conversations) Delete(ctx context.Context, id string, d Deletion) error 
 	if there, err := c.scope().DeleteConversation(ctx, id, then...); err != nil || !there {
 		return err
 	}
-	c.flush(ctx, id) // what cannot be done now is done later
+	c.flush(ctx, id, flushTime) // what cannot be done now is done later
 	return nil
 }
 

@@ -13,6 +13,12 @@ import (
 	"github.com/berthdev/berth/internal/transcript"
 )
 
+// How long storing a message may take elsewhere, and in the database itself.
+const (
+	storeTime = 10 * time.Second
+	countTime = 3 * time.Second
+)
+
 // deliver brings one message of the outbox to where messages are kept, and counts it.
 func (s *Service) deliver(ctx context.Context, out store.Message) error {
 	var m api.Message
@@ -49,12 +55,16 @@ func (s *Service) Deliver(ctx context.Context, t store.Turn) error {
 	return s.Outbox.Flush(ctx, t.Conversation)
 }
 
-// flushTime is how long a reader waits for messages that are on their way.
-const flushTime = 5 * time.Second
+// How long a reader waits for messages that are on their way, and for those that could not be stored before:
+// a store that is back answers within that, and one that is away slows down nobody for long.
+const (
+	flushTime   = 5 * time.Second
+	reflushTime = 500 * time.Millisecond
+)
 
-// flush brings messages that are on their way to where they are kept, if that can be done now.
-func (c Conversations) flush(ctx context.Context, id string) {
-	ctx, cancel := context.WithTimeout(ctx, flushTime)
+// flush brings messages that are on their way to where they are kept, if that can be done in time.
+func (c Conversations) flush(ctx context.Context, id string, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := c.Outbox.Flush(ctx, id); err != nil {
 		c.Log.WarnContext(ctx, "messages are kept and not stored yet", "conversation_id", id, "error", err)

@@ -33,14 +33,14 @@ type Store interface {
 }
 
 const (
-	claimFor   = time.Minute      // a claim's life; a delivery ends well before it
-	deliverFor = 30 * time.Second // one delivery
-	recordFor  = 10 * time.Second // writing down what became of it
+	deliverFor = 30 * time.Second // one delivery; a claim lives twice as long
+	recordFor  = 5 * time.Second  // writing down what became of it
 	poll       = time.Second      // how soon a message is seen that nobody hinted at
 	outage     = 5 * time.Second  // the pause while the store does not answer
 	lanes      = 16               // deliveries of one kind at once
 
 	firstPause, longestPause = time.Second, time.Hour
+	hurriedPause             = 5 * time.Second // at most, after a Flush whose time ran out
 )
 
 // Outbox delivers messages by their kinds. It is safe for concurrent use.
@@ -56,8 +56,13 @@ type Outbox struct {
 type kind struct {
 	name    string
 	deliver Deliver
+	within  time.Duration
 	wake    chan struct{}
 }
+
+// claim is how long a message is nobody else's. Its delivery is over well before that, and when a server dies
+// in the middle of one, the next begins as late as that.
+func (k *kind) claim() time.Duration { return 2 * k.within }
 
 // New returns an outbox over a store. It delivers nothing by itself; see Run.
 func New(s Store, log *slog.Logger) *Outbox {
@@ -65,10 +70,13 @@ func New(s Store, log *slog.Logger) *Outbox {
 }
 
 // Register says how messages of a kind are delivered, before Run is called.
-func (o *Outbox) Register(name string, deliver Deliver) {
+func (o *Outbox) Register(name string, deliver Deliver) { o.RegisterWithin(name, deliverFor, deliver) }
+
+// RegisterWithin is Register for what is delivered in less time: the sooner it is tried again after a crash.
+func (o *Outbox) RegisterWithin(name string, within time.Duration, deliver Deliver) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.kinds[name] = &kind{name: name, deliver: deliver, wake: make(chan struct{}, 1)}
+	o.kinds[name] = &kind{name: name, deliver: deliver, within: within, wake: make(chan struct{}, 1)}
 }
 
 func (o *Outbox) registered() []*kind {
@@ -142,7 +150,7 @@ func (o *Outbox) claim(ctx context.Context, k *kind, free chan struct{}, wg *syn
 		<-free
 		room++
 	}
-	claimed, err := o.Store.ClaimMessages(ctx, store.Claiming{Kind: k.name, Limit: room, TTL: claimFor})
+	claimed, err := o.Store.ClaimMessages(ctx, store.Claiming{Kind: k.name, Limit: room, TTL: k.claim()})
 	for range room - len(claimed) {
 		free <- struct{}{}
 	}
@@ -163,7 +171,7 @@ func (o *Outbox) Flush(ctx context.Context, ref string) error {
 	}
 	var failed []error
 	for _, k := range o.registered() {
-		claimed, err := o.Store.ClaimMessages(ctx, store.Claiming{Kind: k.name, Ref: ref, Limit: lanes, TTL: claimFor})
+		claimed, err := o.Store.ClaimMessages(ctx, store.Claiming{Kind: k.name, Ref: ref, Limit: lanes, TTL: k.claim()})
 		for len(claimed) > 0 && err == nil {
 			for i, m := range claimed {
 				if err = o.bring(ctx, k, m); err != nil {
@@ -172,7 +180,7 @@ func (o *Outbox) Flush(ctx context.Context, ref string) error {
 				}
 			}
 			if err == nil {
-				claimed, err = o.Store.ClaimMessages(ctx, store.Claiming{Kind: k.name, Ref: ref, Limit: lanes, TTL: claimFor})
+				claimed, err = o.Store.ClaimMessages(ctx, store.Claiming{Kind: k.name, Ref: ref, Limit: lanes, TTL: k.claim()})
 			}
 		}
 		failed = append(failed, err)
