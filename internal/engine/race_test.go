@@ -60,7 +60,7 @@ func TestEightServersRaceOneCreatePerOwner(t *testing.T) {
 func TestEightEnginesRaceInOneServer(t *testing.T) {
 	testkit.Proves(t, "O1", "O3", "X1")
 	at := onSQLite(t)
-	owners := names(testkit.Size(t, "i1.owners"))
+	owners := names(testkit.Size(t, "i1.engines"))
 	srv := at.open(t)
 	var wg sync.WaitGroup
 	for range 8 {

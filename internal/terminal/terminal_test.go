@@ -66,7 +66,7 @@ func (p *process) Write(ctx context.Context, b []byte) (int, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if string(b) == "no more" {
+	if strings.HasPrefix(string(b), "no more") {
 		return 0, guest.ErrNoInput
 	}
 	p.typed = append(p.typed, b...)

@@ -16,11 +16,12 @@ type size struct {
 var sizes = []size{
 	{"i1.processes", 8, 8},               // racing for the same owners
 	{"i1.owners", 1_000, 10_000},         // each gets exactly one create
+	{"i1.engines", 250, 10_000},          // owners, raced for by eight engines of one server
 	{"i3.hits", 100, 2_000},              // of the window between create and commit
 	{"i4.creates", 60, 1_000},            // while a sweep runs all the time
 	{"i14.deletes", 40, 1_000},           // racing uses of the same sandboxes
 	{"matrix.each", 4, 100},              // of each row of the failure matrix, and each pair
-	{"i10.keys", 1_000, 20_000},          // idempotency keys, each sent many times at once
+	{"i10.keys", 400, 20_000},            // idempotency keys, each sent many times at once
 	{"i1.servers", 3, 8},                 // real ones, racing for the same owners
 	{"i1.raced", 100, 2_000},             // owners, over HTTP
 	{"i2.kills", 8, 300},                 // of servers under load
@@ -40,10 +41,17 @@ var sizes = []size{
 	{"files.levels", 4_000, 20_000},      // folders within folders
 	{"files.entries", 100_000, 500_000},  // in one folder
 	{"files.swap_ms", 2_000, 60_000},     // of a folder and a link that change places
+	{"i9.posts", 60, 2_000},              // of prompts, at servers that are killed
+	{"i9.kills", 8, 300},                 // of servers meanwhile
+	{"i9.outages", 1, 2},                 // of their database, or of the message store
+	{"i9.seconds", 2, 30},                // that each lasts
+	{"i9.conversations", 6, 1_000},       // which the prompts are for
+	{"i12.wires", 24, 1_000},             // streams over HTTP, each cut off and resumed
+	{"i12.kills", 4, 100},                // of servers meanwhile
 	{"i12.streams", 100, 1_000},          // of turns, each cut off and resumed
 	{"i12.cuts", 3, 5},                   // of each
 	{"quota.racers", 64, 1_000},          // for the last places there are
-	{"quota.steps", 400, 20_000},         // that make and delete sandboxes at random
+	{"quota.steps", 200, 20_000},         // that make and delete sandboxes at random
 	{"egress.tunnels", 1_000, 4_000},     // open at once through one proxy
 	{"i7.manifests", 500, 20_000},        // damaged, each in another way
 	{"i8.rounds", 10, 200},               // of edits and syncs by each of four
