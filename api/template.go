@@ -28,6 +28,7 @@ type Template struct {
 	Sync         *bool    `json:"sync,omitempty"`
 	Unreachable  string   `json:"unreachable,omitempty" enum:"wait,replace,fence"`
 	Turns        int      `json:"turns,omitempty"`
+	MCPServers   []string `json:"mcp_servers,omitempty" doc:"Names of the MCP servers whose tools are there beside the built-in ones"`
 
 	Hooks []TemplateHook `json:"hooks,omitempty" doc:"In the order in which they run, those that templates have by default included"`
 }

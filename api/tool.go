@@ -12,6 +12,20 @@ type Tool struct {
 	InputSchema json.RawMessage `json:"input_schema" doc:"JSON Schema of its arguments; what is sent is checked against it"`
 }
 
+// ToolList is what can be used in a sandbox: the built-in tools, and those of the MCP servers of its template
+// under the name server__tool.
+type ToolList struct {
+	Items   []Tool       `json:"items"`
+	Servers []ToolServer `json:"servers,omitempty" doc:"The MCP servers of the sandbox's template"`
+}
+
+// ToolServer is an MCP server in a sandbox.
+type ToolServer struct {
+	Name    string `json:"name" example:"files"`
+	Tools   int    `json:"tools" doc:"How many of the tools are its own"`
+	Problem string `json:"problem,omitempty" doc:"Why its tools, or some of them, are not there"`
+}
+
 // ExecuteTool asks to use a tool in a sandbox.
 type ExecuteTool struct {
 	ToolName  string          `json:"tool_name" maxLength:"128" doc:"One of the list of tools" example:"bash"`

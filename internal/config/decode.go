@@ -54,6 +54,8 @@ func (d *decoder) value(path []string, p toml.Primitive, field reflect.Value) {
 		d.table(path, p, to)
 	case field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
 		d.tables(path, p, field)
+	case field.Kind() == reflect.Map && field.Type().Elem().Kind() == reflect.Struct:
+		d.named(path, p, field)
 	default:
 		misplaced := field.Kind() == reflect.Map && !d.isTable(p)
 		if misplaced || d.file.meta.PrimitiveDecode(p, to) != nil {
@@ -106,6 +108,21 @@ func (d *decoder) tables(path []string, p toml.Primitive, field reflect.Value) {
 	}
 }
 
+// named fills a map of structs anew.
+func (d *decoder) named(path []string, p toml.Primitive, field reflect.Value) {
+	if !d.isTable(p) {
+		d.refuse(path, p, "has a type that does not fit", "write "+formOf(field.Type()))
+		return
+	}
+	field.Set(reflect.MakeMap(field.Type()))
+	children := d.file.children(p)
+	for _, key := range sortedByLine(d.file, children) {
+		one := reflect.New(field.Type().Elem())
+		d.table(append(path[:len(path):len(path)], toml.Key{key}.String()), children[key], one.Interface())
+		field.SetMapIndex(reflect.ValueOf(key), one.Elem())
+	}
+}
+
 func (d *decoder) refuse(path []string, p toml.Primitive, why, fix string) {
 	d.problems = append(d.problems, Problem{Key: strings.Join(path, "."), Origin: d.file.origin(p), Why: why, Fix: fix})
 }
@@ -140,6 +157,9 @@ func formOf(t reflect.Type) string {
 		}
 		return `a list of texts in quotes, such as ["a", "b"]`
 	case reflect.Map:
+		if t.Elem().Kind() == reflect.Struct {
+			return "a table of tables, such as {name = {…}}"
+		}
 		return `a table of texts, such as {name = "value"}`
 	}
 	return "text in double quotes"

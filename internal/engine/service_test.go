@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -183,5 +185,16 @@ func TestServiceSyncsFiles(t *testing.T) {
 	}
 	if info, err := v.Info(t.Context()); err != nil || info.Synced.Version != "v2" {
 		t.Errorf("%+v, %v", info.Synced, err)
+	}
+}
+
+// A command has each variable once: its own, else the sandbox's, else the template's.
+func TestCommandHasEachVariableOnce(t *testing.T) {
+	srv := onSQLite(t).open(t)
+	h := srv.Handle("default", store.NewID(), "test")
+	got := h.Command(sandbox.Sandbox{Spec: sandbox.Spec{Env: map[string]string{"A": "sandbox", "OF_BOTH": "sandbox"}}}, guest.Cmd{Env: []string{"A=first", "A=own", "C=own"}}).Env
+	slices.Sort(got)
+	if want := []string{"A=own", "C=own", "OF_BOTH=sandbox", "OF_TEMPLATE=template's"}; !slices.Equal(got, want) {
+		t.Errorf("the environment is %q", got)
 	}
 }

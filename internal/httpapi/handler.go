@@ -83,6 +83,7 @@ type Handler struct {
 	routes   *routes
 	projects *project.Service
 	tools    *tool.Set
+	servers  *tool.Servers // some of the tools are theirs
 	spec     huma.API
 	served   http.Handler
 	draining atomic.Bool
@@ -97,10 +98,12 @@ type Handler struct {
 // New makes the handler for all routes.
 func New(o Options) *Handler {
 	a := &Handler{
-		Options: o.withDefaults(), routes: newRoutes(), projects: project.New(o.Engine, o.Store), tools: tool.Builtin(),
+		Options: o.withDefaults(), routes: newRoutes(), projects: project.New(o.Engine, o.Store),
 		bodyTime: bodyTime, claimTime: cmp.Or(o.ClaimTTL, claimTime), transferTime: transferTime,
 	}
 	a.ending, a.end = context.WithCancel(context.Background())
+	a.servers = tool.NewServers(a.Templates.MCPServers)
+	a.tools = tool.Builtin().With(a.servers)
 	a.spec = newSpec(a.routes, a.Version)
 	a.addOps()
 	a.addDown()

@@ -52,6 +52,15 @@ func (b *projectBox) open(ctx context.Context) (Handle, error) {
 	return b.handle, nil
 }
 
+// Template is the one of the project's sandbox, or that which a new one would have.
+func (b *projectBox) Template(ctx context.Context) (string, error) {
+	s, err := b.projects.Get(ctx, b.id)
+	if sandbox.CodeOf(err) == api.CodeNotFound {
+		return b.a.Templates.Default, nil
+	}
+	return s.Spec.Template, err
+}
+
 // Sandbox returns the sandbox, running.
 func (b *projectBox) Sandbox(ctx context.Context) (sandbox.Sandbox, error) {
 	h, err := b.open(ctx)
@@ -91,4 +100,25 @@ func (b *projectBox) Hold(ctx context.Context, kind string) (release func()) {
 		return func() {}
 	}
 	return h.Hold(ctx, kind)
+}
+
+// restingBox is the project's sandbox for who only looks: it is neither made nor started.
+type restingBox struct{ *projectBox }
+
+// Sandbox returns the sandbox if it runs.
+func (b *restingBox) Sandbox(ctx context.Context) (sandbox.Sandbox, error) {
+	s, err := b.projects.Get(ctx, b.id)
+	if sandbox.CodeOf(err) == api.CodeNotFound || err == nil && s.State != sandbox.Running {
+		return s, sandbox.Errorf("", api.CodeNotRunning, "the project's sandbox does not run")
+	}
+	return s, err
+}
+
+// Guest connects to the helper inside if the sandbox runs.
+func (b *restingBox) Guest(ctx context.Context) (guest.Conn, error) {
+	s, err := b.Sandbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return b.a.Open(s, b.actor).Peek(ctx)
 }

@@ -15,7 +15,9 @@ import (
 // addProjectTools adds what is done inside a project's sandbox.
 func (a *Handler) addProjectTools(one string) {
 	using := append([]api.Code{api.CodeNotRunning}, ensuring...)
-	serve(a, projectOp(http.MethodGet, one+"/tools", "list-project-tools", api.ScopeRead, "List the tools that can be used in the project's sandbox", api.CodeInvalidID), a.listTools)
+	list := projectOp(http.MethodGet, one+"/tools", "list-project-tools", api.ScopeRead, "List the tools that can be used in the project's sandbox", api.CodeInvalidID)
+	list.Description = "The built-in ones, and those of the MCP servers that the sandbox's template declares, as server__tool. Nothing is made or started for that but the servers, in a sandbox that runs; what keeps one from telling its tools stands beside its name."
+	serve(a, list, a.listTools)
 
 	execute := projectOp(http.MethodPost, one+"/execute", "execute-project-tool", api.ScopeWrite, "Use a tool in the project's sandbox", append(using, api.CodeUnknownTool)...)
 	execute.Description = "Makes and starts the sandbox where need be, and answers once the tool is done, or its time is over. " +
@@ -24,7 +26,7 @@ func (a *Handler) addProjectTools(one string) {
 	serve(a, execute, a.executeTool)
 
 	endpoint := projectOp(http.MethodPost, oneProject+"/mcp", "project-mcp", api.ScopeWrite, "The tools of the project's sandbox over the Model Context Protocol", using...)
-	endpoint.Description = "An endpoint of streamable HTTP without sessions: each POST is one JSON-RPC message and is answered with one. The first tool that is used makes and starts the sandbox where need be."
+	endpoint.Description = "An endpoint of streamable HTTP without sessions: each POST is one JSON-RPC message and is answered with one. The first tool that is used makes and starts the sandbox where need be; so does a list of the tools if its template declares MCP servers."
 	endpoint.Timeout, endpoint.Also = unlimited, map[int]string{http.StatusAccepted: "A notice, which has no answer"}
 	a.serveRaw(endpoint, "application/json", a.mcp(), inPath("project_id"), answers[any](a))
 
@@ -52,11 +54,22 @@ func (a *Handler) addProjectScreens(one string) {
 	}
 }
 
-func (a *Handler) listTools(_ context.Context, in *ByProject) (*reply[api.List[api.Tool]], error) {
+func (a *Handler) listTools(ctx context.Context, in *ByProject) (*reply[api.ToolList], error) {
 	if err := project.CheckID(in.ProjectID); err != nil {
 		return nil, err
 	}
-	return &reply[api.List[api.Tool]]{api.List[api.Tool]{Items: a.tools.List()}}, nil
+	if a.Open == nil {
+		return &reply[api.ToolList]{api.ToolList{Items: a.tools.List()}}, nil
+	}
+	box, err := a.projectBox(ctx, in.ProjectID)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.tools.All(ctx, &restingBox{box})
+	if err != nil {
+		return nil, err
+	}
+	return &reply[api.ToolList]{all}, nil
 }
 
 type executeTool struct {

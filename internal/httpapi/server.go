@@ -66,6 +66,7 @@ func listenError(addr string, err error) error {
 // and running requests finish. Those that do not finish in time are cancelled and answered with
 // shutting_down, and the error says that there were some.
 func (s *Server) Serve(ctx context.Context) error {
+	defer s.Handler.servers.Close()
 	base, cut := context.WithCancelCause(context.Background())
 	defer cut(nil)
 	srv := s.http(base)

@@ -25,8 +25,8 @@ import (
 
 // Options are what an endpoint is made of. All of them are needed.
 type Options struct {
-	Tools   *tool.Set
-	Version string // what the server says it is
+	Tools   *tool.Set // with those of MCP servers in the sandbox, under names of their own
+	Version string    // what the server says it is
 
 	// Box finds the sandbox that a request is for. It is asked once for each, before anything is done.
 	Box func(r *http.Request) (tool.Box, error)

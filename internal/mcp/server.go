@@ -23,10 +23,10 @@ func newServer(o Options) *sdk.Server {
 		&sdk.Implementation{Name: "berth", Title: "Berth sandbox", Version: o.Version},
 		&sdk.ServerOptions{
 			Instructions: instructions,
-			// Nothing else, and the list never changes: there is nothing to wait for.
+			// Nothing else, and nobody is told of changes to the list: there is nothing to wait for.
 			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 		})
-	server.AddReceivingMiddleware(o.guard)
+	server.AddReceivingMiddleware(o.guard, o.beside)
 	for _, t := range o.Tools.Tools() {
 		writes := !t.ReadOnly
 		server.AddTool(&sdk.Tool{

@@ -41,6 +41,7 @@ func (r *Registry) check(t Template, origin func(path ...string) string) []confi
 	c.checkSizes()
 	c.checkPrefix()
 	c.checkHooks()
+	c.checkMCPServers()
 	c.checkSpec()
 	return c.problems
 }

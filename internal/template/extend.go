@@ -3,7 +3,7 @@ package template
 import "reflect"
 
 // over takes from the parent what the template does not say itself. Lists are replaced as a whole;
-// environments, services and timers entry by entry.
+// environments, services, MCP servers and timers entry by entry.
 func (t Template) over(parent Template) Template {
 	t = t.clone()
 	merge(reflect.ValueOf(&t).Elem(), reflect.ValueOf(parent.clone()))

@@ -32,7 +32,7 @@ func (h Hook) spec() hook.Spec {
 	}
 }
 
-// Duration is a time of hooks: "30s".
+// Duration is how long something may take: "30s".
 type Duration time.Duration
 
 // UnmarshalTOML reads a duration.

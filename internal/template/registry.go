@@ -152,12 +152,15 @@ func (r *Registry) Policy(s sandbox.Sandbox) sandbox.Policy {
 	return p
 }
 
-// Secrets are the values of all environments and those that webhooks are signed with, for a redactor to
+// Secrets are the values of all environments, those of MCP servers too, and those that webhooks are signed with, for a redactor to
 // know.
 func (r *Registry) Secrets() (values []string) {
 	for _, t := range r.all {
 		for _, v := range t.Env {
 			values = append(values, v)
+		}
+		for _, s := range t.MCPServers {
+			values = slices.AppendSeq(values, maps.Values(s.Env))
 		}
 		for _, h := range t.Hooks {
 			if h.Secret != "" {

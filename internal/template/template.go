@@ -54,6 +54,8 @@ type Template struct {
 	Sync         *bool   `toml:"sync"`           // false: workspaces are not saved
 	Turns        int     `toml:"turns"`          // how many may run at once in one sandbox
 
+	MCPServers map[string]MCPServer `toml:"mcp_servers"` // whose tools are there beside the built-in ones
+
 	Hooks        []Hook `toml:"hooks"`         // in the order in which they run
 	DefaultHooks *bool  `toml:"default_hooks"` // false: only those of Hooks
 }
@@ -97,7 +99,7 @@ func (t *Template) settle() {
 func (t Template) clone() Template {
 	t.Mounts, t.Egress, t.AgentCommand = slices.Clone(t.Mounts), slices.Clone(t.Egress), slices.Clone(t.AgentCommand)
 	t.Env, t.Services = maps.Clone(t.Env), maps.Clone(t.Services)
-	t.Hooks = slices.Clone(t.Hooks)
+	t.Hooks, t.MCPServers = slices.Clone(t.Hooks), cloneServers(t.MCPServers)
 	return t
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,8 +14,9 @@ import (
 
 // Set is the tools of a sandbox.
 type Set struct {
-	tools []*Tool
-	list  []api.Tool
+	tools   []*Tool
+	list    []api.Tool
+	servers *Servers // nil: none
 }
 
 // Builtin are the tools that every sandbox has.
@@ -34,11 +36,26 @@ func newSet(tools ...*Tool) *Set {
 	return s
 }
 
-// Tools are all of them, in the order in which they are shown.
+// With is the set with the tools of MCP servers beside its own.
+func (s *Set) With(servers *Servers) *Set { return &Set{s.tools, s.list, servers} }
+
+// Tools are those that every sandbox has, in the order in which they are shown.
 func (s *Set) Tools() []*Tool { return s.tools }
 
 // List is what the API tells of them.
 func (s *Set) List() []api.Tool { return s.list }
+
+// All is what one sandbox has: the same, and the tools of its MCP servers, which run for that. If its template
+// has none the sandbox is not reached.
+func (s *Set) All(ctx context.Context, box Box) (api.ToolList, error) {
+	all := api.ToolList{Items: s.list}
+	if s.servers == nil {
+		return all, nil
+	}
+	more, servers, err := s.servers.list(ctx, box)
+	all.Items, all.Servers = slices.Concat(s.list, more), servers
+	return all, err
+}
 
 // Find finds a tool by its name. Agents that know it as Read or LS mean the same.
 func (s *Set) Find(name string) (*Tool, error) {
@@ -58,14 +75,28 @@ func (s *Set) Find(name string) (*Tool, error) {
 
 // Call uses a tool on a sandbox. A nil error is no success: the result may say that it failed.
 func (s *Set) Call(ctx context.Context, box Box, want api.ExecuteTool) (api.ToolResult, error) {
-	t, err := s.Find(want.ToolName)
+	run, err := s.runner(want.ToolName)
 	if err != nil {
 		return api.ToolResult{}, err
 	}
 	if most := MaxTime.Seconds(); !(want.Timeout >= 0 && want.Timeout <= most) { // not a number is neither
 		return api.ToolResult{}, wrong("timeout", fmt.Sprintf("expected a number of seconds from 0 to %v", most))
 	}
-	return t.Run(ctx, Call{Box: box, Arguments: want.Arguments, Timeout: seconds(want.Timeout)})
+	return run(ctx, Call{Box: box, Arguments: want.Arguments, Timeout: seconds(want.Timeout)})
+}
+
+// runner is what runs the tool of that name.
+func (s *Set) runner(name string) (func(context.Context, Call) (api.ToolResult, error), error) {
+	if server, its, ok := split(name); ok && s.servers != nil {
+		return func(ctx context.Context, call Call) (api.ToolResult, error) {
+			return s.servers.call(ctx, server, its, call)
+		}, nil
+	}
+	t, err := s.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	return t.Run, nil
 }
 
 // seconds is a time that came as a number.

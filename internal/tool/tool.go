@@ -1,9 +1,11 @@
-// Package tool is what an agent can have done in a sandbox: bash, read, write, edit, glob, grep and list.
+// Package tool is what an agent can have done in a sandbox: bash, read, write, edit, glob, grep and list, and
+// what the MCP servers can do that its template declares.
 //
 // [Builtin] is the [Set] of them; [Set.Call] runs one by its name on a [Box]. The schema that a tool shows
-// is the one that its arguments are checked against.
+// is the one that its arguments are checked against. [Servers] start MCP servers inside the sandbox and talk
+// to them; [Set.With] puts their tools beside the others.
 //
-// Files are reached from outside, through files.FS, never with a shell; only bash runs something inside.
+// Files are reached from outside, through files.FS, never with a shell; only bash and MCP servers run inside.
 // Whatever comes out of a sandbox is hostile, and whoever calls a tool may be led by it: every walk, match
 // and answer is bounded, and an answer that was cut says so and how to get at the rest.
 //
@@ -24,8 +26,9 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// Box is what the tools need of one sandbox; an engine.Handle has it.
+// Box is what the tools need of one sandbox.
 type Box interface {
+	Template(ctx context.Context) (string, error) // of the sandbox, which is not made for that
 	Sandbox(ctx context.Context) (sandbox.Sandbox, error)
 	Guest(ctx context.Context) (guest.Conn, error)
 	Command(s sandbox.Sandbox, cmd guest.Cmd) guest.Cmd

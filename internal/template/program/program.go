@@ -56,7 +56,7 @@ func Prepare(dataDir string) error {
 		return err
 	}
 	for _, p := range All {
-		if err := os.MkdirAll(Dir(dataDir, p.Name), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(Dir(dataDir, p.Name), "bin"), 0o755); err != nil {
 			return err
 		}
 	}

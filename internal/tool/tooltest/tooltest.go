@@ -20,6 +20,7 @@ type Box struct {
 	*guesttest.Helper
 	Owner files.Owner // whom its files are worked on as
 
+	Of   string       // its template
 	Env  []string     // what every command in it has
 	Down error        // what reaching the inside fails with
 	Gone atomic.Bool  // it has no instance until somebody reaches the inside
@@ -38,9 +39,12 @@ func (b *Box) Workspace() string { return filepath.Join(b.Dir, "workspace") }
 // Home is where the files of its home are, on this machine.
 func (b *Box) Home() string { return filepath.Join(b.Dir, "home") }
 
-// Sandbox returns a record, with nothing in it.
+// Template names what Of says.
+func (b *Box) Template(context.Context) (string, error) { return b.Of, nil }
+
+// Sandbox returns a record, with little in it.
 func (b *Box) Sandbox(ctx context.Context) (sandbox.Sandbox, error) {
-	return sandbox.Sandbox{}, b.Down
+	return sandbox.Sandbox{ID: b.Dir, Spec: sandbox.Spec{Template: b.Of}}, b.Down
 }
 
 // Guest connects to the helper.
