@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -120,24 +119,8 @@ func (h *Handle) Command(s sandbox.Sandbox, cmd guest.Cmd) guest.Cmd {
 			cmd.User = h.e.Templates.User(s.Spec.Template)
 		}
 	}
-	cmd.Env = lastOfEach(append(appendEnv(env, s.Spec.Env), cmd.Env...))
+	cmd.Env = guest.LastOfEach(append(appendEnv(env, s.Spec.Env), cmd.Env...))
 	return cmd
-}
-
-// lastOfEach leaves the last value of each variable: which of several counts, programs do not agree on.
-func lastOfEach(env []string) []string {
-	at := make(map[string]int, len(env))
-	for i, v := range env {
-		name, _, _ := strings.Cut(v, "=")
-		at[name] = i
-	}
-	kept := env[:0]
-	for i, v := range env {
-		if name, _, _ := strings.Cut(v, "="); at[name] == i {
-			kept = append(kept, v)
-		}
-	}
-	return kept
 }
 
 func appendEnv(to []string, env map[string]string) []string {

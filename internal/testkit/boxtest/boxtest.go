@@ -86,7 +86,7 @@ func (b *Box) Guest(ctx context.Context) (guest.Conn, error) {
 
 // Command adds Env.
 func (b *Box) Command(cmd guest.Cmd) guest.Cmd {
-	cmd.Env = append(b.Env[:len(b.Env):len(b.Env)], cmd.Env...)
+	cmd.Env = guest.LastOfEach(append(b.Env[:len(b.Env):len(b.Env)], cmd.Env...))
 	return cmd
 }
 
