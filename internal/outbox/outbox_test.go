@@ -237,3 +237,29 @@ func TestServerThatGoesLeavesItsMessages(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 }
+
+// Who waits for a delivery no longer than a moment has it written down why that was not enough; and however
+// often that happens, the next try does not move away.
+func TestFlushThatRunsOutOfTimeSaysWhy(t *testing.T) {
+	testkit.Proves(t, "H5")
+	p := newPlace(t)
+	p.Register("message", func(ctx context.Context, _ store.Message) error {
+		<-ctx.Done()
+		return errors.New("the table does not answer")
+	})
+	p.put(t, "message", "a", "m1")
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		_ = p.Flush(ctx, "a") // it may not even have got as far as the claim
+		cancel()
+	}
+	testkit.Eventually(t, time.Minute, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_ = p.Flush(ctx, "a")
+		if n, why, err := p.db.In("acme").Waiting(t.Context(), "a"); err != nil || n != 1 || why != "the table does not answer" {
+			return fmt.Errorf("%d wait: %q, %w", n, why, err)
+		}
+		return nil
+	})
+}

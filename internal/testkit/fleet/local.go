@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
@@ -23,8 +24,12 @@ func (f *Fleet) useLocal(templates string) {
 	}
 	f.settings = append(f.settings, "BERTH_DEFAULT_DRIVER=local", "BERTH_CONFIG="+file)
 	f.t.Cleanup(func() { // after the servers' end
+		var dirs []string
 		for i := range f.replicas {
-			if err := endSandboxes(filepath.Join(f.data(i), "local")); err != nil {
+			dirs = append(dirs, filepath.Join(f.data(i), "local"))
+		}
+		for _, dir := range slices.Compact(dirs) {
+			if err := endSandboxes(dir); err != nil {
 				f.t.Error(err)
 			}
 		}
@@ -34,7 +39,7 @@ func (f *Fleet) useLocal(templates string) {
 // endSandboxes ends every instance that is left in the directory.
 func endSandboxes(dir string) error {
 	if _, err := os.Stat(dir); err != nil {
-		return nil // no server came so far, or it is the directory of another one, too
+		return nil // no server came so far
 	}
 	ctx := context.Background()
 	d, err := local.New(ctx, local.Options{Dir: dir, Tier: local.TierRoot})

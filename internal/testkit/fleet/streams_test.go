@@ -1,0 +1,279 @@
+package fleet_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/client"
+	"github.com/berthdev/berth/internal/testkit"
+	"github.com/berthdev/berth/internal/testkit/fleet"
+)
+
+// Streams of turns are cut off in the middle, by their clients, by the network, and with their servers, and
+// each is read on at another server. What a client has then is the log: nothing is missing, nothing is there
+// twice.
+func TestStreamsReadOnAtAnotherServer(t *testing.T) {
+	testkit.Proves(t, "C3", "C4")
+	t.Parallel()
+	const servers = 3
+	f := fleet.New(t, fleet.Options{Replicas: servers, LeaseTTL: 3 * time.Second, Local: talking})
+	w := &watchers{T: t, f: f, servers: servers, kills: make(chan int)}
+	w.convs = conversations(t, f.Any(client.WithAttempts(always)), testkit.Size(t, "i12.wires"))
+	w.run()
+}
+
+// watchers read streams.
+type watchers struct {
+	*testing.T
+	f       *fleet.Fleet
+	servers int
+	convs   []string
+	kills   chan int // servers whose end somebody waits for
+
+	left atomic.Int64 // of those
+
+	cuts [3]atomic.Int64
+}
+
+// The ways in which streams are cut off.
+const (
+	byClient  = iota
+	byNetwork // with a reset, in the middle of an event
+	byKill
+)
+
+func (w *watchers) run() {
+	w.left.Store(int64(testkit.Size(w, "i12.kills")))
+	var killer, readers sync.WaitGroup
+	killer.Go(w.kill)
+	gate := make(chan struct{}, 8) // as many as there are places in the sandbox
+	for _, id := range w.convs {
+		readers.Go(func() {
+			gate <- struct{}{}
+			defer func() { <-gate }()
+			if err := w.watch(id); err != nil {
+				w.Errorf("conversation %s: %v", id, err)
+			}
+		})
+	}
+	readers.Wait()
+	close(w.kills)
+	killer.Wait()
+	w.Logf("%d streams, cut off by their clients %d times, by the network %d times, with their servers %d times", len(w.convs),
+		w.cuts[byClient].Load(), w.cuts[byNetwork].Load(), w.cuts[byKill].Load())
+	for by := range w.cuts {
+		if w.cuts[by].Load() == 0 {
+			w.Errorf("no stream was cut off in way %d", by)
+		}
+	}
+}
+
+// kill ends servers that readers want to lose.
+func (w *watchers) kill() {
+	for i := range w.kills {
+		w.f.Kill(i)
+		if err := w.f.Start(i); err != nil {
+			w.Error(err)
+		}
+	}
+}
+
+// frame is one event as it came.
+type frame struct{ id, data string }
+
+// watched is one turn, as far as its client has seen it.
+type watched struct {
+	conversation, turn, key string
+	at                      int // the server that was asked last
+	seen                    []frame
+}
+
+// watch prompts, reads the stream in pieces, and compares them with the log.
+func (w *watchers) watch(conversation string) error {
+	x := &watched{conversation: conversation, key: "watch-" + conversation, at: rand.IntN(w.servers)}
+	deadline := time.Now().Add(5 * time.Minute)
+	for left := testkit.Size(w, "i12.cuts"); !x.finished(); {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("turn %q did not finish; %d events were read", x.turn, len(x.seen))
+		}
+		x.at = (x.at + 1 + rand.IntN(w.servers-1)) % w.servers
+		how, before := rand.IntN(3), len(x.seen)
+		if how == byKill && (left == 0 || w.left.Add(-1) < 0) {
+			how = byNetwork
+		}
+		if err := w.piece(x, how, left > 0); errors.Is(err, errWrong) {
+			return err
+		}
+		if left > 0 && !x.finished() && len(x.seen) > before {
+			w.cuts[how].Add(1)
+			left--
+		}
+	}
+	return w.compare(x)
+}
+
+func (x *watched) finished() bool {
+	return len(x.seen) > 0 && strings.HasPrefix(x.seen[len(x.seen)-1].data, `{"type":"`+api.EventTurnFinished+`"`)
+}
+
+// piece reads some of the stream, or, uncut, the rest of it.
+func (w *watchers) piece(x *watched, how int, cut bool) error {
+	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	defer cancel()
+	via := &http.Transport{}
+	defer via.CloseIdleConnections()
+	if cut && how == byNetwork {
+		via.DialContext = breaking(700 + rand.IntN(2_000))
+	}
+	res, err := w.connect(ctx, via, x)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	most := 1 + rand.IntN(10)
+	for in := bufio.NewReader(res.Body); ; {
+		one, err := readFrame(in)
+		if err != nil {
+			return err
+		}
+		if one.id == "" && one.data == "" { // a comment
+			continue
+		}
+		if want := api.EventID(x.turn, int64(len(x.seen))+1); one.id != want {
+			return fmt.Errorf("%w: the event after %d others is %+v", errWrong, len(x.seen), one)
+		}
+		x.seen = append(x.seen, one)
+		if most--; most != 0 || !cut || x.finished() {
+			continue
+		}
+		switch how {
+		case byClient:
+			return nil
+		case byKill: // read on until that has happened
+			select {
+			case w.kills <- x.at:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// connect asks for the stream behind what was seen, or begins the turn.
+func (w *watchers) connect(ctx context.Context, via http.RoundTripper, x *watched) (*http.Response, error) {
+	addr := w.f.Address(x.at)
+	if addr == "" {
+		<-time.After(10 * time.Millisecond)
+		return nil, errLater
+	}
+	at := "http://" + addr + "/api/v1/conversations/" + x.conversation
+	method, path, body := http.MethodGet, "/turns/"+x.turn+"/events", []byte(nil)
+	if x.turn == "" {
+		method, path = http.MethodPost, "/messages?queue=true"
+		body, _ = json.Marshal(api.Prompt{Prompt: "tell me something \u2028 long, in many words"})
+	}
+	req, err := http.NewRequestWithContext(ctx, method, at+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = http.Header{"Authorization": {"Bearer " + fleet.Key}, "Accept": {"text/event-stream"}, "Content-Type": {"application/json"}}
+	if x.turn == "" {
+		req.Header.Set("Idempotency-Key", x.key)
+	} else if n := len(x.seen); n > 0 {
+		req.Header.Set("Last-Event-ID", x.seen[n-1].id)
+	}
+	res, err := via.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		words, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		return nil, fmt.Errorf("%w: %s: %s", errWrong, res.Status, words)
+	}
+	if id := res.Header.Get(api.HeaderTurnID); x.turn != "" && id != x.turn || id == "" {
+		return nil, errors.Join(fmt.Errorf("%w: it is of turn %q, not %q", errWrong, id, x.turn), res.Body.Close())
+	}
+	x.turn = res.Header.Get(api.HeaderTurnID)
+	return res, nil
+}
+
+// readFrame reads up to an empty line. What breaks off before it is no event.
+func readFrame(in *bufio.Reader) (one frame, err error) {
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return frame{}, err
+		}
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		switch {
+		case name == "id":
+			one.id = value
+		case name == "data":
+			one.data = value
+		case line == "\n":
+			return one, nil
+		case !strings.HasPrefix(line, ":"):
+			return one, fmt.Errorf("%w: %q is no line of a stream", errWrong, line)
+		}
+	}
+}
+
+// breaking dials connections that are reset after so many bytes.
+func breaking(after int) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		_ = conn.(*net.TCPConn).SetLinger(0)
+		return &broken{Conn: conn, left: after}, nil
+	}
+}
+
+type broken struct {
+	net.Conn
+	left int
+}
+
+func (b *broken) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errors.Join(errors.New("the connection was reset"), b.Close())
+	}
+	n, err := b.Conn.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// compare reads the whole turn at once: it is what was seen in pieces.
+func (w *watchers) compare(x *watched) error {
+	joined := x.seen
+	for len(joined) > 0 {
+		x.seen = nil
+		x.at = (x.at + 1) % w.servers
+		err := w.piece(x, byClient, false)
+		switch {
+		case errors.Is(err, errWrong):
+			return err
+		case x.finished() && !slices.Equal(x.seen, joined):
+			return fmt.Errorf("in pieces %d events came:\n%v\nand the log has %d:\n%v", len(joined), joined, len(x.seen), x.seen)
+		case x.finished():
+			return nil
+		}
+	}
+	return errors.New("nothing was read")
+}
