@@ -238,7 +238,7 @@ func (w *work) heed(ctx context.Context, asked agent.Turn) {
 	defer w.hub.join(cancels + asked.ID)()
 	tick := time.NewTicker(max(w.Poll, time.Second))
 	defer tick.Stop()
-	for !w.cancelled(ctx) {
+	for {
 		_, news := w.hub.since(cancels+asked.ID, 0)
 		if w.cancelled(ctx) {
 			break

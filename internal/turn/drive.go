@@ -265,7 +265,7 @@ func (w *work) end(ctx context.Context, end agent.End, l last) error {
 	events := encode(l.events)
 	t, err := w.Store.EndTurn(ctx, w.lease, store.Ending{
 		Append:  store.Append{From: w.turn.ReadTo, To: max(l.to, w.turn.ReadTo), State: w.place.with(l.state), Events: events},
-		Outcome: text, Reply: message, Session: w.turn.Session, Used: w.turn.Attempt > 0 && !end.NoSession,
+		Outcome: text, Reply: message, Session: w.turn.Session, Used: w.turn.Attempt > 0 && !end.NoSession && end.Code != api.CodeAgentNotInstalled,
 	})
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func (s *Service) Events(ctx context.Context, t store.Turn, after int64) iter.Se
 		poll := time.NewTicker(s.Poll)
 		defer poll.Stop()
 		after, well := resume(after), time.Now()
-		for {
+		for look := true; ; {
 			found, news := s.hub.since(t.ID, after)
 			for _, data := range found {
 				after++
@@ -40,9 +40,13 @@ func (s *Service) Events(ctx context.Context, t store.Turn, after int64) iter.Se
 				}
 			}
 			if len(found) > 0 {
+				look = false // what comes behind these is told
 				continue
 			}
-			read, over, err := s.read(ctx, t, after, yield)
+			read, over, err := after, false, error(nil)
+			if look {
+				read, over, err = s.read(ctx, t, after, yield)
+			}
 			switch {
 			case over:
 				return
@@ -62,7 +66,9 @@ func (s *Service) Events(ctx context.Context, t store.Turn, after int64) iter.Se
 			case <-ctx.Done():
 				return
 			case <-news:
+				look = true // unless the news are here
 			case <-poll.C:
+				look = err != nil || !s.runs(t.ID)
 			}
 		}
 	}

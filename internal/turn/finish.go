@@ -26,9 +26,12 @@ func (w *work) finish(ctx context.Context) error {
 	w.at("finishing", w.turn.ID)
 	warnings := w.deliver(ctx, out)
 	if !slices.Contains(w.turn.Done, doneHooks) {
-		version, more := w.hooks(ctx, out)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		version, more, err := w.hooks(ctx, out)
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err // it is tried again
 		}
 		w.at("before-mark", w.turn.ID)
 		t, err := w.Store.MarkTurn(ctx, w.lease, []string{doneHooks}, version, append(warnings, more...))
@@ -82,8 +85,8 @@ func used(u api.Usage) func(map[string]string) {
 	}
 }
 
-// deliverTime bounds the delivery of a message; if it cannot be delivered now, it is later.
-const deliverTime = 30 * time.Second
+// deliverTime is how long a turn's end waits for its answer to be stored; it is kept anyway.
+const deliverTime = 5 * time.Second
 
 // deliver brings the assistant's message to where messages are kept.
 func (w *work) deliver(ctx context.Context, out outcome) (warnings []string) {
@@ -97,22 +100,21 @@ func (w *work) deliver(ctx context.Context, out outcome) (warnings []string) {
 }
 
 // hooks runs what is to be done for the answer and after the turn.
-func (w *work) hooks(ctx context.Context, out outcome) (string, []string) {
+func (w *work) hooks(ctx context.Context, out outcome) (version string, warnings []string, err error) {
 	if w.Hooks == nil {
-		return "", nil
+		return "", nil, nil
 	}
 	d, err := w.data(ctx, out.Reply)
 	if err != nil {
-		w.Log.ErrorContext(ctx, "run hooks after a turn", "error", err)
-		return "", []string{"nothing was done after the turn, and the workspace was not saved: " + err.Error()}
+		return "", nil, err
 	}
 	w.Hooks.Message(ctx, d)
 	d.Usage, d.Status, d.Version = out.Usage, out.Status, ""
-	warnings := w.Hooks.StreamFinish(ctx, d)
+	warnings = w.Hooks.StreamFinish(ctx, d)
 	if ctx.Err() == nil {
 		w.remember(ctx, d)
 	}
-	return d.Version, warnings
+	return d.Version, warnings, nil
 }
 
 // data is what hooks are told of a message.

@@ -211,6 +211,13 @@ func (s *Service) begin(id string) {
 	})
 }
 
+// runs says whether this process runs the turn: then readers here are told of all its events.
+func (s *Service) runs(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.here[id]
+}
+
 func (s *Service) at(point, turn string) {
 	if s.At != nil {
 		s.At(point, turn)
