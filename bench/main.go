@@ -37,6 +37,7 @@ type sizes struct {
 	big   int64  // bytes of a tree of large ones
 	turns int    // rounds of what saves and restores trees
 	shm   string // a tmpfs
+	talk  talkSizes
 
 	berth string // the program to serve with, and that sandboxes get their helper from; empty: none, and this one
 }
@@ -47,7 +48,7 @@ type group struct {
 	measure func(ctx context.Context, size sizes, print func(figure) error) error
 }
 
-var groups = []group{{"store", storeFigures}, {"engine", engineFigures}, {"sandboxes", sandboxFigures}, {"workspaces", workspaceFigures}}
+var groups = []group{{"store", storeFigures}, {"engine", engineFigures}, {"sandboxes", sandboxFigures}, {"workspaces", workspaceFigures}, {"turns", turnFigures}}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -72,7 +73,7 @@ func run(ctx context.Context) error {
 	flag.IntVar(&size.turns, "turns", 5, "rounds of saving and restoring trees")
 	flag.StringVar(&size.shm, "shm", "/dev/shm", "a `tmpfs` for trees and the store's data")
 	flag.StringVar(&size.berth, "berth", "", "the `program` to serve with, and that sandboxes get their helper from")
-	only := flag.String("only", "", "one `group` of figures: store, engine, sandboxes or workspaces")
+	only := flag.String("only", "", "one `group` of figures: store, engine, sandboxes, workspaces or turns")
 	flag.Parse()
 	size.big = *big << 20
 	if size.berth != "" {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// process is a Berth in a process of its own, with the fake driver.
+// process is a Berth in a process of its own, with the fake driver unless told otherwise.
 type process struct {
 	caller
 	cmd *exec.Cmd
@@ -24,14 +24,15 @@ type process struct {
 var readyLine = regexp.MustCompile(`is ready: (http://\S+)/docs`)
 
 // serve starts the program on a data directory, with SQLite there or the PostgreSQL of the URL, and waits
-// until it answers. Everything else is as it is by default.
-func serve(ctx context.Context, program, dir, databaseURL string) (*process, error) {
+// until it answers. Everything else is as it is by default, or as the environment says.
+func serve(ctx context.Context, program, dir, databaseURL string, env ...string) (*process, error) {
 	if program == "" {
 		return nil, errors.New("there is no program to serve; name one with -berth")
 	}
 	cmd := exec.CommandContext(ctx, program, "serve")
 	cmd.Env = append(os.Environ(), "BERTH_DATA_DIR="+dir, "DATABASE_URL="+databaseURL,
 		"BERTH_LISTEN=127.0.0.1:0", "BERTH_API_KEY="+key, "BERTH_DEFAULT_DRIVER=fake")
+	cmd.Env = append(cmd.Env, env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 // office is a server whose sandboxes have the real Claude Code CLI, with a model's double behind a service of
 // theirs.
 type office struct {
+	all    *testing.T // the test that its servers end with
 	env    []string
 	server *process
 	model  *fakellm.Server
@@ -35,7 +36,7 @@ type savedTree struct{ sandbox, version, tree string }
 
 func newOffice(t *testing.T) *office {
 	t.Helper()
-	o := &office{model: fakellm.New(t)}
+	o := &office{all: t, model: fakellm.New(t)}
 	o.env = withConfig(t, local(t), fmt.Sprintf(`
 [templates.office]
 extends = "claude_code"
@@ -218,11 +219,13 @@ find . -type f ! -name '.sandbox-state*' -print0 | sort -z | xargs -0r sha256sum
 // note remembers what the workspace is at the end of a turn.
 func (k talk) note(end api.TurnEvent) {
 	k.Helper()
-	if end.Version == "" || len(end.Warnings) > 0 {
-		k.Errorf("after the turn the version is %q, with warnings %q", end.Version, end.Warnings)
-		return
+	tree := k.sh(whole)
+	if len(end.Warnings) > 0 || (end.Version == "") != (tree == "") {
+		k.Errorf("after the turn the version is %q, with warnings %q, of\n%s", end.Version, end.Warnings, tree)
 	}
-	k.saved = append(k.saved, savedTree{end.SandboxID, end.Version, k.sh(whole)})
+	if end.Version != "" {
+		k.saved = append(k.saved, savedTree{end.SandboxID, end.Version, tree})
+	}
 }
 
 // sh runs a script in the conversation's sandbox.
@@ -268,7 +271,7 @@ func TestClaudeCode(t *testing.T) {
 // What is missing is named with the command that installs it; once it is there, the same conversation goes on.
 func (o *office) notInstalled(t *testing.T) {
 	k := o.talk(t)
-	a := k.ask("[[say hello]]", api.TurnFailed)
+	a := k.ask("are you there?", api.TurnFailed)
 	if a.end.Code != api.CodeAgentNotInstalled || !strings.Contains(a.end.Message, "berth template install claude_code") || a.reply.Error != a.end.Message {
 		t.Errorf("%+v, %+v", a.end, a.reply)
 	}
@@ -361,7 +364,7 @@ func (o *office) killed(t *testing.T) {
 	_ = o.server.cmd.Wait()
 	o.model.Release("middle")
 	address := strings.TrimPrefix(o.server.url, "http://")
-	o.server = start(t, append(o.env, "BERTH_LISTEN="+address))
+	o.server = start(o.all, append(o.env, "BERTH_LISTEN="+address))
 	a := k.rest(stream, api.TurnCompleted)
 	if !strings.HasSuffix(a.reply.Text(), answer) || k.sh("cat once") != "one\n" {
 		t.Errorf("it says %q; it wrote %q", a.reply.Text(), k.sh("cat once"))
@@ -401,7 +404,7 @@ func (o *office) anotherTenant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := o.server.clientOf(t, key.Key)
+	c := o.server.clientOf(t, key.Secret)
 	talks, ctx := c.Conversations, t.Context()
 	for what, do := range map[string]func() error{
 		"conversation": func() error { _, err := talks.Get(ctx, k.id); return err },

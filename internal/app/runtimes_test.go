@@ -9,7 +9,13 @@ import (
 
 // A template whose runtime nobody knows would only be noticed by its first prompt.
 func TestEveryTemplateHasARuntime(t *testing.T) {
-	cfg, err := config.Load(config.Sources{Env: func(name string) (string, bool) { return t.TempDir(), name == "BERTH_DATA_DIR" }})
+	dir := t.TempDir()
+	cfg, err := config.Load(config.Sources{Env: func(name string) (string, bool) {
+		if name == "BERTH_DATA_DIR" {
+			return dir, true
+		}
+		return "", false
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

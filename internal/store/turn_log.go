@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/berthdev/berth/internal/sandbox"
 )
 
 // Append is events for a turn's log, read from the agent's output up to To. It counts only if the log
@@ -66,17 +64,31 @@ func appendTurnsSQLite(ctx context.Context, db *DB, batch []TurnAppend) (done []
 	done = make([]Appended, len(batch))
 	err = db.dialect.lazily(ctx, db, func(tx *txn) error {
 		for i, a := range batch {
-			t, err := db.appendOne(ctx, tx, "append events", a.Lease, Turn{}, a.Append)
-			switch {
-			case errors.Is(err, sandbox.ErrStale):
-				done[i].Stale = true
-			case err != nil:
+			if done[i], err = appendBriefly(ctx, tx, a); err != nil {
 				return err
 			}
-			done[i].Seq, done[i].LogBytes = t.Seq, t.LogBytes
 		}
 		return nil
 	})
+	return done, err
+}
+
+// appendBriefly is appendOne for those who know the turn: reading its row back, prompt and all, is most of the work.
+func appendBriefly(ctx context.Context, tx *txn, a TurnAppend) (Appended, error) {
+	data := a.data()
+	done, err := first(ctx, tx, func(row scanner) (d Appended, err error) {
+		err = row.Scan(&d.Seq, &d.LogBytes)
+		return d, err
+	}, `update turns set seq = seq + $3, read_to = $5, state = $6, log_bytes = log_bytes + $7
+		where `+turnFence+` and read_to = $4 returning seq, log_bytes`,
+		a.Lease.ID, a.Lease.Epoch, len(a.Events), a.From, a.To, string(a.State), len(data))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return Appended{Stale: true}, nil
+	case err != nil || len(a.Events) == 0:
+		return done, err
+	}
+	_, err = tx.exec(ctx, insertLog, a.Lease.ID, done.Seq-int64(len(a.Events))+1, done.Seq, data)
 	return done, err
 }
 

@@ -25,9 +25,16 @@ const ConfigDir = guest.Workspace + "/.berth/claude"
 
 // prelude finds out which turn of its session this is. A session that is there is resumed, also by the first
 // turn's second attempt; one that should be and is not is told.
-const prelude = `session=$BERTH_SESSION resume=$BERTH_RESUME
+//
+// The CLI is first looked for in the list of its folder: a name that was looked up in vain under a mount stays
+// unknown to the kernel for as long as the sandbox runs, whatever is installed later.
+const prelude = `session=$BERTH_SESSION resume=$BERTH_RESUME found=1
 unset BERTH_SESSION BERTH_RESUME
-command -v "$1" >/dev/null 2>&1 || { tell not_installed; exit 127; }
+case $1 in ` + Mount + `/*)
+	found=
+	for file in "${1%/*}"/*; do [ "$file" != "$1" ] || found=1; done
+esac
+[ -n "$found" ] && command -v "$1" >/dev/null 2>&1 || { tell not_installed; exit 127; }
 if [ -s "$CLAUDE_CONFIG_DIR/projects/-workspace/$session.jsonl" ]; then
 	set -- "$@" --resume "$session"
 elif [ -n "$resume" ]; then

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/client"
+	"github.com/berthdev/berth/internal/template/program"
+	"github.com/berthdev/berth/internal/testkit/claudetest"
+	"github.com/berthdev/berth/internal/testkit/fakellm"
+)
+
+// talkSizes is how much is measured of turns; zeros stand for the whole.
+type talkSizes struct {
+	streams int           // turns at once
+	window  time.Duration // how long they are listened to, in each round
+	rounds  int           // of listening
+	idle    int           // streams of a turn that says nothing
+	floods  int           // turns that say all they can, at once
+	flood   int           // events of each
+	real    int           // turns of a real agent
+}
+
+func (s talkSizes) whole() talkSizes {
+	return talkSizes{
+		streams: cmp.Or(s.streams, 100), window: cmp.Or(s.window, 5*time.Second), rounds: cmp.Or(s.rounds, 3),
+		idle: cmp.Or(s.idle, 2_000), floods: cmp.Or(s.floods, 8), flood: cmp.Or(s.flood, 10_000), real: cmp.Or(s.real, 15),
+	}
+}
+
+// turnFigures prints what Berth adds to agents' turns.
+func turnFigures(ctx context.Context, size sizes, print func(figure) error) (err error) {
+	size.talk = size.talk.whole()
+	p, done, err := prepare(ctx, size)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	model, err := fakellm.Open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, model.Close()) }()
+	var stages []*stage
+	defer func() {
+		for _, s := range stages {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	for _, engine := range []string{"sqlite", "postgres"} {
+		s, err := p.openStage(ctx, engine, model.URL)
+		if s != nil {
+			stages = append(stages, s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, bench := range []func(context.Context, []*stage, func(figure) error) error{latency, floods, idleStreams} {
+		if err := bench(ctx, stages, print); err != nil {
+			return err
+		}
+	}
+	return realTurns(ctx, stages[0], model.URL, print)
+}
+
+// stage is a server whose sandboxes have two agents: one that says what it is told to, and Claude Code.
+type stage struct {
+	places
+	home
+	*process
+	client *client.Client
+	talks  []string // conversations with the first, each in its own sandbox
+}
+
+func (p places) openStage(ctx context.Context, engine, model string) (s *stage, err error) {
+	s = &stage{places: p}
+	if s.home, err = p.settle(ctx, engine, "turns_"+engine, crowd{}); err != nil {
+		return nil, err
+	}
+	if err := s.install(); err != nil {
+		return nil, err
+	}
+	config := filepath.Join(s.home.dir, "berth.toml")
+	text := fmt.Sprintf(`
+[templates.teller]
+extends = "none"
+runtime = "claude-cli"
+agent_command = ["/opt/bench/teller", %q]
+sync = false
+[[templates.teller.mounts]]
+source = %q
+target = "/opt/bench"
+[templates.claude]
+extends = "claude_code"
+[templates.claude.services]
+"127.0.0.1:8788" = %q
+[templates.claude.env]
+ANTHROPIC_BASE_URL = "http://127.0.0.1:8788"
+ANTHROPIC_API_KEY = "dummy"
+`, roleTeller, s.teller(), model)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	s.process, err = serve(ctx, p.berth, s.home.dir, s.home.url, "BERTH_CONFIG="+config, "BERTH_DEFAULT_DRIVER=local",
+		"BERTH_MAX_TURNS_PER_TENANT=100000", "BERTH_MAX_SANDBOXES_PER_TENANT=100000")
+	if err != nil {
+		return nil, err
+	}
+	if s.client, err = client.New(s.base, key); err != nil {
+		return s, err
+	}
+	for range p.talk.streams {
+		id, err := s.open(ctx, "teller")
+		if err != nil {
+			return s, err
+		}
+		s.talks = append(s.talks, id)
+	}
+	return s, nil
+}
+
+// install puts both agents where sandboxes have them: this program, and the CLI.
+func (s *stage) install() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	claude, err := claudetest.Ensure()
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		copyProgram(self, filepath.Join(s.teller(), "teller")),
+		copyProgram(filepath.Join(claude, "bin", program.ClaudeCode.Command), filepath.Join(program.Dir(s.home.dir, program.ClaudeCode.Name), "bin", program.ClaudeCode.Command)),
+	)
+}
+
+func copyProgram(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// open makes a conversation and its sandbox.
+func (s *stage) open(ctx context.Context, template string) (string, error) {
+	conv, _, err := s.client.Conversations.Create(ctx, api.CreateConversation{Template: template})
+	if err == nil {
+		_, _, err = s.client.Conversations.Ensure(ctx, conv.ID)
+	}
+	return conv.ID, err
+}
+
+// close removes every sandbox, and ends the server.
+func (s *stage) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	var failed []error
+	for sb, err := range s.client.Sandboxes.List(ctx, client.SandboxFilter{}) {
+		if err == nil {
+			err = s.client.Sandboxes.Delete(ctx, sb.ID, client.Purge())
+		}
+		failed = append(failed, err)
+		if err != nil {
+			break
+		}
+	}
+	return errors.Join(append(failed, s.end(), s.leave())...)
+}
+
+// teller is the directory with the agent that says what it is told to.
+func (s *stage) teller() string { return filepath.Join(s.places.dir, "teller-"+s.engine) }
