@@ -52,8 +52,8 @@ suite: tools
 	plain=$$(grep -vE '$(RACE)' <<<"$$all" || true)
 	{
 	  status=0
-	  [ -z "$$race" ] || CGO_ENABLED=1 go test -json -count=1 -race $$race || status=1
-	  [ -z "$$plain" ] || go test -json -count=1 $$plain || status=1
+	  [ -z "$$race" ] || CGO_ENABLED=1 go test -p 3 -json -count=1 -race $$race || status=1
+	  [ -z "$$plain" ] || go test -p 4 -json -count=1 $$plain || status=1
 	  exit $$status
 	} | bin/tools/testreport -save $(EVENTS) -requirements docs/requirements.md -skips internal/testkit/allowed_skips.txt
 
