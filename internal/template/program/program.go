@@ -2,7 +2,7 @@
 //
 // [Install] puts one below the data directory, in the place that [Dir] names and that a template mounts. The
 // place itself stays, whatever is installed there: the program in it is a link to a file named by its version,
-// and a newer one takes over in one step, also for sandboxes that run.
+// and a newer one takes over in one step. A sandbox that runs may keep the one it has used until it is restarted.
 package program
 
 import (
