@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,7 @@ func init() {
 	}
 	switch os.Args[1] {
 	case roleTeller:
+		runtime.GOMAXPROCS(1) // what it speaks with is not what is measured
 		keepSession(os.Args)
 		os.Exit(tell(os.Stdin, os.Stdout))
 	case roleStreams:

@@ -46,10 +46,9 @@ type Turn struct {
 	Session  string
 	Resume   bool
 	Attempt  int64
-	Seq      int64 // of its newest event
-	ReadTo   int64
+	Seq      int64 // of its newest event, when this was written: its log may have more
+	ReadTo   int64 // how far into the agent's output that goes
 	State    json.RawMessage
-	LogBytes int64
 	Outcome  json.RawMessage // nil until the agent has ended
 	Version  string
 	Warnings []string
@@ -70,14 +69,14 @@ const listedColumns = turnHead + `''` + turnMiddle + `case when finished_at is n
 
 const (
 	turnHead   = `turns.id, turns.tenant, conversation, sandbox, slot is not null, status, message, reply, `
-	turnMiddle = `, model, template, actor, cancel_at, cancel_reason, turns.epoch, session, resume, attempt, seq, read_to, state, log_bytes, `
+	turnMiddle = `, model, template, actor, cancel_at, cancel_reason, turns.epoch, session, resume, attempt, seq, read_to, state, `
 	turnRest   = `, version, warnings, done, turns.created_at, started_at, finished_at`
 )
 
 func scanTurn(row scanner) (t Turn, err error) {
 	var state, outcome sql.NullString
 	err = row.Scan(&t.ID, &t.Tenant, &t.Conversation, &t.Sandbox, &t.Placed, &t.Status, &t.Message, &t.Reply, &t.Prompt, &t.Model, &t.Template, &t.Actor,
-		instant{&t.CancelAt}, &t.CancelReason, &t.Epoch, &t.Session, &t.Resume, &t.Attempt, &t.Seq, &t.ReadTo, &state, &t.LogBytes, &outcome, &t.Version,
+		instant{&t.CancelAt}, &t.CancelReason, &t.Epoch, &t.Session, &t.Resume, &t.Attempt, &t.Seq, &t.ReadTo, &state, &outcome, &t.Version,
 		document{&t.Warnings}, document{&t.Done}, instant{&t.CreatedAt}, instant{&t.StartedAt}, instant{&t.FinishedAt})
 	if state.String != "" {
 		t.State = json.RawMessage(state.String)
@@ -149,7 +148,7 @@ func (s Scope) addTurn(ctx context.Context, tx *txn, op string, n NewTurn) (t Tu
 	if err != nil {
 		return t, false, err
 	}
-	if t, err = s.db.appendOne(ctx, tx, op, Lease{ID: t.ID}, t, Append{Events: events}); err != nil {
+	if t, err = s.db.appendOne(ctx, tx, op, Lease{ID: t.ID}, Append{Events: events}); err != nil {
 		return t, false, err
 	}
 	if !keepsPrompts {
@@ -206,8 +205,8 @@ func (s Scope) insertTurn(ctx context.Context, tx *txn, t Turn, slot any) (Turn,
 	}
 	return first(ctx, tx, scanTurn, `
 		insert into turns (id, tenant, conversation, sandbox, slot, status, message, reply, prompt, model, template, actor,
-			cancel_reason, epoch, session, resume, attempt, seq, read_to, state, log_bytes, version, warnings, done, created_at)
-		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, '', 0, '', false, 0, 0, 0, '', 0, '', '[]', '[]', {now})
+			cancel_reason, epoch, session, resume, attempt, seq, read_to, state, version, warnings, done, created_at)
+		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, '', 0, '', false, 0, 0, 0, '', '', '[]', '[]', {now})
 		returning `+turnColumns, t.ID, s.tenant, t.Conversation, t.Sandbox, slot, status, t.Message, t.Reply, t.Prompt, t.Model, t.Template, t.Actor)
 }
 

@@ -86,10 +86,11 @@ func (db *DB) fenced(ctx context.Context, r runner, op string, l Lease, set stri
 }
 
 // BeginAttempt records, before the agent is started, under which session and which attempt it is. What was
-// read of an earlier attempt's output says nothing of this one's.
-func (db *DB) BeginAttempt(ctx context.Context, l Lease, session string, resume bool, state json.RawMessage) (Turn, error) {
+// read of an earlier attempt's output, the events up to seq, says nothing of this one's.
+func (db *DB) BeginAttempt(ctx context.Context, l Lease, seq int64, session string, resume bool, state json.RawMessage) (Turn, error) {
 	return db.fenced(ctx, db.write, "begin attempt", l,
-		`attempt = attempt + 1, session = $3, resume = $4, read_to = 0, state = $5, started_at = coalesce(started_at, {now})`, session, resume, string(state))
+		`attempt = attempt + 1, session = $3, resume = $4, seq = $5, read_to = 0, state = $6, started_at = coalesce(started_at, {now})`,
+		session, resume, seq, string(state))
 }
 
 // Ending is what is recorded when the agent has ended.
@@ -110,7 +111,7 @@ func (db *DB) EndTurn(ctx context.Context, l Lease, e Ending) (t Turn, err error
 		if t, err = db.fenced(ctx, tx, op, l, `status = 'finishing', outcome = $3`, string(e.Outcome)); err != nil {
 			return err
 		}
-		if t, err = db.appendOne(ctx, tx, op, l, t, e.Append); err != nil {
+		if t, err = db.appendOne(ctx, tx, op, l, e.Append); err != nil {
 			return err
 		}
 		used := 0
@@ -137,10 +138,7 @@ func (db *DB) MarkTurn(ctx context.Context, l Lease, done []string, version stri
 func (db *DB) FinishTurn(ctx context.Context, l Lease, status string, outcome json.RawMessage, last Append, note func(metadata map[string]string)) (t Turn, err error) {
 	const op = "finish turn"
 	err = db.atomically(ctx, func(tx *txn) error {
-		if t, err = db.fenced(ctx, tx, op, l, `status = status`); err != nil {
-			return err
-		}
-		if t, err = db.appendOne(ctx, tx, op, l, t, last); err != nil {
+		if t, err = db.appendOne(ctx, tx, op, l, last); err != nil {
 			return err
 		}
 		if note != nil {

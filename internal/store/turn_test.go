@@ -240,40 +240,45 @@ func TestLogIsDenseAndFenced(t *testing.T) {
 		if _, _, ok, err := db.TakeTurn(t.Context(), turn.ID, "b"); err != nil || ok {
 			t.Fatalf("a turn that is held is given away: %v, %v", ok, err)
 		}
-		_, err := db.BeginAttempt(t.Context(), first, "session", false, nil)
+		_, err := db.BeginAttempt(t.Context(), first, 0, "session", false, nil)
 		noError(t, err)
-		done, err := db.AppendTurns(t.Context(), []store.TurnAppend{
-			{Lease: first, Append: store.Append{From: 0, To: 10, State: json.RawMessage(`{"a":1}`), Events: words("one", "two")}},
-		})
-		noError(t, err)
-		if done[0].Stale || done[0].Seq != 2 {
-			t.Fatalf("appended %+v", done)
+		appends := func(l store.Lease, after int64, events ...string) store.TurnAppend {
+			return store.TurnAppend{Lease: l, Append: store.Append{After: after, To: 10 * (after + 1), State: json.RawMessage(`{"a":1}`), Events: words(events...)}}
 		}
+		expect := func(want []bool, batch ...store.TurnAppend) {
+			t.Helper()
+			done, err := db.AppendTurns(t.Context(), batch)
+			noError(t, err)
+			if !slices.Equal(done, want) {
+				t.Fatalf("appended %v, want %v", done, want)
+			}
+		}
+		expect([]bool{true}, appends(first, 0, "one", "two"))
 		noError(t, db.Release(t.Context(), first))
 		second, taken := take(t, db, turn.ID, "b")
-		if taken.ReadTo != 10 || taken.Seq != 2 || string(taken.State) != `{"a":1}` || taken.Session != "session" || taken.Attempt != 1 {
+		if taken.Session != "session" || taken.Attempt != 1 {
 			t.Fatalf("the successor finds %+v", taken)
 		}
-		done, err = db.AppendTurns(t.Context(), []store.TurnAppend{
-			{Lease: first, Append: store.Append{From: 10, To: 20, Events: words("stale")}},
-			{Lease: second, Append: store.Append{From: 10, To: 30, Events: words("three")}},
-			{Lease: store.Lease{ID: turn.ID, Epoch: 99}, Append: store.Append{From: 30, To: 40, Events: words("never")}},
-		})
+		parts, err := db.ReadLog(t.Context(), turn.ID, 0, 1)
 		noError(t, err)
-		if !done[0].Stale || done[1].Stale || done[1].Seq != 3 || !done[2].Stale {
-			t.Fatalf("appended %+v", done)
+		if len(parts) != 1 || parts[0].To != 10 || string(parts[0].State) != `{"a":1}` {
+			t.Fatalf("the successor finds %+v", parts)
 		}
-		done, err = db.AppendTurns(t.Context(), []store.TurnAppend{
-			{Lease: second, Append: store.Append{From: 10, To: 30, Events: words("again")}},
-		})
+		expect([]bool{false, true, false},
+			appends(first, 2, "stale"), appends(second, 2, "three"), appends(store.Lease{ID: turn.ID, Epoch: 99}, 3, "never"))
+		expect([]bool{false}, appends(second, 2, "again"))
+		moved, err := db.MoveTurn(t.Context(), second, store.Append{After: 3, To: 35})
 		noError(t, err)
-		if !done[0].Stale {
-			t.Error("the same output was appended twice")
+		if moved.Seq != 3 || moved.ReadTo != 35 {
+			t.Errorf("a step without events leads to %+v", moved)
 		}
-		done, err = db.AppendTurns(t.Context(), []store.TurnAppend{{Lease: second, Append: store.Append{From: 30, To: 35}}})
-		noError(t, err)
-		if done[0].Stale || done[0].Seq != 3 {
-			t.Errorf("a step without events is %+v", done[0])
+		_, err = db.MoveTurn(t.Context(), first, store.Append{After: 3, To: 99})
+		if !errors.Is(err, sandbox.ErrStale) {
+			t.Errorf("a holder of the past reads on: %v", err)
+		}
+		_, err = db.EndTurn(t.Context(), second, store.Ending{Append: store.Append{After: 2, Events: words("again")}, Outcome: json.RawMessage(`{}`)})
+		if !errors.Is(err, sandbox.ErrStale) {
+			t.Errorf("an end took the place of an event: %v", err)
 		}
 		got := readLog(t, db, turn.ID, 0)
 		if len(got) != 3 || !strings.Contains(got[2], "three") {
@@ -282,11 +287,11 @@ func TestLogIsDenseAndFenced(t *testing.T) {
 		if got := readLog(t, db, turn.ID, 1); len(got) != 2 || !strings.Contains(got[0], "two") {
 			t.Errorf("the log behind 1 is %q", got)
 		}
-		_, err = db.BeginAttempt(t.Context(), first, "x", false, nil)
+		_, err = db.BeginAttempt(t.Context(), first, 3, "x", false, nil)
 		if !errors.Is(err, sandbox.ErrStale) {
 			t.Errorf("a holder of the past begins an attempt: %v", err)
 		}
-		_, err = db.FinishTurn(t.Context(), first, api.TurnFailed, nil, store.Append{From: 35, To: 35}, nil)
+		_, err = db.FinishTurn(t.Context(), first, api.TurnFailed, nil, store.Append{After: 3, To: 35}, nil)
 		if !errors.Is(err, sandbox.ErrStale) {
 			t.Errorf("a holder of the past finishes the turn: %v", err)
 		}

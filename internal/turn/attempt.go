@@ -3,6 +3,7 @@ package turn
 import (
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -176,7 +177,11 @@ func (w *work) asked(history []api.Message) agent.Turn {
 // follow stores what the agent says until it ends.
 func (w *work) follow(ctx context.Context, asked agent.Turn) (*agent.End, last, error) {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		for step, err := range w.runtime.Events(ctx, w.box, asked, readOn(w.turn, w.place)) {
+		from := readOn(w.turn, w.place)
+		read := func(ctx context.Context) iter.Seq2[agent.Step, error] {
+			return w.runtime.Events(ctx, w.box, asked, from)
+		}
+		for step, err := range gather(ctx, read) {
 			if err != nil {
 				if end := w.lost(ctx, err); end != nil {
 					return end, last{}, nil
@@ -202,17 +207,17 @@ func (w *work) follow(ctx context.Context, asked agent.Turn) (*agent.End, last, 
 
 // keep stores one step. What is more than a turn may write ends the turn.
 func (w *work) keep(ctx context.Context, asked agent.Turn, step agent.Step) error {
-	if w.turn.LogBytes > w.MaxLog {
-		if !w.over {
-			w.over = true
-			w.heeding.Go(func() { w.cancel(ctx, asked) })
-		}
+	if w.logged > w.MaxLog {
 		step.Events = nil
 	}
 	if err := w.append(ctx, step.Cursor.Offset, w.place.with(step.Cursor.State), step.Events); err != nil {
 		return err
 	}
 	w.place.State = step.Cursor.State
+	if w.logged > w.MaxLog && !w.over {
+		w.over = true
+		w.heeding.Go(func() { w.cancel(ctx, asked) })
+	}
 	w.at("appended", w.turn.ID)
 	return nil
 }

@@ -27,8 +27,9 @@ type work struct {
 	runtime agent.Runtime
 	fold    agent.Fold
 	place   place
-	seen    bool // text or a tool, of any attempt
-	over    bool // it wrote more than it may
+	seen    bool  // text or a tool, of any attempt
+	logged  int64 // bytes of its log
+	over    bool  // it wrote more than it may
 	heeding sync.WaitGroup
 	held    bool
 	release func()
@@ -106,18 +107,24 @@ func (w *work) hold(ctx context.Context) {
 
 // recall brings the work to where the last holder left it.
 func (w *work) recall(ctx context.Context) error {
+	if err := w.reread(ctx); err != nil {
+		return err
+	}
 	if len(w.turn.State) > 0 {
 		if err := json.Unmarshal(w.turn.State, &w.place); err != nil {
 			return sandbox.Errorf("recall turn", api.CodeInternal, "its state cannot be read: %w", err)
 		}
 	}
-	for after := int64(0); after < w.turn.Seq; {
+	return nil
+}
+
+// reread reads the log, which may go further than the turn's row says.
+func (w *work) reread(ctx context.Context) error {
+	after := int64(0)
+	for {
 		parts, err := w.Store.ReadLog(ctx, w.turn.ID, after, readSize)
 		if err != nil {
 			return err
-		}
-		if len(parts) == 0 {
-			return sandbox.Errorf("recall turn", api.CodeInternal, "event %d of turn %s is missing", after+1, w.turn.ID)
 		}
 		for _, p := range parts {
 			for _, data := range p.Events {
@@ -126,9 +133,19 @@ func (w *work) recall(ctx context.Context) error {
 					return sandbox.Errorf("recall turn", api.CodeInternal, "event %d of turn %s cannot be read: %w", after+1, w.turn.ID, err)
 				}
 				w.note(e)
+				w.logged += int64(len(data)) + 1
 				after++
 			}
+			if after > w.turn.Seq {
+				w.turn.Seq, w.turn.ReadTo, w.turn.State = after, p.To, p.State
+			}
 		}
+		if len(parts) == 0 {
+			break
+		}
+	}
+	if after < w.turn.Seq {
+		return sandbox.Errorf("recall turn", api.CodeInternal, "event %d of turn %s is missing", after+1, w.turn.ID)
 	}
 	return nil
 }
@@ -152,12 +169,21 @@ func (w *work) say(ctx context.Context, events ...api.TurnEvent) error {
 
 // append stores events, one with the place in the agent's output that they bring us to.
 func (w *work) append(ctx context.Context, to int64, state json.RawMessage, events []api.TurnEvent) error {
-	done, err := w.log.append(ctx, store.TurnAppend{Lease: w.lease, Append: store.Append{From: w.turn.ReadTo, To: to, State: state, Events: encode(events)}})
+	a := store.Append{After: w.turn.Seq, To: to, State: state, Events: encode(events)}
+	var err error
+	if len(events) > 0 {
+		err = w.log.append(ctx, store.TurnAppend{Lease: w.lease, Append: a})
+	} else {
+		_, err = w.Store.MoveTurn(ctx, w.lease, a)
+	}
 	if err != nil {
 		return err
 	}
 	w.note(events...)
-	w.turn.ReadTo, w.turn.State, w.turn.Seq, w.turn.LogBytes = to, state, done.Seq, done.LogBytes
+	for _, data := range a.Events {
+		w.logged += int64(len(data)) + 1
+	}
+	w.turn.Seq, w.turn.ReadTo, w.turn.State = w.turn.Seq+int64(len(events)), to, state
 	return nil
 }
 
@@ -219,7 +245,7 @@ func (w *work) beginAttempt(ctx context.Context, session string, resume, retried
 		return err
 	}
 	p := place{Incarnation: sb.Incarnation, Retried: retried}
-	t, err := w.Store.BeginAttempt(ctx, w.lease, session, resume, p.with(nil))
+	t, err := w.Store.BeginAttempt(ctx, w.lease, w.turn.Seq, session, resume, p.with(nil))
 	if err == nil {
 		w.turn, w.place = t, p
 		w.at("attempt", t.ID)
@@ -264,7 +290,7 @@ func (w *work) end(ctx context.Context, end agent.End, l last) error {
 	w.at("ended", w.turn.ID)
 	events := encode(l.events)
 	t, err := w.Store.EndTurn(ctx, w.lease, store.Ending{
-		Append:  store.Append{From: w.turn.ReadTo, To: max(l.to, w.turn.ReadTo), State: w.place.with(l.state), Events: events},
+		Append:  store.Append{After: w.turn.Seq, To: max(l.to, w.turn.ReadTo), State: w.place.with(l.state), Events: events},
 		Outcome: text, Reply: message, Session: w.turn.Session, Used: w.turn.Attempt > 0 && !end.NoSession && end.Code != api.CodeAgentNotInstalled,
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ func (w *work) finish(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.turn = t
+		w.turn.Done, w.turn.Version, w.turn.Warnings = t.Done, t.Version, t.Warnings
 	}
 	return w.close(ctx, out)
 }
@@ -59,7 +59,7 @@ func (w *work) close(ctx context.Context, out outcome) error {
 	if err != nil {
 		return err
 	}
-	t, err := w.Store.FinishTurn(ctx, w.lease, out.Status, outcome, store.Append{From: w.turn.ReadTo, To: w.turn.ReadTo, Events: events}, used(out.Usage))
+	t, err := w.Store.FinishTurn(ctx, w.lease, out.Status, outcome, store.Append{After: w.turn.Seq, To: w.turn.ReadTo, Events: events}, used(out.Usage))
 	if err != nil {
 		return err
 	}

@@ -23,12 +23,7 @@ type journal struct {
 
 type entry struct {
 	store.TurnAppend
-	done chan<- result
-}
-
-type result struct {
-	store.Appended
-	err error
+	done chan<- error
 }
 
 func newJournal(db *store.DB, h *hub) *journal { return &journal{db: db, hub: h} }
@@ -41,8 +36,8 @@ const (
 
 // append returns once the events are in the log, and tells their readers. A holder that lost its lease has
 // appended nothing, and gets ErrStale.
-func (j *journal) append(ctx context.Context, a store.TurnAppend) (store.Appended, error) {
-	done := make(chan result, 1)
+func (j *journal) append(ctx context.Context, a store.TurnAppend) error {
+	done := make(chan error, 1)
 	j.mu.Lock()
 	j.waiting = append(j.waiting, entry{a, done})
 	if !j.writing {
@@ -51,13 +46,10 @@ func (j *journal) append(ctx context.Context, a store.TurnAppend) (store.Appende
 	}
 	j.mu.Unlock()
 	select {
-	case r := <-done:
-		if r.err == nil && r.Stale {
-			r.err = sandbox.Errorf("append events", api.CodeStale, "turn %s now belongs to another holder", a.Lease.ID)
-		}
-		return r.Appended, r.err
+	case err := <-done:
+		return err
 	case <-ctx.Done(): // it may be appended all the same; whoever goes on reads where the log stands
-		return store.Appended{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
 
@@ -89,13 +81,14 @@ func (j *journal) commit(batch []entry) {
 	}
 	appended, err := j.db.AppendTurns(ctx, appends)
 	for i, e := range batch {
-		r := result{err: err}
-		if err == nil {
-			r.Appended = appended[i]
-			if !r.Stale && len(e.Events) > 0 {
-				j.hub.publish(e.Lease.ID, r.Seq-int64(len(e.Events))+1, e.Events)
-			}
+		switch {
+		case err != nil:
+			e.done <- err
+		case !appended[i]:
+			e.done <- sandbox.Errorf("append events", api.CodeStale, "turn %s now belongs to another holder", e.Lease.ID)
+		default:
+			j.hub.publish(e.Lease.ID, e.After+1, e.Events)
+			e.done <- nil
 		}
-		e.done <- r
 	}
 }

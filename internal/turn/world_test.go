@@ -378,8 +378,8 @@ func (r *replica) try(c store.Conversation, prompt string, change ...func(*conve
 func (r *replica) reaches(t store.Turn, seq int64) {
 	r.Helper()
 	testkit.Eventually(r, patience, func() error {
-		if got, err := r.db.In(acme).Turn(r.Context(), t.ID); err != nil || got.Seq < seq {
-			return fmt.Errorf("the turn has %d events, %v", got.Seq, err)
+		if got, err := r.db.ReadLog(r.Context(), t.ID, seq-1, 1); err != nil || len(got) == 0 {
+			return fmt.Errorf("the turn has no event %d, %v", seq, err)
 		}
 		return nil
 	})

@@ -24,6 +24,7 @@ type subscription struct {
 	hub   *hub // nil: looks often
 	watch int32
 	pause time.Duration
+	timer *time.Timer // nil before the first Wait
 }
 
 // watch subscribes to what happens to the files of a directory.
@@ -45,19 +46,25 @@ func (s *subscription) Wait(ctx context.Context) error {
 		pause = s.pause
 		s.pause = min(2*s.pause, lookOften)
 	}
-	t := time.NewTimer(pause)
-	defer t.Stop()
+	if s.timer == nil {
+		s.timer = time.NewTimer(pause)
+	} else {
+		s.timer.Reset(pause)
+	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.news:
-	case <-t.C:
+	case <-s.timer.C:
 	}
 	return nil
 }
 
 // Close ends the subscription.
 func (s *subscription) Close() {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
 	if s.hub != nil {
 		s.hub.remove(s)
 	}
