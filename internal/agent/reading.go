@@ -254,9 +254,10 @@ func noteOf(line []byte) (string, bool) {
 
 // step hands out what was read. It is called where the state is that of the last line's end.
 func (r *reading) step() Step {
-	m := r.memory
-	m.Agent, _ = json.Marshal(r.agent.State())
-	state, _ := json.Marshal(m)
+	state, _ := json.Marshal(struct {
+		memory
+		Agent any `json:"agent,omitempty"`
+	}{r.memory, r.agent.State()})
 	s := Step{Events: r.events, Cursor: Cursor{Offset: r.place(), State: state}}
 	r.events, r.last = nil, r.mark
 	return s

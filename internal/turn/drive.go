@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -42,14 +43,13 @@ type place struct {
 	State       json.RawMessage `json:"s,omitempty"`
 }
 
+// with is the place with a state of the runtime's, which is left out if it is no JSON. It is made for every event.
 func (p place) with(state json.RawMessage) json.RawMessage {
-	p.State = state
-	text, err := json.Marshal(p)
-	if err != nil { // the runtime's state is no JSON
-		p.State = nil
-		text, _ = json.Marshal(p)
+	text := fmt.Appendf(nil, `{"i":%d,"r":%t`, p.Incarnation, p.Retried)
+	if json.Valid(state) {
+		text = append(append(text, `,"s":`...), state...)
 	}
-	return text
+	return append(text, '}')
 }
 
 // drive runs the turn as far as it goes: to its end, unless the lease or this process goes first.

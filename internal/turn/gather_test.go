@@ -116,6 +116,7 @@ func TestGatheringEndsWithItsListener(t *testing.T) {
 	}
 	<-left
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	left = make(chan struct{})
 	for range gather(ctx, read) {
 		cancel()
