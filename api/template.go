@@ -18,17 +18,18 @@ type Template struct {
 	Services    []TemplateService `json:"services,omitempty" doc:"Addresses inside that the server leads on"`
 	Timers      map[string]string `json:"timers,omitempty" doc:"When an unused sandbox is stopped, archived or ended, where that differs from the owner's kind"`
 
-	Image        string   `json:"image,omitempty"`
-	Runtime      string   `json:"runtime,omitempty"`
-	AgentCommand []string `json:"agent_command,omitempty"`
-	Volume       string   `json:"volume,omitempty"`
-	S3BucketName string   `json:"s3_bucket_name,omitempty"`
-	S3KeyPrefix  string   `json:"s3_key_prefix,omitempty"`
-	InitFromS3   *bool    `json:"init_from_s3,omitempty"`
-	Sync         *bool    `json:"sync,omitempty"`
-	Unreachable  string   `json:"unreachable,omitempty" enum:"wait,replace,fence"`
-	Turns        int      `json:"turns,omitempty"`
-	MCPServers   []string `json:"mcp_servers,omitempty" doc:"Names of the MCP servers whose tools are there beside the built-in ones"`
+	Image            string   `json:"image,omitempty"`
+	Runtime          string   `json:"runtime,omitempty"`
+	AgentCommand     []string `json:"agent_command,omitempty"`
+	Volume           string   `json:"volume,omitempty"`
+	S3BucketName     string   `json:"s3_bucket_name,omitempty"`
+	S3KeyPrefix      string   `json:"s3_key_prefix,omitempty"`
+	InitFromS3       *bool    `json:"init_from_s3,omitempty"`
+	Sync             *bool    `json:"sync,omitempty"`
+	Unreachable      string   `json:"unreachable,omitempty" enum:"wait,replace,fence"`
+	UnreachableAfter string   `json:"unreachable_after,omitempty" doc:"How long an instance may not be reachable before that is done" example:"5m"`
+	Turns            int      `json:"turns,omitempty"`
+	MCPServers       []string `json:"mcp_servers,omitempty" doc:"Names of the MCP servers whose tools are there beside the built-in ones"`
 
 	Hooks []TemplateHook `json:"hooks,omitempty" doc:"In the order in which they run, those that templates have by default included"`
 }

@@ -71,6 +71,12 @@ func (s Conversations) messages(ctx context.Context, id string, query url.Values
 	return all[api.Message](ctx, s.c, "read messages", query, conversationsPath, id, "messages")
 }
 
+// Message reads one message.
+func (s Conversations) Message(ctx context.Context, id, message string) (got api.Message, err error) {
+	_, err = s.c.do(ctx, call{op: "get message", method: http.MethodGet, path: path{conversationsPath, id, "messages", message}}, &got)
+	return got, err
+}
+
 // Turns reads the turns of a conversation, newest first, in pages as the reader goes on.
 func (s Conversations) Turns(ctx context.Context, id string) iter.Seq2[api.Turn, error] {
 	return all[api.Turn](ctx, s.c, "list turns", nil, conversationsPath, id, "turns")

@@ -59,6 +59,8 @@ func TestConversationCalls(t *testing.T) {
 	for one, err := range s.Newest(ctx, "c1") {
 		check("newest", one.ID == "m1", err)
 	}
+	message, err := s.Message(ctx, "c1", "c1")
+	check("message", message.ID == "c1", err)
 	for one, err := range s.Turns(ctx, "c1") {
 		check("turns", one.ID == "t1", err)
 	}
@@ -80,8 +82,8 @@ func TestConversationCalls(t *testing.T) {
 	const at = "/api/v1/conversations"
 	want := []string{
 		"POST " + at + ` {"title":"x"}`, "GET " + at + "/c1", "GET " + at + "?limit=200&sandbox_id=s1",
-		"GET " + at + "/c1/messages?limit=200", "GET " + at + "/c1/messages?limit=200&order=desc", "GET " + at + "/c1/turns?limit=200",
-		"GET " + at + "/c1/turns/c1", "POST " + at + "/c1/turns/t1/cancel", "POST " + at + "/c1/sandbox", "GET " + at + "/c1/export?format=markdown",
+		"GET " + at + "/c1/messages?limit=200", "GET " + at + "/c1/messages?limit=200&order=desc", "GET " + at + "/c1/messages/c1",
+		"GET " + at + "/c1/turns?limit=200", "GET " + at + "/c1/turns/c1", "POST " + at + "/c1/turns/t1/cancel", "POST " + at + "/c1/sandbox", "GET " + at + "/c1/export?format=markdown",
 		"DELETE " + at + "/c1?sync=false&terminate_sandbox=false", "DELETE " + at + "/c1?terminate_sandbox=true",
 		"GET /api/v1/usage?from=2026-11-01&group_by=day%2Cmodel",
 	}

@@ -37,9 +37,14 @@ func (p Projects) Health(ctx context.Context, id string) (health api.ProjectHeal
 
 // Tools lists what Execute can do in the project's sandbox.
 func (p Projects) Tools(ctx context.Context, id string) ([]api.Tool, error) {
-	var list api.List[api.Tool]
-	_, err := p.c.do(ctx, call{op: "list tools", method: http.MethodGet, path: sandboxOf(id, "tools")}, &list)
+	list, err := p.ToolList(ctx, id)
 	return list.Items, err
+}
+
+// ToolList is Tools with the MCP servers of the project's template, and why tools of theirs are missing.
+func (p Projects) ToolList(ctx context.Context, id string) (list api.ToolList, err error) {
+	_, err = p.c.do(ctx, call{op: "list tools", method: http.MethodGet, path: sandboxOf(id, "tools")}, &list)
+	return list, err
 }
 
 // Execute uses a tool in the project's sandbox, which is made if there is none. A nil error is no

@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"time"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/files"
@@ -58,10 +59,19 @@ type Turn struct {
 	Model   string   // empty: the agent's own choice
 	Command []string // the template's way to call the agent; nil: the runtime's own
 	Session Session
+	// Servers are MCP servers whose tools the agent has beside its own, by name. It starts them itself.
+	Servers map[string]Server
 	// History is what was said before, for a session that cannot be resumed.
 	History []api.Message
 	// Deadline bounds the turn, in seconds from its start, whoever is there to see it; zero: none.
 	Seconds int64
+}
+
+// Server is an MCP server that speaks over its input and output.
+type Server struct {
+	Command []string
+	Env     map[string]string // besides what every command in the sandbox has
+	Timeout time.Duration     // of its start, and of each call
 }
 
 // Session is the agent's own memory of a conversation.

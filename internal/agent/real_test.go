@@ -83,6 +83,20 @@ func TestWorkerInASandbox(t *testing.T) {
 			t.Errorf("%d bytes, %+v", len(text), end)
 		}
 	})
+	t.Run("Aside", func(t *testing.T) {
+		w := worker(agent.Job{Prelude: `set -- "$@" "$aside"`, Argv: []string{"sh", "-c", `cat "$0"; stat -c ' %a' "$0"`}, Aside: []byte("a token")})
+		told := turn("x")
+		begin(t, w, told, "a token 600")
+		read(t, w, told)
+		home, err := box.Files(t.Context(), files.HomeDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer home.Close()
+		if left, err := home.ReadDir(t.Context(), ".berth/turns", "", 10); err != nil || len(left) > 0 {
+			t.Errorf("%v are left, %v", left, err)
+		}
+	})
 	t.Run("WrapperThatDoesNotEnd", func(t *testing.T) {
 		w := worker(agent.Job{Prelude: "echo begun; while :; do sleep 0.1; done"})
 		stuck := turn("x")

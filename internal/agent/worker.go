@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -32,11 +33,12 @@ type Worker struct {
 // Job is the process of a turn.
 type Job struct {
 	// Prelude is POSIX shell that runs before the command. It may change "$@", the command, and $input, and it
-	// may say "tell NOTE" and exit.
+	// may say "tell NOTE" and exit. The file $aside is there if the job has something aside.
 	Prelude string
 	Argv    []string
 	Env     []string
 	Input   string // what the command reads; kept in a file until the turn has ended
+	Aside   []byte // what else it needs and nobody should see among its arguments; kept like the input
 }
 
 // Name is what templates call it.
@@ -44,7 +46,7 @@ func (w *Worker) Name() string { return w.Kind }
 
 // wrapper runs the command of a turn: $1 marks what belongs to the turn, $2 is its input. It outlives the
 // command, so that the end of a turn that was cancelled says so to whoever reads it.
-const wrapper = `mark=$1 input=$2
+const wrapper = `mark=$1 input=$2 aside=$2` + aside + `
 shift 2
 tell() { printf '\n{"berth":"%%s"}\n' "$1"; }
 cancelled=
@@ -69,6 +71,9 @@ const keep = 64 << 20
 // ProcessID is the id of a turn's process in its sandbox.
 func ProcessID(t Turn) string { return fmt.Sprintf("turn-%s-%d", strings.ToLower(t.ID), t.Attempt) }
 
+// aside is what the name of the file beside the input has behind it.
+const aside = ".aside"
+
 // inputFile is where a turn's input is, below the home directory.
 func inputFile(t Turn) string { return ".berth/turns/" + ProcessID(t) + ".prompt" }
 
@@ -87,7 +92,7 @@ func (w *Worker) Start(ctx context.Context, box Box, t Turn) error {
 		return problem("start turn", err)
 	}
 	job := w.Job(t)
-	if err := putInput(ctx, box, t, job.Input); err != nil {
+	if err := putInput(ctx, box, t, job); err != nil {
 		return err
 	}
 	cmd := box.Command(guest.Cmd{
@@ -100,13 +105,19 @@ func (w *Worker) Start(ctx context.Context, box Box, t Turn) error {
 	return nil
 }
 
-func putInput(ctx context.Context, box Box, t Turn, input string) error {
+func putInput(ctx context.Context, box Box, t Turn, job Job) error {
 	home, err := box.Files(ctx, files.HomeDir)
 	if err != nil {
 		return err
 	}
 	defer home.Close()
-	_, _, err = home.Write(ctx, inputFile(t), strings.NewReader(input), files.WriteOptions{Perm: 0o600, Lazy: true})
+	private := files.WriteOptions{Perm: 0o600, Lazy: true}
+	if len(job.Aside) > 0 {
+		if _, _, err := home.Write(ctx, inputFile(t)+aside, bytes.NewReader(job.Aside), private); err != nil {
+			return err
+		}
+	}
+	_, _, err = home.Write(ctx, inputFile(t), strings.NewReader(job.Input), private)
 	return err
 }
 
@@ -118,6 +129,7 @@ func dropInput(ctx context.Context, box Box, t Turn) {
 	}
 	defer home.Close()
 	_ = home.Remove(ctx, inputFile(t), false)
+	_ = home.Remove(ctx, inputFile(t)+aside, false)
 }
 
 // problem puts a helper's error into the table's words.

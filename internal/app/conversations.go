@@ -1,7 +1,9 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/agent"
@@ -13,6 +15,8 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
+	"github.com/berthdev/berth/internal/template"
+	"github.com/berthdev/berth/internal/tool"
 	"github.com/berthdev/berth/internal/turn"
 )
 
@@ -44,7 +48,16 @@ func runtimes() map[string]agent.Runtime {
 // turnPlan is what a template says about turns.
 func (s *System) turnPlan(name string) (turn.Plan, error) {
 	t, err := s.templates.Lookup(name)
-	return turn.Plan{Runtime: t.Runtime, Command: t.AgentCommand, Places: int64(max(t.Turns, 1))}, err
+	return turn.Plan{Runtime: t.Runtime, Command: t.AgentCommand, Places: int64(max(t.Turns, 1)), Servers: serversFor(t.MCPServers)}, err
+}
+
+// serversFor are a template's MCP servers as agents take them.
+func serversFor(all map[string]template.MCPServer) map[string]agent.Server {
+	out := map[string]agent.Server{}
+	for name, s := range all {
+		out[name] = agent.Server{Command: s.Command, Env: s.Env, Timeout: cmp.Or(time.Duration(s.Timeout), tool.ServerTime)}
+	}
+	return out
 }
 
 // box is a turn's sandbox.

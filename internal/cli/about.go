@@ -9,6 +9,7 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/client"
 	"github.com/berthdev/berth/internal/config"
+	"github.com/berthdev/berth/internal/sandbox"
 )
 
 // about adds to a failure what a person can do who wanted to work with a sandbox.
@@ -23,11 +24,20 @@ func (c *connection) known(ctx context.Context, ref string, err error) error {
 
 // aboutProject is about for a project, and knownProject known.
 func (c *connection) aboutProject(ctx context.Context, id string, err error) error {
-	return c.missing(ctx, id, err, c.projectIDs, "'berth project ls' lists the projects", "; 'berth project ensure "+id+"' makes this one")
+	return c.missing(ctx, id, err, c.projectIDs, listsProjects(id), "; 'berth project ensure "+id+"' makes this one")
 }
 
 func (c *connection) knownProject(ctx context.Context, id string, err error) error {
-	return c.missing(ctx, id, err, c.projectIDs, "'berth project ls' lists the projects", "")
+	return c.missing(ctx, id, err, c.projectIDs, listsProjects(id), "")
+}
+
+// listsProjects says where ids of projects are found. Those are names mostly, and sandboxes have UUIDs.
+func listsProjects(id string) string {
+	list := "'berth project ls' lists the projects"
+	if _, err := sandbox.ParseID(id); err == nil {
+		list += " by their IDs, such as shop; if this is a sandbox's, 'berth get " + id + "' shows it"
+	}
+	return list
 }
 
 func (c *connection) missing(ctx context.Context, ref string, err error, names namer, list, otherwise string) error {

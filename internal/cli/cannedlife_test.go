@@ -20,11 +20,11 @@ func cannedLife() map[string]any {
 		"GET " + shopPath + "/health": health,
 		"GET " + shopPath + "/sync":   sync,
 		"POST " + shopPath + "/sync":  mended,
-		"GET " + shopPath + "/tools": api.List[api.Tool]{Items: []api.Tool{
+		"GET " + shopPath + "/tools": api.ToolList{Items: []api.Tool{
 			{Name: "bash", Description: "Run a command with bash in the sandbox. The answer has more.", InputSchema: json.RawMessage(`{"type": "object", "properties": {"command": {"type": "string", "description": "Command line."}, "timeout": {"type": ["number", "null"]}}, "required": ["command"]}`)},
 			{Name: "read", Description: "Read a file.", InputSchema: json.RawMessage(`{"properties": {"path": {"type": "string"}, "limit": {"type": "integer"}, "hidden": {"type": "boolean"}, "odd": {"type": 7}}, "required": ["path"]}`)},
 			{Name: "strange", InputSchema: json.RawMessage(`[]`)},
-		}},
+		}, Servers: []api.ToolServer{{Name: "files", Tools: 1}}},
 		"POST " + shopPath + "/execute": api.ToolResult{Content: []api.ToolContent{{Type: "text", Text: "out\n[exit code 3]"}}, IsError: true, ExitCode: &code},
 		"POST /api/v1/projects/sandboxes/cleanup": api.ProjectCleanup{Items: []api.CleanedProject{
 			{ProjectID: "shop", SandboxID: firstID, IdleSeconds: 7300, Action: "stop", Done: true},

@@ -165,7 +165,7 @@ func TestLifeTextCannotDriveTheTerminal(t *testing.T) {
 	f.canned = map[string]any{
 		"GET " + shopPath + "/health":           api.ProjectHealth{Status: evil, Actual: evil, Detail: evil},
 		"GET " + shopPath + "/sync":             api.ProjectSync{ProjectID: evil, Recorded: evil, Actual: evil, Detail: evil, Would: []string{evil}},
-		"GET " + shopPath + "/tools":            api.List[api.Tool]{Items: []api.Tool{{Name: evil, Description: evil}}},
+		"GET " + shopPath + "/tools":            api.ToolList{Items: []api.Tool{{Name: evil, Description: evil}}, Servers: []api.ToolServer{{Name: evil, Problem: evil}}},
 		cleanupRequest:                          api.ProjectCleanup{Items: []api.CleanedProject{{ProjectID: evil, SandboxID: evil, Action: evil, Error: evil}, {Action: evil, Done: true}}},
 		"POST /api/v1/sweep":                    api.Sweep{Drivers: []api.DriverSweep{{Driver: evil, Error: evil, Findings: []api.SweepFinding{{Kind: evil, SandboxID: evil, Instance: evil, Action: evil, Detail: evil}}}, {Driver: evil}}},
 		"GET /api/v1/sandboxes/scratch/explain": api.Explanation{Summary: evil, Because: []api.Transition{{From: evil, Reason: evil, Actor: evil, Want: evil}}, Ahead: []api.Prospect{{What: evil, Why: evil, Off: evil}, {What: evil, Why: evil}}, Holds: []api.Hold{{Kind: evil}}, Left: []string{evil}, Keeps: []string{evil}},

@@ -126,6 +126,7 @@ func TestProjectExecIsExec(t *testing.T) {
 		"needs the ID of one project and a command":             {},
 		"Did you mean shop? 'berth project ls' lists the":       {"shopp", "ls"},
 		"'berth project ensure other-one' makes this one":       {"other-one", "ls"},
+		"if this is a sandbox's, 'berth get 01970e4b-":          {"01970e4b-0000-7000-8000-0000000000ff", "ls"},
 		`there is no project "other-one"`:                       {"other-one", "ls"},
 		"'berth project exec --help' shows how it is used":      {"shop", "--nope", "ls"},
 		"--tty shows a terminal and --json a document; ask for": {"shop", "-t", "--json", "ls"},

@@ -101,7 +101,7 @@ func (f *frame) projectTools() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "tools ID",
 		Short:             "List the tools that a project's sandbox has",
-		Long:              "List the tools that a project's sandbox has, with their arguments; those with a ? may be left out. With\n--json their schemas are shown, too.",
+		Long:              "List the tools that a project's sandbox has, with their arguments; those with a ? may be left out. With\n--json their schemas are shown, too. An MCP server whose tools are missing is named on stderr, with the reason.",
 		Example:           "  berth project tools shop\n  berth project tools shop --json",
 		Args:              takes(1, 1, oneProject),
 		RunE:              f.onProject(f.runProjectTools),
@@ -112,14 +112,29 @@ func (f *frame) projectTools() *cobra.Command {
 }
 
 func (f *frame) runProjectTools(ctx context.Context, c *connection, id string) error {
-	return show(f, tools(id)(ctx, c), listing[api.Tool]{
+	list, err := c.Projects.ToolList(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case f.json && !f.quiet:
+		return writeJSON(f.out, list)
+	}
+	if err := show(f, these(list.Items, nil), listing[api.Tool]{
 		columns: []string{"TOOL", "WHAT IT DOES", "ARGUMENTS"},
 		row: func(t api.Tool) []cell {
 			return []cell{plain(t.Name), plain(orDash(gist(t.Description))), plain(orDash(schemaOf(t).names()))}
 		},
 		id:    func(t api.Tool) string { return t.Name },
 		empty: "It has no tools.",
-	})
+	}); err != nil {
+		return err
+	}
+	for _, s := range list.Servers {
+		if s.Problem != "" { // it may end with lines of the server's own
+			f.warnf("server %s: %s", clean(s.Name), clean(strings.Join(strings.Fields(s.Problem), " ")))
+		}
+	}
+	return nil
 }
 
 const mostGist = 70

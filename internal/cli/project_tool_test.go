@@ -15,7 +15,27 @@ func TestProjectToolsShowsArguments(t *testing.T) {
 	if out := s.ok("project", "tools", "shop", "-q"); out != "bash\nread\nstrange\n" {
 		t.Errorf("-q printed %q", out)
 	}
-	if got := decode[api.List[api.Tool]](t, s.ok("project", "tools", "shop", "--json")); len(got.Items) != 3 || len(got.Items[0].InputSchema) == 0 {
+	if got := decode[api.ToolList](t, s.ok("project", "tools", "shop", "--json")); len(got.Items) != 3 || len(got.Items[0].InputSchema) == 0 || len(got.Servers) != 1 {
+		t.Errorf("--json printed %+v", got)
+	}
+}
+
+// An MCP server without its tools is nothing that a list should pass over, whoever reads it.
+func TestProjectToolsWarnsOfServers(t *testing.T) {
+	f := newProject(t)
+	f.canned = cannedLife()
+	request := "GET " + shopPath + "/tools"
+	list := f.canned[request].(api.ToolList)
+	list.Servers = append(list.Servers, api.ToolServer{Name: "docs", Problem: "it ended with exit code 3.\n[stderr]\nno such database"})
+	f.canned[request] = list
+	s := newShell(t, f)
+	for _, flag := range []string{"--server=" + f.URL, "-q"} {
+		r := s.berth("project", "tools", "shop", flag)
+		if r.code != 0 || !strings.Contains(r.out, "strange") || r.err != "berth: server docs: it ended with exit code 3. [stderr] no such database\n" {
+			t.Errorf("%s: %+v", flag, r)
+		}
+	}
+	if got := decode[api.ToolList](t, s.ok("project", "tools", "shop", "--json")); len(got.Servers) != 2 || !strings.HasSuffix(got.Servers[1].Problem, "database") {
 		t.Errorf("--json printed %+v", got)
 	}
 }

@@ -120,7 +120,7 @@ func describeTemplate(t api.Template) []detail {
 	lines = append(lines, detail{"timers", joined(t.Timers)},
 		detail{"image", t.Image}, detail{"runtime", t.Runtime}, detail{"command", strings.Join(t.AgentCommand, " ")},
 		detail{"volume", t.Volume}, detail{"s3 bucket", t.S3BucketName}, detail{"s3 prefix", t.S3KeyPrefix},
-		detail{"unreachable", t.Unreachable}, detail{"turns", number(int64(t.Turns))})
+		detail{"unreachable", unreachable(t)}, detail{"turns", number(int64(t.Turns))}, detail{"mcp servers", strings.Join(t.MCPServers, ", ")})
 	for _, h := range t.Hooks {
 		lines = append(lines, detail{"hook", h.Phase + ": " + h.Name})
 	}
@@ -128,6 +128,14 @@ func describeTemplate(t api.Template) []detail {
 		lines = append(lines, detail{"default", "yes: sandboxes that name no template have this one"})
 	}
 	return lines
+}
+
+// unreachable is what is done about an instance that nobody can reach, and after how long.
+func unreachable(t api.Template) string {
+	if t.UnreachableAfter == "" {
+		return t.Unreachable
+	}
+	return first(t.Unreachable, "wait") + " after " + t.UnreachableAfter
 }
 
 func arrow(inside, outside string) string {

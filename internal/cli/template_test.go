@@ -20,7 +20,7 @@ var full = api.Template{
 	Env:       []string{"A", "B"}, Egress: []string{"a:1", "b:2"},
 	Mounts:   []api.TemplateMount{{Target: "/opt/a", Source: "/srv/a"}, {Target: "/opt/b"}},
 	Services: []api.TemplateService{{Listen: "127.0.0.1:8788", Upstream: "http://127.0.0.1:4000"}},
-	Timers:   map[string]string{"auto_stop": "1h"}, Runtime: "demo", AgentCommand: []string{"claude", "-p"}, Turns: 2,
+	Timers:   map[string]string{"auto_stop": "1h"}, Runtime: "demo", AgentCommand: []string{"claude", "-p"}, Turns: 2, UnreachableAfter: "3m", MCPServers: []string{"docs", "files"},
 }
 
 func TestTemplatesAreListedAndShown(t *testing.T) {
@@ -39,7 +39,7 @@ func TestTemplatesAreListedAndShown(t *testing.T) {
 	contains(t, "show", s.ok("template", "show", "web"),
 		"name         web\n", "extends      default\n", "size         0.5 cpu, 512MiB, 2GiB disk (loop)\n", "processes    99\n", "env          A, B\n",
 		"egress       a:1, b:2\n", "mount        /opt/a → /srv/a\n", "mount        /opt/b\n", "service      127.0.0.1:8788 → http://127.0.0.1:4000\n",
-		"timers       auto_stop=1h\n", "command      claude -p\n", "turns        2\n", "default      yes")
+		"timers       auto_stop=1h\n", "command      claude -p\n", "unreachable  wait after 3m\n", "turns        2\n", "mcp servers  docs, files\n", "default      yes")
 	if got := decode[api.Template](t, s.ok("template", "get", "web", "--json")); got.Name != "web" || len(got.Mounts) != 2 {
 		t.Errorf("--json printed %+v", got)
 	}

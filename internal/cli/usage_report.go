@@ -99,22 +99,25 @@ func (f *frame) usageTable(report api.UsageReport, by string, titles map[string]
 	for _, i := range items {
 		most = max(most, sum(i.Usage))
 	}
-	t := f.table(strings.ToUpper(by), "MESSAGES", "IN", "OUT", "CACHE READ", "CACHE WRITE", "COST", "TOKENS")
+	columns := []string{strings.ToUpper(by), "MESSAGES", "IN", "OUT", "CACHE READ", "CACHE WRITE", "COST", "TOKENS"}
+	if by == "conversation" {
+		columns = append(columns, "TITLE")
+	}
+	t := f.table(columns...)
 	t.right = []int{1, 2, 3, 4, 5, 6}
-	add := func(name cell, i api.UsageItem, picture string) error {
-		return t.add(name, plain(thousands(i.Messages)), plain(thousands(i.Usage.InputTokens)), plain(thousands(i.Usage.OutputTokens)),
-			plain(thousands(i.Usage.CacheReadTokens)), plain(thousands(i.Usage.CacheWriteTokens)), plain(costOf(i.CostUSD)), plain(picture))
+	add := func(name cell, i api.UsageItem, picture, title string) error {
+		cells := []cell{name, plain(thousands(i.Messages)), plain(thousands(i.Usage.InputTokens)), plain(thousands(i.Usage.OutputTokens)),
+			plain(thousands(i.Usage.CacheReadTokens)), plain(thousands(i.Usage.CacheWriteTokens)), plain(costOf(i.CostUSD)),
+			plain(picture + " " + thousands(sum(i.Usage))), plain(title)}
+		return t.add(cells[:len(columns)]...)
 	}
 	for _, i := range items {
-		name := first(i.Day, i.Model, i.ConversationID, "-")
-		if title := titles[i.ConversationID]; title != "" {
-			name = cutTo(clean(title), 40)
-		}
-		if err := add(plain(name), i, smallBar(sum(i.Usage), most)+" "+thousands(sum(i.Usage))); err != nil {
+		name, title := first(i.Day, i.Model, i.ConversationID, "-"), cutTo(clean(orDash(titles[i.ConversationID])), 40)
+		if err := add(plain(name), i, smallBar(sum(i.Usage), most), title); err != nil {
 			return err
 		}
 	}
-	if err := add(cell{"total", bold}, report.Total, strings.Repeat(" ", smallBarWidth)+" "+thousands(sum(report.Total.Usage))); err != nil {
+	if err := add(cell{"total", bold}, report.Total, strings.Repeat(" ", smallBarWidth), ""); err != nil {
 		return err
 	}
 	if err := t.flush(); err != nil {

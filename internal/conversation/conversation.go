@@ -168,7 +168,11 @@ func agree(is store.Conversation, want api.CreateConversation) error {
 		{"agent_id", is.Agent, want.AgentID}, {"template", is.Template, want.Template}, {"account_id", is.Account, want.AccountID},
 	} {
 		if f.want != "" && f.want != f.is {
-			return sandbox.Errorf("create conversation", api.CodeSpecMismatch, "conversation %s exists with the %s %q, not %q", is.ID, f.name, f.is, f.want)
+			name := "conversation " + is.ID
+			if is.ID == "" {
+				name = "the default conversation of sandbox " + is.Sandbox
+			}
+			return sandbox.Errorf("create conversation", api.CodeSpecMismatch, "%s has the %s %q, not %q", name, f.name, f.is, f.want)
 		}
 	}
 	if want.SandboxID != "" && is.Sandbox != "" && want.SandboxID != is.Sandbox {
@@ -199,17 +203,15 @@ func (c Conversations) Get(ctx context.Context, id string) (store.Conversation, 
 	return c.scope().Conversation(ctx, id)
 }
 
-// Default is the conversation of a sandbox that older callers speak to.
-func (c Conversations) Default(ctx context.Context, sandboxID string) (store.Conversation, error) {
+// ofSandbox is the default conversation of a sandbox, which older callers speak to; one that has no id yet is still to be made.
+func (c Conversations) ofSandbox(ctx context.Context, sandboxID string) (store.Conversation, error) {
 	s, err := c.scope().ByID(ctx, sandboxID)
 	if err != nil {
 		return store.Conversation{}, err
 	}
 	conv, err := c.scope().DefaultConversation(ctx, s.ID)
 	if errors.Is(err, sandbox.ErrNotFound) {
-		conv, _, err = c.scope().CreateConversation(ctx, store.Conversation{
-			Account: c.account, Template: s.Spec.Template, Sandbox: s.ID, Default: true, Title: "sandbox " + s.ID,
-		})
+		return store.Conversation{Account: c.account, Template: s.Spec.Template, Sandbox: s.ID, Default: true, Title: "sandbox " + s.ID}, nil
 	}
 	return conv, err
 }

@@ -271,16 +271,30 @@ func TestSandboxOfAConversation(t *testing.T) {
 	if c, _ = w.mine().Get(t.Context(), id); c.Sandbox == box || c.Sandbox == "" {
 		t.Errorf("it works in %q", c.Sandbox)
 	}
-	// Older callers know only the sandbox.
-	def, err := w.mine().Default(t.Context(), c.Sandbox)
+	// Older callers know only the sandbox. What is refused makes them no conversation.
+	for code, bad := range map[api.Code]api.Prompt{
+		api.CodeInvalidRequest: {Prompt: " "}, api.CodeSpecMismatch: {Prompt: "hi", Template: "other"}, api.CodeUnknownTemplate: {Prompt: "hi", Template: "none"},
+	} {
+		_, err := w.mine().Prompt(t.Context(), conversation.Asking{Sandbox: c.Sandbox, Default: true, Prompt: bad, TurnID: store.NewID()})
+		w.refused(err, code)
+	}
+	if _, err := w.db.In("acme").DefaultConversation(t.Context(), c.Sandbox); sandbox.CodeOf(err) != api.CodeNotFound {
+		t.Errorf("a prompt that was refused made a conversation: %v", err)
+	}
+	if err := w.ask(conversation.Asking{Sandbox: c.Sandbox, Default: true}); err != nil {
+		t.Fatal(err)
+	}
+	def, err := w.db.In("acme").DefaultConversation(t.Context(), c.Sandbox)
 	if err != nil || !def.Default || def.Sandbox != c.Sandbox {
 		t.Errorf("%+v, %v", def, err)
 	}
-	if again, err := w.mine().Default(t.Context(), c.Sandbox); err != nil || again.ID != def.ID {
+	if err := w.ask(conversation.Asking{Sandbox: c.Sandbox, Default: true}); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := w.db.In("acme").DefaultConversation(t.Context(), c.Sandbox); err != nil || again.ID != def.ID {
 		t.Errorf("%+v, %v", again, err)
 	}
-	_, err = w.mine().Default(t.Context(), store.NewID())
-	w.refused(err, api.CodeNotFound)
+	w.refused(w.ask(conversation.Asking{Sandbox: store.NewID(), Default: true}), api.CodeNotFound)
 }
 
 // Messages that the message store does not take are kept, and counted once it does.

@@ -17,6 +17,7 @@ type Asking struct {
 	Conversation string
 	Sandbox      string // the one to work in; empty: the conversation's
 	Make         bool   // make the conversation if there is none under the id
+	Default      bool   // it is for the sandbox's default conversation, which is made if there is none
 	Queue        bool
 	TurnID       string // the same one again is the same turn
 }
@@ -49,6 +50,9 @@ func (c Conversations) Prompt(ctx context.Context, a Asking) (store.Turn, error)
 // find is the conversation, made if that is asked for. What the prompt says of it must agree.
 func (c Conversations) find(ctx context.Context, a Asking) (store.Conversation, error) {
 	want := api.CreateConversation{ID: a.Conversation, AgentID: a.AgentID, Template: a.Template, SandboxID: a.Sandbox}
+	if a.Default {
+		return c.findDefault(ctx, want)
+	}
 	id, err := sandbox.ParseID(a.Conversation)
 	if err != nil {
 		return store.Conversation{}, err
@@ -56,15 +60,36 @@ func (c Conversations) find(ctx context.Context, a Asking) (store.Conversation, 
 	conv, err := c.scope().Conversation(ctx, id)
 	switch {
 	case err == nil:
-		if err = agree(conv, want); err != nil {
-			if _, unknown := c.draft(ctx, want); unknown != nil { // it agrees with none
-				err = unknown
-			}
-		}
+		err = c.agree(ctx, conv, want)
 	case a.Make && errors.Is(err, sandbox.ErrNotFound):
 		conv, _, err = c.Create(ctx, want)
 	}
 	return conv, err
+}
+
+// findDefault is the default conversation of a sandbox, made only for a prompt that it agrees with: what is
+// refused leaves nothing behind.
+func (c Conversations) findDefault(ctx context.Context, want api.CreateConversation) (store.Conversation, error) {
+	conv, err := c.ofSandbox(ctx, want.SandboxID)
+	if err == nil {
+		err = c.agree(ctx, conv, want)
+	}
+	if err != nil || conv.ID != "" {
+		return conv, err
+	}
+	conv, _, err = c.scope().CreateConversation(ctx, conv)
+	return conv, err
+}
+
+// agree is [agree] for what may also agree with nothing.
+func (c Conversations) agree(ctx context.Context, is store.Conversation, want api.CreateConversation) error {
+	err := agree(is, want)
+	if err != nil {
+		if _, unknown := c.draft(ctx, want); unknown != nil {
+			return unknown
+		}
+	}
+	return err
 }
 
 // seat gives the conversation a sandbox to work in, if it has none: the one asked for, or a new one. It does

@@ -221,6 +221,14 @@ func TestOlderCallersPrompt(t *testing.T) {
 	testkit.Proves(t, "C2")
 	w := newTalks(t)
 	box := into[api.Sandbox](w.post(sandboxesPath, `{"name":"box"}`).is(http.StatusCreated))
+	// What is refused leaves nothing behind.
+	path := "/sandboxes/" + box.ID + "/claude"
+	w.post(path, promptBody(" ")).fails(api.CodeInvalidRequest)
+	w.post(path+"?queue=perhaps", promptBody("hi")).fails(api.CodeInvalidRequest)
+	w.post(path, `{"prompt":"hi","template":"nonesuch"}`).fails(api.CodeUnknownTemplate)
+	if got := into[api.List[api.Conversation]](w.get(conversationsPath).is(http.StatusOK)); len(got.Items) > 0 {
+		t.Errorf("there are %+v", got.Items)
+	}
 	var conversations []string
 	for _, path := range []string{"/sandboxes/" + box.ID + "/claude", sandboxesPath + "/box/claude", "/api/v1/sandbox/box/claude"} {
 		s := w.prompt(path, "hi there")

@@ -69,7 +69,7 @@ func (a *Handler) templateOut(ctx context.Context, name string) api.Template {
 		Env: slices.Sorted(maps.Keys(t.Env)), Egress: t.Egress, Timers: timersOut(t.Timers),
 		Image: t.Image, Runtime: t.Runtime, AgentCommand: t.AgentCommand, Volume: t.Volume,
 		S3BucketName: t.S3BucketName, S3KeyPrefix: t.S3KeyPrefix, InitFromS3: t.InitFromS3, Sync: t.Sync,
-		Unreachable: t.Unreachable, Turns: t.Turns, MCPServers: slices.Sorted(maps.Keys(t.MCPServers)),
+		Unreachable: t.Unreachable, UnreachableAfter: t.UnreachableAfter.String(), Turns: t.Turns, MCPServers: slices.Sorted(maps.Keys(t.MCPServers)),
 	}
 	for _, h := range a.Templates.Hooks(name) {
 		out.Hooks = append(out.Hooks, api.TemplateHook{Name: h.Title(), Phase: string(h.Phase), Kind: h.Kind()})

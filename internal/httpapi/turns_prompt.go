@@ -9,7 +9,6 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/conversation"
-	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/turn"
 	"github.com/danielgtaylor/huma/v2"
@@ -80,15 +79,7 @@ func (a *Handler) toDefault(w http.ResponseWriter, r *http.Request) (conversatio
 	w.Header().Set("Deprecation", deprecatedSince)
 	w.Header().Set("Link", "<"+conversationsPath+`>; rel="successor-version"`)
 	s, err := a.findSandbox(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return conversation.Asking{}, err
-	}
-	in, err := a.inConversations(r.Context())
-	if err != nil {
-		return conversation.Asking{}, err
-	}
-	c, err := in.Default(r.Context(), s.ID)
-	return conversation.Asking{Conversation: c.ID, Sandbox: s.ID}, err
+	return conversation.Asking{Sandbox: s.ID, Default: true}, err
 }
 
 // prompt answers what takes a prompt.
@@ -196,9 +187,6 @@ func (a *Handler) ask(w http.ResponseWriter, r *http.Request, want api.Prompt, t
 		return t, err
 	}
 	if asking.Queue, err = flag(r, "queue"); err != nil {
-		return t, err
-	}
-	if asking.Conversation, err = sandbox.ParseID(asking.Conversation); err != nil {
 		return t, err
 	}
 	asking.Prompt, asking.TurnID = want, id

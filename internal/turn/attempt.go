@@ -171,6 +171,7 @@ func (w *work) asked(history []api.Message) agent.Turn {
 	return agent.Turn{
 		ID: w.turn.ID, Attempt: int(w.turn.Attempt), Prompt: w.turn.Prompt, Model: w.turn.Model, Command: w.plan.Command,
 		Session: agent.Session{ID: w.turn.Session, Resume: w.turn.Resume}, History: history, Seconds: int64(w.Timeout / time.Second),
+		Servers: w.plan.Servers,
 	}
 }
 

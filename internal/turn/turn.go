@@ -57,8 +57,9 @@ type Options struct {
 // Plan is what a template says about turns.
 type Plan struct {
 	Runtime string
-	Command []string // the template's way to call its agent; nil: the runtime's own
-	Places  int64    // how many turns may run at once in a sandbox
+	Command []string                // the template's way to call its agent; nil: the runtime's own
+	Places  int64                   // how many turns may run at once in a sandbox
+	Servers map[string]agent.Server // MCP servers that the agent has
 }
 
 // Box is a turn's sandbox.

@@ -35,6 +35,7 @@ case $1 in ` + Mount + `/*)
 	for file in "${1%/*}"/*; do [ "$file" != "$1" ] || found=1; done
 esac
 [ -n "$found" ] && command -v "$1" >/dev/null 2>&1 || { tell not_installed; exit 127; }
+[ ! -s "$aside" ] || set -- "$@" --mcp-config="$aside"
 if [ -s "$CLAUDE_CONFIG_DIR/projects/-workspace/$session.jsonl" ]; then
 	set -- "$@" --resume "$session"
 elif [ -n "$resume" ]; then
@@ -62,13 +63,14 @@ func job(t agent.Turn) agent.Job {
 	if !t.Session.Resume {
 		input, resume = agent.Recall(t.History, t.Prompt), ""
 	}
+	config, env := servers(t.Servers)
 	return agent.Job{
-		Prelude: prelude, Argv: argv, Input: input,
-		Env: []string{
-			"CLAUDE_CONFIG_DIR=" + ConfigDir, "BERTH_SESSION=" + t.Session.ID, "BERTH_RESUME=" + resume,
+		Prelude: prelude, Argv: argv, Input: input, Aside: config,
+		Env: append(env,
+			"CLAUDE_CONFIG_DIR="+ConfigDir, "BERTH_SESSION="+t.Session.ID, "BERTH_RESUME="+resume,
 			"IS_SANDBOX=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
 			"DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1", "DISABLE_AUTOUPDATER=1",
-		},
+		),
 	}
 }
 

@@ -20,14 +20,21 @@ import (
 // real is the real CLI in a real sandbox, with a model's double behind a service of it.
 func real(t *testing.T) (agenttest.Harness, *fakellm.Server) {
 	t.Helper()
-	model, runtime := fakellm.New(t), claudecli.New()
+	model := fakellm.New(t)
+	return harness(t, model.URL), model
+}
+
+// harness is the real CLI in a real sandbox, which reaches a model's service and has more mounts.
+func harness(t *testing.T, model string, mounts ...driver.Mount) agenttest.Harness {
+	t.Helper()
+	runtime := claudecli.New()
 	runtime.Grace = 2 * time.Second
 	const inside = "127.0.0.1:8788"
 	return agenttest.Harness{
 		Runtime: runtime,
 		Box: boxtest.New(t, boxtest.Options{
-			Mounts:   []driver.Mount{{Source: claudetest.Dir(t), Target: claudecli.Mount}},
-			Services: map[string]string{inside: model.URL},
+			Mounts:   append(mounts, driver.Mount{Source: claudetest.Dir(t), Target: claudecli.Mount}),
+			Services: map[string]string{inside: model},
 			Env:      claudetest.Env("http://" + inside),
 			Limits:   driver.Limits{MemoryBytes: 2 << 30},
 		}),
@@ -35,7 +42,7 @@ func real(t *testing.T) (agenttest.Harness, *fakellm.Server) {
 		Write:   func(path, text string) string { return "[[write /workspace/" + path + " :: " + text + "]][[say done]]" },
 		Exec:    func(command string) string { return "[[say Running.]][[bash " + command + "]][[say done]]" },
 		Session: func(id string) string { return ".berth/claude/projects/-workspace/" + id + ".jsonl" },
-	}, model
+	}
 }
 
 func TestRealCLIPassesSuite(t *testing.T) {
