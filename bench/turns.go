@@ -93,7 +93,7 @@ func (p places) openStage(ctx context.Context, engine, model string) (s *stage, 
 [templates.teller]
 extends = "none"
 runtime = "claude-cli"
-agent_command = ["/opt/bench/teller", %q]
+agent_command = ["/opt/bench/teller"]
 sync = false
 [[templates.teller.mounts]]
 source = %q
@@ -105,7 +105,7 @@ extends = "claude_code"
 [templates.claude.env]
 ANTHROPIC_BASE_URL = "http://127.0.0.1:8788"
 ANTHROPIC_API_KEY = "dummy"
-`, roleTeller, s.teller(), model)
+`, s.teller(), model)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -127,18 +127,14 @@ ANTHROPIC_API_KEY = "dummy"
 	return s, nil
 }
 
-// install puts both agents where sandboxes have them: this program, and the CLI.
+// install puts both agents where sandboxes have them.
 func (s *stage) install() error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	claude, err := claudetest.Ensure()
 	if err != nil {
 		return err
 	}
 	return errors.Join(
-		copyProgram(self, filepath.Join(s.teller(), "teller")),
+		os.MkdirAll(s.teller(), 0o755), writeTeller(filepath.Join(s.teller(), "teller")),
 		copyProgram(filepath.Join(claude, "bin", program.ClaudeCode.Command), filepath.Join(program.Dir(s.home.dir, program.ClaudeCode.Name), "bin", program.ClaudeCode.Command)),
 	)
 }

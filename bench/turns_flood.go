@@ -16,7 +16,7 @@ func floods(ctx context.Context, stages []*stage, print func(figure) error) erro
 	for round := range size.rounds {
 		for i := range rates {
 			who := (i + round) % len(rates)
-			listen := pipe
+			listen := stages[0].pipe
 			if who < len(stages) {
 				listen = stages[who].stream
 			}

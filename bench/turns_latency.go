@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -33,7 +34,7 @@ func latency(ctx context.Context, stages []*stage, print func(figure) error) err
 	for round := range size.rounds {
 		for i := range late {
 			who := (i + round) % len(late)
-			listen := pipe
+			listen := stages[0].pipe
 			if who < len(stages) {
 				listen = stages[who].stream
 			}
@@ -108,13 +109,9 @@ func atOnce(ctx context.Context, size talkSizes, listen func(ctx context.Context
 }
 
 // pipe runs the agent here and reads what it says from its pipe.
-func pipe(ctx context.Context, _ int, s story, each func([]byte)) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, self, roleTeller)
-	cmd.Stdin, cmd.Stderr = strings.NewReader(s.String()), os.Stderr
+func (s *stage) pipe(ctx context.Context, _ int, tale story, each func([]byte)) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.teller(), "teller"))
+	cmd.Stdin, cmd.Stderr = strings.NewReader(tale.String()), os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -2,19 +2,31 @@ package main
 
 import (
 	"bytes"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
 
 func TestATellerSaysWhenItSpoke(t *testing.T) {
-	var out bytes.Buffer
+	path := filepath.Join(t.TempDir(), "teller")
+	if err := writeTeller(path); err != nil {
+		t.Fatal(err)
+	}
+	tell := func(prompt string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), path)
+		cmd.Stdin = strings.NewReader(prompt)
+		out, err := cmd.Output()
+		return string(out), err
+	}
 	before := time.Now()
-	if code := tell(strings.NewReader(story{Every: time.Millisecond, Lines: 3, Until: before.Add(time.Hour).UnixNano()}.String()), &out); code != 0 {
-		t.Fatal(code)
+	out, err := tell(story{Every: time.Millisecond, Lines: 3, Until: before.Add(time.Hour).UnixNano()}.String())
+	if err != nil {
+		t.Fatal(err)
 	}
 	var n int
-	for line := range bytes.Lines(out.Bytes()) {
+	for line := range bytes.Lines([]byte(out)) {
 		if at, ok := told(line); ok {
 			n++
 			if at.Before(before) || at.After(time.Now()) {
@@ -23,9 +35,9 @@ func TestATellerSaysWhenItSpoke(t *testing.T) {
 		}
 	}
 	if n != 3 {
-		t.Errorf("%d lines say when they were written:\n%s", n, out.String())
+		t.Errorf("%d lines say when they were written:\n%s", n, out)
 	}
-	if tell(strings.NewReader("?"), &out) == 0 {
-		t.Error("a story that is none was told")
+	if out, err := tell("?"); err == nil {
+		t.Errorf("a story that is none was told: %s", out)
 	}
 }

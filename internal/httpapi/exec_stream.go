@@ -177,12 +177,13 @@ func (a *Handler) attachSpool(w http.ResponseWriter, r *http.Request, e *executi
 	if after == 0 {
 		from = fromOldest
 	}
-	pieces := pump(ctx, apart(e.h.Output(ctx, e.id, from)))
+	pieces := pumpChunks(ctx, e.h.Output(ctx, e.id, from))
 	select {
 	case <-ctx.Done():
 	case <-time.After(peekTime):
 		a.tell(ctx, w, e, after, pieces)
-	case first, any := <-pieces:
+	case <-pieces.news:
+		first, any := pieces.peek()
 		switch {
 		case !any:
 			a.tell(ctx, w, e, after, pieces)
@@ -191,7 +192,7 @@ func (a *Handler) attachSpool(w http.ResponseWriter, r *http.Request, e *executi
 		case first.err != nil:
 			fail(w, r, guestError("attach to command", first.err))
 		default:
-			a.tell(ctx, w, e, first.value.Next-int64(len(first.value.Data)), pieces, first)
+			a.tell(ctx, w, e, first.value.Next-int64(len(first.value.Data)), pieces)
 		}
 	}
 }
@@ -204,57 +205,53 @@ type output func(ctx context.Context, process string, after int64) iter.Seq2[gue
 func (a *Handler) stream(w http.ResponseWriter, r *http.Request, e *execution, from output, after int64) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	a.tell(ctx, w, e, after, pump(ctx, apart(from(ctx, e.id, after))))
+	a.tell(ctx, w, e, after, pumpChunks(ctx, from(ctx, e.id, after)))
 }
 
-// tell sends the pieces as events, those that were taken already first.
-func (a *Handler) tell(ctx context.Context, w http.ResponseWriter, e *execution, after int64, pieces <-chan chunk, taken ...chunk) {
+// tell sends the pieces as events.
+func (a *Handler) tell(ctx context.Context, w http.ResponseWriter, e *execution, after int64, pieces *pump[guest.Chunk]) {
 	if auth.Includes(exchangeOf(ctx).principal.Scope, api.ScopeWrite) { // who may only read keeps nothing awake
 		defer e.h.Hold(ctx, "exec")()
 	}
 	w.Header().Set(api.HeaderExecID, e.id)
 	out := newEvents(w)
 	defer out.done()
-	if out.comment() != nil || out.send("", api.ExecEvent{Type: api.EventStarted, ExecID: e.id, Next: after}) != nil {
+	out.comment()
+	if out.add("", api.ExecEvent{Type: api.EventStarted, ExecID: e.id, Next: after}) != nil || out.flush() != nil {
 		return
 	}
-	for _, p := range taken {
-		if last, err := sendPiece(ctx, out, e, p); last || err != nil {
-			return
-		}
-	}
-	relay(ctx, a, out, pieces, func(p chunk) (bool, error) { return sendPiece(ctx, out, e, p) })
+	relay(ctx, a, out, pieces, func(p chunk) (bool, error) { return addPiece(ctx, out, e, p) })
 }
 
 // chunk is a part of a command's output on its way.
 type chunk = piece[guest.Chunk]
 
-// apart gives each chunk bytes of its own: the sequence may use them again.
-func apart(seq iter.Seq2[guest.Chunk, error]) iter.Seq2[guest.Chunk, error] {
-	return func(yield func(guest.Chunk, error) bool) {
+// pumpChunks gives each chunk bytes of its own: the sequence may use them again.
+func pumpChunks(ctx context.Context, seq iter.Seq2[guest.Chunk, error]) *pump[guest.Chunk] {
+	return newPump(ctx, func(yield func(guest.Chunk, error) bool) {
 		for c, err := range seq {
 			c.Data = bytes.Clone(c.Data)
 			if !yield(c, err) {
 				return
 			}
 		}
-	}
+	}, func(c guest.Chunk) int { return len(c.Data) })
 }
 
-func sendPiece(ctx context.Context, out *events, e *execution, p chunk) (last bool, err error) {
+func addPiece(ctx context.Context, out *events, e *execution, p chunk) (last bool, err error) {
 	switch {
 	case p.err != nil:
 		problem := problemOf(ctx, guestError("read output", p.err)).Problem
-		return true, out.send("", api.ExecEvent{Type: api.EventError, Error: &problem})
+		return true, out.add("", api.ExecEvent{Type: api.EventError, Error: &problem})
 	case p.value.Exit != nil:
 		e.ended()
 		exit := exitOut(*p.value.Exit, e.started)
-		return true, out.send(strconv.FormatInt(p.value.Next, 10)+endMark, api.ExecEvent{Type: api.EventExit, Next: p.value.Next, ExecExit: &exit})
+		return true, out.add(strconv.FormatInt(p.value.Next, 10)+endMark, api.ExecEvent{Type: api.EventExit, Next: p.value.Next, ExecExit: &exit})
 	}
 	event := api.ExecEvent{Type: api.EventStdout, Next: p.value.Next}
 	if p.value.Stream == guest.Stderr {
 		event.Type = api.EventStderr
 	}
 	event.SetData(p.value.Data)
-	return false, out.send(strconv.FormatInt(p.value.Next, 10), event)
+	return false, out.add(strconv.FormatInt(p.value.Next, 10), event)
 }

@@ -1,10 +1,8 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"iter"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -18,53 +16,27 @@ import (
 func TestFrameIsOneLine(t *testing.T) {
 	w := httptest.NewRecorder()
 	out := newEvents(w)
-	if err := errors.Join(out.sendJSON("a.1", []byte("{\"a\":\r\n1}")), out.comment(), out.send("", map[string]string{"b": "\n"})); err != nil {
+	first := out.addJSON("a.1", []byte("{\"a\":\r"), []byte("\n1}"))
+	out.comment()
+	if err := errors.Join(first, out.add("", map[string]string{"b": "\n"}), out.flush(), out.flush()); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.Body.String(); got != "id: a.1\ndata: {\"a\":  1}\n\n: berth\n\ndata: {\"b\":\"\\n\"}\n\n" {
 		t.Errorf("%q", got)
 	}
-	if err := out.send("", func() {}); err == nil {
-		t.Error("what is no JSON was sent")
+	if err := out.add("", func() {}); err == nil {
+		t.Error("what is no JSON was added")
 	}
 }
 
 // A log that cannot be read now ends the stream, and the reader's place stays.
 func TestTroubleEndsATurnStream(t *testing.T) {
 	w := httptest.NewRecorder()
-	last, err := sendTurnEvent(t.Context(), newEvents(w), "a", piece[turn.Event]{err: sandbox.Errorf("read", api.CodeStoreUnavailable, "secret address")}, false)
-	if !last || err != nil || strings.Contains(w.Body.String(), "id:") || strings.Contains(w.Body.String(), "secret") || !strings.Contains(w.Body.String(), `"code":"store_unavailable"`) {
+	out := newEvents(w)
+	last, err := addTurnEvent(t.Context(), out, "a", piece[turn.Event]{err: sandbox.Errorf("read", api.CodeStoreUnavailable, "secret address")}, false)
+	if !last || err != nil || out.flush() != nil || strings.Contains(w.Body.String(), "id:") || strings.Contains(w.Body.String(), "secret") || !strings.Contains(w.Body.String(), `"code":"store_unavailable"`) {
 		t.Errorf("%v, %v: %s", last, err, w.Body)
 	}
-}
-
-func TestWithoutRaw(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"type":"text","text":"a"}`:                             `{"type":"text","text":"a"}`,
-		`{"type":"text","text":"a","raw":{"b":1}}`:               `{"type":"text","text":"a"}`,
-		`{"type":"tool.call","input":{"a":1,"raw":2},"raw":[1]}`: `{"type":"tool.call","input":{"a":1,"raw":2}}`,
-		`{"type":"text","text":",\"raw\":1"}`:                    `{"type":"text","text":",\"raw\":1"}`,
-		`{"type":"text","raw":`:                                  `{"type":"text","raw":`,
-	} {
-		if got := string(withoutRaw([]byte(text))); got != want {
-			t.Errorf("%s became %s", text, got)
-		}
-	}
-}
-
-// Whoever stops listening leaves nothing running.
-func TestPumpEndsWithItsReader(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	var endless iter.Seq2[int, error] = func(yield func(int, error) bool) {
-		defer close(ended)
-		for i := 0; yield(i, nil); i++ {
-		}
-	}
-	pieces := pump(ctx, endless)
-	<-pieces
-	cancel()
-	<-ended
 }
 
 func TestMarkdownOfEveryBlock(t *testing.T) {

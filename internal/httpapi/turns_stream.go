@@ -1,9 +1,7 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -25,7 +23,7 @@ func (a *Handler) watchTurn(w http.ResponseWriter, r *http.Request) {
 	}
 	var after int64
 	if err == nil {
-		after, err = turnCursor(r, t)
+		after, err = a.turnCursor(r, t)
 	}
 	switch {
 	case err != nil:
@@ -39,7 +37,7 @@ func (a *Handler) watchTurn(w http.ResponseWriter, r *http.Request) {
 
 // turnCursor is the number of the event that the caller saw last. What EventSource remembers is newer than
 // the address that it was made with. A place in another turn is refused: its numbers mean other events.
-func turnCursor(r *http.Request, t store.Turn) (int64, error) {
+func (a *Handler) turnCursor(r *http.Request, t store.Turn) (int64, error) {
 	where, text := "header.Last-Event-ID", r.Header.Get("Last-Event-ID")
 	if text == "" {
 		where, text = "query.after", r.URL.Query().Get("after")
@@ -52,13 +50,23 @@ func turnCursor(r *http.Request, t store.Turn) (int64, error) {
 		id = t.ID + "." + text
 	}
 	of, seq, err := api.ParseEventID(id)
-	switch {
-	case err != nil || !strings.EqualFold(of, t.ID):
+	if err != nil || !strings.EqualFold(of, t.ID) {
 		return 0, invalidField(where, "expected the id of an event of this turn")
-	case seq > t.Seq:
-		return 0, invalidField(where, "there is no such event yet")
 	}
-	return seq, nil
+	there, err := a.hasEvent(r.Context(), t, seq)
+	if err == nil && !there {
+		err = invalidField(where, "there is no such event yet")
+	}
+	return seq, err
+}
+
+// hasEvent reports whether the turn's log is that long. While the turn runs, only the log itself says so.
+func (a *Handler) hasEvent(ctx context.Context, t store.Turn, seq int64) (bool, error) {
+	if seq <= t.Seq || t.Finished() {
+		return seq <= t.Seq, nil
+	}
+	rest, err := a.Store.ReadLog(ctx, t.ID, seq-1, 1)
+	return len(rest) > 0, err
 }
 
 // streamTurn sends the turn's events behind a number until the turn has finished, its client or the server
@@ -69,45 +77,28 @@ func (a *Handler) streamTurn(w http.ResponseWriter, r *http.Request, t store.Tur
 	tellTurn(w, t)
 	out := newEvents(w)
 	defer out.done()
-	if out.comment() != nil {
+	out.comment()
+	if out.flush() != nil {
 		return
 	}
-	relay(ctx, a, out, pump(ctx, a.Turns.Events(ctx, t, after)), func(p piece[turn.Event]) (last bool, err error) {
-		return sendTurnEvent(ctx, out, t.ID, p, raw)
+	pieces := newPump(ctx, a.Turns.Events(ctx, t, after), func(e turn.Event) int { return len(e.Data) })
+	relay(ctx, a, out, pieces, func(p piece[turn.Event]) (last bool, err error) {
+		return addTurnEvent(ctx, out, t.ID, p, raw)
 	})
 }
 
-// sendTurnEvent sends one event. What is no part of the log has no id: the reader's place stays.
-func sendTurnEvent(ctx context.Context, out *events, id string, p piece[turn.Event], raw bool) (last bool, err error) {
+// addTurnEvent adds one event. What is no part of the log has no id: the reader's place stays.
+func addTurnEvent(ctx context.Context, out *events, id string, p piece[turn.Event], raw bool) (last bool, err error) {
 	if p.err != nil {
 		problem := problemOf(ctx, p.err)
-		return true, out.send("", api.TurnEvent{Type: api.EventTurnError, Code: problem.Code, Message: problem.Detail})
+		return true, out.add("", api.TurnEvent{Type: api.EventTurnError, Code: problem.Code, Message: problem.Detail})
 	}
-	data := p.value.Data
+	head, tail := p.value.Data, []byte(nil)
 	if !raw {
-		data = withoutRaw(data)
+		head, tail = withoutRaw(p.value.Data)
 	}
 	if p.value.Seq == 0 {
-		return true, out.sendJSON("", data)
+		return true, out.addJSON("", head, tail)
 	}
-	return false, out.sendJSON(api.EventID(id, p.value.Seq), data)
-}
-
-var rawField = []byte(`,"raw":`)
-
-// withoutRaw takes out what the agent itself wrote.
-func withoutRaw(data []byte) []byte {
-	if !bytes.Contains(data, rawField) {
-		return data
-	}
-	var e api.TurnEvent
-	if err := json.Unmarshal(data, &e); err != nil {
-		return data // it is none of ours
-	}
-	e.Raw = nil
-	clean, err := json.Marshal(e)
-	if err != nil {
-		return data
-	}
-	return clean
+	return false, out.addJSON(api.EventID(id, p.value.Seq), head, tail)
 }

@@ -50,9 +50,6 @@ type dialect struct {
 	reserve func(ctx context.Context, s Scope, kind, ref string, cap int64, until time.Time) (made bool, err error)
 	// appendTurns appends to many turns' logs at once.
 	appendTurns func(ctx context.Context, db *DB, batch []TurnAppend) ([]bool, error)
-	// lazily runs f in a transaction that may be lost in a crash: its commit does not wait for the disk. What
-	// was committed before is as safe as ever.
-	lazily func(ctx context.Context, db *DB, f func(*txn) error) error
 	// free removes reservations, which the statement remove selects, and counts them off.
 	free func(ctx context.Context, db *DB, remove string, args ...any) (int64, error)
 }

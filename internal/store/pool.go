@@ -118,18 +118,9 @@ func (db *DB) finish(ctx context.Context, t *txn, f func(*txn) error) error {
 	return t.Commit()
 }
 
-// lazilyPostgres says so to the transaction alone: connections may be shared behind a pooler.
-func lazilyPostgres(ctx context.Context, db *DB, f func(*txn) error) error {
-	return db.atomically(ctx, func(tx *txn) error {
-		if _, err := tx.ExecContext(ctx, `set local synchronous_commit = off`); err != nil {
-			return err
-		}
-		return f(tx)
-	})
-}
-
-// lazilySQLite says so to the one writing connection, for the time that it has it.
-func lazilySQLite(ctx context.Context, db *DB, f func(*txn) error) error {
+// lazily runs f in a transaction of SQLite's that may be lost in a crash: its commit does not wait for the disk.
+// What is lost with it must be in some other place.
+func (db *DB) lazily(ctx context.Context, f func(*txn) error) error {
 	fresh, err := db.relaxed(ctx, f)
 	for _, text := range fresh {
 		_, _ = db.write.prepared(ctx, text)
@@ -137,6 +128,7 @@ func lazilySQLite(ctx context.Context, db *DB, f func(*txn) error) error {
 	return err
 }
 
+// relaxed says so to the one writing connection, for the time that it has it.
 func (db *DB) relaxed(ctx context.Context, f func(*txn) error) (fresh []string, err error) {
 	conn, err := db.write.Conn(ctx)
 	if err != nil {

@@ -42,7 +42,6 @@ var postgresDialect = &dialect{
 	reserve:     reservePostgres,
 	free:        freePostgres,
 	appendTurns: appendTurnsPostgres,
-	lazily:      lazilyPostgres,
 }
 
 const (

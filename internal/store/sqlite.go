@@ -40,7 +40,6 @@ var sqliteDialect = &dialect{
 	reserve:     reserveSQLite,
 	free:        freeSQLite,
 	appendTurns: appendTurnsSQLite,
-	lazily:      lazilySQLite,
 }
 
 const sqliteFile = "berth.db"

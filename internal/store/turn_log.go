@@ -57,7 +57,7 @@ func (db *DB) moveTurn(ctx context.Context, r runner, op string, l Lease, a Appe
 // appendTurnsSQLite has the one writer for itself; while it does, commits need not reach the disk.
 func appendTurnsSQLite(ctx context.Context, db *DB, batch []TurnAppend) ([]bool, error) {
 	done := make([]bool, len(batch))
-	err := db.dialect.lazily(ctx, db, func(tx *txn) error {
+	err := db.lazily(ctx, func(tx *txn) error {
 		for i, a := range batch {
 			n, err := tx.exec(ctx, `
 				insert into turn_log (turn, first, last, data, read_to, state)
@@ -73,35 +73,49 @@ func appendTurnsSQLite(ctx context.Context, db *DB, batch []TurnAppend) ([]bool,
 	return done, err
 }
 
-// appendTurnsPostgres is one statement for all of them, however many. Whoever takes a turn waits for those who
-// append to it, and they see that it is taken.
+// appendTurnsPostgres is one statement for all of them, however many, that says for itself alone not to wait for
+// the disk: connections may be shared behind a pooler. Whoever takes a turn waits for those who append to it, and
+// they see that it is taken.
 func appendTurnsPostgres(ctx context.Context, db *DB, batch []TurnAppend) ([]bool, error) {
-	turns, states, data := make([]string, len(batch)), make([]string, len(batch)), make([][]byte, len(batch))
-	epochs, firsts, lasts, tos := make([]int64, len(batch)), make([]int64, len(batch)), make([]int64, len(batch)), make([]int64, len(batch))
+	n := len(batch)
+	turns, states, data := make([]string, n), make([]string, n), make([][]byte, n)
+	epochs, firsts, lasts, tos := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	at := make(map[string]int, n)
 	for i, a := range batch {
+		if _, twice := at[a.Lease.ID]; twice { // an old holder's and a new one's
+			return appendInTwo(ctx, db, batch, i)
+		}
+		at[a.Lease.ID] = i
 		turns[i], epochs[i], firsts[i], lasts[i] = a.Lease.ID, a.Lease.Epoch, a.first(), a.last()
 		data[i], tos[i], states[i] = a.data(), a.To, string(a.State)
 	}
-	done := make([]bool, len(batch))
-	err := db.dialect.lazily(ctx, db, func(tx *txn) error {
-		kept, err := all(ctx, tx, scanOne[int64], `
-			with able as (
-				select asked.* from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bigint[], $7::text[])
-					with ordinality as asked (turn, epoch, first, last, data, read_to, state, i)
-				join turns on turns.id = asked.turn `+appendFence+`
-				for share of turns
-			), kept as (
-				insert into turn_log (turn, first, last, data, read_to, state)
-				select turn, first, last, data, read_to, state from able on conflict do nothing returning turn, first
-			)
-			select able.i from able join kept on kept.turn = able.turn and kept.first = able.first`,
-			turns, epochs, firsts, lasts, data, tos, states)
-		for _, i := range kept {
-			done[i-1] = true
-		}
-		return err
-	})
+	kept, err := all(ctx, db.write, scanOne[string], `
+		with held as materialized (
+			select id, epoch from turns where id = any($1::text[]) and finished_at is null
+				and (select set_config('synchronous_commit', 'off', true)) = 'off'
+			for share
+		)
+		insert into turn_log (turn, first, last, data, read_to, state)
+		select asked.turn, asked.first, asked.last, asked.data, asked.read_to, asked.state
+		from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bigint[], $7::text[])
+			as asked (turn, epoch, first, last, data, read_to, state)
+		join held on held.id = asked.turn and `+appendFence+`
+		on conflict do nothing returning turn`,
+		turns, epochs, firsts, lasts, data, tos, states)
+	done := make([]bool, n)
+	for _, turn := range kept {
+		done[at[turn]] = true
+	}
 	return done, err
+}
+
+func appendInTwo(ctx context.Context, db *DB, batch []TurnAppend, i int) ([]bool, error) {
+	done, err := appendTurnsPostgres(ctx, db, batch[:i])
+	if err != nil {
+		return nil, err
+	}
+	more, err := appendTurnsPostgres(ctx, db, batch[i:])
+	return append(done, more...), err
 }
 
 // LogPart is events of a log, from the number First on, and where in the agent's output they end.

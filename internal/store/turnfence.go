@@ -8,7 +8,7 @@ import "context"
 // appendFence is the same for many turns.
 const (
 	turnFence   = `turns.id = $1 and turns.epoch = $2 and finished_at is null`
-	appendFence = `and turns.epoch = asked.epoch and finished_at is null`
+	appendFence = `held.epoch = asked.epoch`
 )
 
 // numbered is where in the logs events go: where their holders believe.

@@ -166,7 +166,7 @@ func (r *reader) move() (more bool, err error) {
 	if r.file == nil {
 		return r.find()
 	}
-	if r.at > r.start {
+	if r.at > r.start && r.size >= minSegment { // else it is not complete
 		if moved, err := r.open(r.at); moved || err != nil {
 			return moved, err
 		}

@@ -70,17 +70,18 @@ func (w *Writer) Write(stream uint8, p []byte) error {
 	if w.ended || len(p) == 0 || len(p) > MaxFrame {
 		return unix.EINVAL
 	}
+	w.last.Store(w.end + int64(len(p))) // whoever has read it may come back before we are done
 	err := w.append(stream, p)
 	if err == unix.ENOSPC || err == unix.EDQUOT {
 		w.dropAllButNewest()
 		err = w.append(stream, p)
 	}
 	if err != nil {
+		w.last.Store(w.end)
 		return os.NewSyscallError("write", err)
 	}
 	w.end += int64(len(p))
 	w.trim()
-	w.last.Store(w.end)
 	return nil
 }
 
