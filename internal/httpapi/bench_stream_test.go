@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/ahead"
 	"github.com/berthdev/berth/internal/turn"
 )
 
@@ -77,7 +78,7 @@ func benchServe(a *Handler, w http.ResponseWriter, r *http.Request, seq iter.Seq
 	defer cancel()
 	out := newEvents(w)
 	defer out.done()
-	relay(ctx, a, out, newPump(ctx, seq, eventSize), func(p piece[turn.Event]) (last bool, err error) {
+	relay(ctx, a, out, ahead.Read(ctx, seq, eventSize), func(p ahead.Piece[turn.Event]) (last bool, err error) {
 		return addTurnEvent(ctx, out, "01970e4b-7f5c-7d31-9d0a-3f6f2f1f7a10", p, false)
 	})
 }

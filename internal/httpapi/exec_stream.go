@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/ahead"
 	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
@@ -182,17 +183,17 @@ func (a *Handler) attachSpool(w http.ResponseWriter, r *http.Request, e *executi
 	case <-ctx.Done():
 	case <-time.After(peekTime):
 		a.tell(ctx, w, e, after, pieces)
-	case <-pieces.news:
-		first, any := pieces.peek()
+	case <-pieces.News:
+		first, any := pieces.Peek()
 		switch {
 		case !any:
 			a.tell(ctx, w, e, after, pieces)
-		case errors.Is(first.err, guest.ErrInvalid):
+		case errors.Is(first.Err, guest.ErrInvalid):
 			fail(w, r, beyond(r, "the output is not that long"))
-		case first.err != nil:
-			fail(w, r, guestError("attach to command", first.err))
+		case first.Err != nil:
+			fail(w, r, guestError("attach to command", first.Err))
 		default:
-			a.tell(ctx, w, e, first.value.Next-int64(len(first.value.Data)), pieces)
+			a.tell(ctx, w, e, first.Value.Next-int64(len(first.Value.Data)), pieces)
 		}
 	}
 }
@@ -209,7 +210,7 @@ func (a *Handler) stream(w http.ResponseWriter, r *http.Request, e *execution, f
 }
 
 // tell sends the pieces as events.
-func (a *Handler) tell(ctx context.Context, w http.ResponseWriter, e *execution, after int64, pieces *pump[guest.Chunk]) {
+func (a *Handler) tell(ctx context.Context, w http.ResponseWriter, e *execution, after int64, pieces *ahead.Reader[guest.Chunk]) {
 	if auth.Includes(exchangeOf(ctx).principal.Scope, api.ScopeWrite) { // who may only read keeps nothing awake
 		defer e.h.Hold(ctx, "exec")()
 	}
@@ -224,11 +225,11 @@ func (a *Handler) tell(ctx context.Context, w http.ResponseWriter, e *execution,
 }
 
 // chunk is a part of a command's output on its way.
-type chunk = piece[guest.Chunk]
+type chunk = ahead.Piece[guest.Chunk]
 
 // pumpChunks gives each chunk bytes of its own: the sequence may use them again.
-func pumpChunks(ctx context.Context, seq iter.Seq2[guest.Chunk, error]) *pump[guest.Chunk] {
-	return newPump(ctx, func(yield func(guest.Chunk, error) bool) {
+func pumpChunks(ctx context.Context, seq iter.Seq2[guest.Chunk, error]) *ahead.Reader[guest.Chunk] {
+	return ahead.Read(ctx, func(yield func(guest.Chunk, error) bool) {
 		for c, err := range seq {
 			c.Data = bytes.Clone(c.Data)
 			if !yield(c, err) {
@@ -240,18 +241,18 @@ func pumpChunks(ctx context.Context, seq iter.Seq2[guest.Chunk, error]) *pump[gu
 
 func addPiece(ctx context.Context, out *events, e *execution, p chunk) (last bool, err error) {
 	switch {
-	case p.err != nil:
-		problem := problemOf(ctx, guestError("read output", p.err)).Problem
+	case p.Err != nil:
+		problem := problemOf(ctx, guestError("read output", p.Err)).Problem
 		return true, out.add("", api.ExecEvent{Type: api.EventError, Error: &problem})
-	case p.value.Exit != nil:
+	case p.Value.Exit != nil:
 		e.ended()
-		exit := exitOut(*p.value.Exit, e.started)
-		return true, out.add(strconv.FormatInt(p.value.Next, 10)+endMark, api.ExecEvent{Type: api.EventExit, Next: p.value.Next, ExecExit: &exit})
+		exit := exitOut(*p.Value.Exit, e.started)
+		return true, out.add(strconv.FormatInt(p.Value.Next, 10)+endMark, api.ExecEvent{Type: api.EventExit, Next: p.Value.Next, ExecExit: &exit})
 	}
-	event := api.ExecEvent{Type: api.EventStdout, Next: p.value.Next}
-	if p.value.Stream == guest.Stderr {
+	event := api.ExecEvent{Type: api.EventStdout, Next: p.Value.Next}
+	if p.Value.Stream == guest.Stderr {
 		event.Type = api.EventStderr
 	}
-	event.SetData(p.value.Data)
-	return false, out.add(strconv.FormatInt(p.value.Next, 10), event)
+	event.SetData(p.Value.Data)
+	return false, out.add(strconv.FormatInt(p.Value.Next, 10), event)
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/berthdev/berth/internal/ahead"
 )
 
 const (
@@ -113,7 +115,7 @@ func (s *events) flush() error {
 
 // relay sends the pieces as they come, and signs of life between them, until the last one is sent, or the
 // client or the server goes.
-func relay[T any](ctx context.Context, a *Handler, out *events, from *pump[T], add func(piece[T]) (last bool, err error)) {
+func relay[T any](ctx context.Context, a *Handler, out *events, from *ahead.Reader[T], add func(ahead.Piece[T]) (last bool, err error)) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	for last := false; !last; {
@@ -125,7 +127,7 @@ func relay[T any](ctx context.Context, a *Handler, out *events, from *pump[T], a
 			return
 		case <-tick.C:
 			out.comment()
-		case <-from.news:
+		case <-from.News:
 			if ctx.Err() != nil {
 				return
 			}
@@ -138,8 +140,8 @@ func relay[T any](ctx context.Context, a *Handler, out *events, from *pump[T], a
 }
 
 // addAll adds all pieces that are there.
-func addAll[T any](from *pump[T], add func(piece[T]) (last bool, err error)) (last bool, err error) {
-	pieces, over := from.take()
+func addAll[T any](from *ahead.Reader[T], add func(ahead.Piece[T]) (last bool, err error)) (last bool, err error) {
+	pieces, over := from.Take()
 	defer clear(pieces) // nobody keeps what was sent
 	for _, p := range pieces {
 		if last, err = add(p); last || err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/berthdev/berth/internal/ahead"
 	"github.com/berthdev/berth/internal/turn"
 )
 
@@ -40,8 +41,8 @@ func (f *flushes) SetWriteDeadline(at time.Time) error {
 }
 
 // relayTo relays the pieces until they, the context or the server end.
-func relayTo(ctx context.Context, a *Handler, out *events, pieces *pump[turn.Event]) {
-	relay(ctx, a, out, pieces, func(p piece[turn.Event]) (bool, error) { return addTurnEvent(ctx, out, "a", p, false) })
+func relayTo(ctx context.Context, a *Handler, out *events, pieces *ahead.Reader[turn.Event]) {
+	relay(ctx, a, out, pieces, func(p ahead.Piece[turn.Event]) (bool, error) { return addTurnEvent(ctx, out, "a", p, false) })
 }
 
 func served(t *testing.T) *Handler {
@@ -56,7 +57,7 @@ func TestReadyEventsAreSentTogether(t *testing.T) {
 		w := newFlushes()
 		out := newEvents(w)
 		const count = 100
-		relayTo(t.Context(), served(t), out, newPump(t.Context(), func(yield func(turn.Event, error) bool) {
+		relayTo(t.Context(), served(t), out, ahead.Read(t.Context(), func(yield func(turn.Event, error) bool) {
 			for seq := int64(1); seq <= count && yield(turn.Event{Seq: seq, Data: []byte(`{"type":"text"}`)}, nil); seq++ {
 				if seq == 1 {
 					synctest.Wait() // it is being sent
@@ -81,7 +82,7 @@ func TestSilentStreamLivesAndEnds(t *testing.T) {
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			relayTo(t.Context(), a, newEvents(w), newPump(t.Context(), func(func(turn.Event, error) bool) { <-a.ending.Done() }, eventSize))
+			relayTo(t.Context(), a, newEvents(w), ahead.Read(t.Context(), func(func(turn.Event, error) bool) { <-a.ending.Done() }, eventSize))
 		}()
 		const beats = 10
 		<-time.After(beats*beat + beat/2)
@@ -95,3 +96,5 @@ func TestSilentStreamLivesAndEnds(t *testing.T) {
 		}
 	})
 }
+
+func eventSize(e turn.Event) int { return len(e.Data) }

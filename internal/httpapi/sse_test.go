@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/ahead"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/turn"
 )
@@ -33,7 +34,7 @@ func TestFrameIsOneLine(t *testing.T) {
 func TestTroubleEndsATurnStream(t *testing.T) {
 	w := httptest.NewRecorder()
 	out := newEvents(w)
-	last, err := addTurnEvent(t.Context(), out, "a", piece[turn.Event]{err: sandbox.Errorf("read", api.CodeStoreUnavailable, "secret address")}, false)
+	last, err := addTurnEvent(t.Context(), out, "a", ahead.Piece[turn.Event]{Err: sandbox.Errorf("read", api.CodeStoreUnavailable, "secret address")}, false)
 	if !last || err != nil || out.flush() != nil || strings.Contains(w.Body.String(), "id:") || strings.Contains(w.Body.String(), "secret") || !strings.Contains(w.Body.String(), `"code":"store_unavailable"`) {
 		t.Errorf("%v, %v: %s", last, err, w.Body)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/ahead"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/turn"
 )
@@ -81,24 +82,24 @@ func (a *Handler) streamTurn(w http.ResponseWriter, r *http.Request, t store.Tur
 	if out.flush() != nil {
 		return
 	}
-	pieces := newPump(ctx, a.Turns.Events(ctx, t, after), func(e turn.Event) int { return len(e.Data) })
-	relay(ctx, a, out, pieces, func(p piece[turn.Event]) (last bool, err error) {
+	pieces := ahead.Read(ctx, a.Turns.Events(ctx, t, after), func(e turn.Event) int { return len(e.Data) })
+	relay(ctx, a, out, pieces, func(p ahead.Piece[turn.Event]) (last bool, err error) {
 		return addTurnEvent(ctx, out, t.ID, p, raw)
 	})
 }
 
 // addTurnEvent adds one event. What is no part of the log has no id: the reader's place stays.
-func addTurnEvent(ctx context.Context, out *events, id string, p piece[turn.Event], raw bool) (last bool, err error) {
-	if p.err != nil {
-		problem := problemOf(ctx, p.err)
+func addTurnEvent(ctx context.Context, out *events, id string, p ahead.Piece[turn.Event], raw bool) (last bool, err error) {
+	if p.Err != nil {
+		problem := problemOf(ctx, p.Err)
 		return true, out.add("", api.TurnEvent{Type: api.EventTurnError, Code: problem.Code, Message: problem.Detail})
 	}
-	head, tail := p.value.Data, []byte(nil)
+	head, tail := p.Value.Data, []byte(nil)
 	if !raw {
-		head, tail = withoutRaw(p.value.Data)
+		head, tail = withoutRaw(p.Value.Data)
 	}
-	if p.value.Seq == 0 {
+	if p.Value.Seq == 0 {
 		return true, out.addJSON("", head, tail)
 	}
-	return false, out.addJSON(api.EventID(id, p.value.Seq), head, tail)
+	return false, out.addJSON(api.EventID(id, p.Value.Seq), head, tail)
 }

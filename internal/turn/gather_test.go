@@ -12,6 +12,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/agent"
+	"github.com/berthdev/berth/internal/ahead"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -24,7 +25,7 @@ func TestGatheringLosesNothing(t *testing.T) {
 	testkit.Proves(t, "C4")
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 30).Draw(t, "steps")
-		size := rapid.SampledFrom([]int{1, ahead/2 + 1, 2 * ahead}).Draw(t, "size")
+		size := rapid.SampledFrom([]int{1, ahead.Size/2 + 1, 2 * ahead.Size}).Draw(t, "size")
 		end := rapid.SampledFrom([]string{"end", "error", "nothing"}).Draw(t, "then")
 		broken := errors.New("broken")
 		read := func(context.Context) iter.Seq2[agent.Step, error] {
@@ -61,7 +62,7 @@ func TestGatheringLosesNothing(t *testing.T) {
 			if s.Cursor.Offset != int64(heard) {
 				t.Fatalf("after %d events the place is %d", heard, s.Cursor.Offset)
 			}
-			if bytesOf(s.Events) > ahead+2*size {
+			if bytesOf(s.Events) > ahead.Size+2*size {
 				t.Fatalf("%d bytes at once", bytesOf(s.Events))
 			}
 			if s.End != nil {
@@ -86,7 +87,7 @@ func TestBacklogIsOneStep(t *testing.T) {
 	all := make(chan struct{})
 	read := func(context.Context) iter.Seq2[agent.Step, error] {
 		return func(yield func(agent.Step, error) bool) {
-			for i := range 1000 {
+			for i := range 300 {
 				yield(said(i+1), nil)
 			}
 			close(all)

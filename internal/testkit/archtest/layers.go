@@ -10,7 +10,7 @@ var layers = [][]string{
 		"client",
 		"internal/driver", "internal/files", "internal/guest", "internal/blob", "internal/transcript",
 		"internal/workspace", "internal/agent", "internal/hook", "internal/template",
-		"internal/auth", "internal/config", "internal/telemetry", "internal/store", "internal/egress", "internal/outbox",
+		"internal/auth", "internal/config", "internal/telemetry", "internal/store", "internal/egress", "internal/outbox", "internal/ahead",
 	},
 	2: {
 		"internal/engine", "internal/keeper", "internal/turn",
