@@ -2,7 +2,6 @@ package s3blob
 
 import (
 	"fmt"
-	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/awsaddr"
 	"github.com/berthdev/berth/internal/blob"
 	"github.com/berthdev/berth/internal/sandbox"
 )
@@ -37,34 +37,17 @@ func invalid(format string, args ...any) error {
 
 // Parse reads the address of a store. Credentials do not belong there.
 func Parse(address string) (Options, error) {
-	u, err := url.Parse(address)
+	var o Options
+	a, err := awsaddr.Parse(address, "s3", o.set)
 	if err != nil {
-		return Options{}, invalid("it is not a readable URL") // err may have a secret in it
+		return Options{}, invalid("%w", err)
 	}
-	query, err := url.ParseQuery(u.RawQuery)
-	switch {
-	case u.Scheme != "s3":
-		return Options{}, invalid("it does not begin with s3://")
-	case u.User != nil:
-		return Options{}, invalid("it carries credentials; leave them to AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-	case err != nil || u.Fragment != "" || u.Opaque != "":
-		return Options{}, invalid("it is not a readable URL")
-	}
-	o := Options{Bucket: u.Host, Prefix: strings.Trim(u.Path, "/")}
-	for name, values := range query {
-		if err := o.set(name, values[len(values)-1]); err != nil {
-			return Options{}, err
-		}
-	}
+	o.Bucket, o.Prefix, o.Endpoint, o.Region = a.Name, a.Path, a.Endpoint, a.Region
 	return o, o.check()
 }
 
-func (o *Options) set(name, value string) error {
+func (o *Options) set(name, value string) (known bool, err error) {
 	switch name {
-	case "endpoint":
-		o.Endpoint = strings.TrimSuffix(value, "/")
-	case "region":
-		o.Region = value
 	case "sse":
 		o.Encryption = value
 	case "sse_kms_key_id":
@@ -72,19 +55,16 @@ func (o *Options) set(name, value string) error {
 	case "path_style":
 		yes, err := strconv.ParseBool(value)
 		if err != nil {
-			return invalid("path_style is %q, neither true nor false", value)
+			return true, fmt.Errorf("path_style is %q, neither true nor false", value)
 		}
 		o.PathStyle = &yes
 	default:
-		return invalid("it has the unknown parameter %q", name)
+		return false, nil
 	}
-	return nil
+	return true, nil
 }
 
-var (
-	bucketShape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`) })
-	regionShape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9-]{0,40}$`) })
-)
+var bucketShape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`) })
 
 // maxPrefix leaves room for the longest key in S3's 1,024 bytes.
 const maxPrefix = 1024 - blob.MaxKey - 1
@@ -97,28 +77,13 @@ func (o *Options) check() error {
 		return invalid("the prefix has %d bytes; %d is the most", len(o.Prefix), maxPrefix)
 	case o.Prefix != "" && blob.CheckKey(o.Prefix) != nil:
 		return invalid("the prefix %q cannot be: %v", o.Prefix, blob.CheckKey(o.Prefix))
-	case !regionShape().MatchString(o.Region):
-		return invalid("%q is no region", o.Region)
 	case o.Encryption != "" && o.Encryption != "AES256" && o.Encryption != "aws:kms":
 		return invalid("sse is %q, neither AES256 nor aws:kms", o.Encryption)
 	case o.KMSKey != "" && o.Encryption != "aws:kms":
 		return invalid("sse_kms_key_id is for sse=aws:kms")
 	}
-	return o.checkEndpoint()
-}
-
-func (o *Options) checkEndpoint() error {
-	if o.Endpoint == "" {
-		return nil
-	}
-	u, err := url.Parse(o.Endpoint)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return invalid("the endpoint is no http or https URL")
-	case u.User != nil:
-		return invalid("the endpoint carries credentials; leave them to AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-	case u.Path != "" || u.RawQuery != "" || u.Fragment != "":
-		return invalid("the endpoint has more than a host and a port")
+	if err := awsaddr.Check(o.Endpoint, o.Region); err != nil {
+		return invalid("%w", err)
 	}
 	return nil
 }
@@ -142,12 +107,5 @@ func (o *Options) base() string {
 
 // String is the address, which has no secrets.
 func (o Options) String() string {
-	address := "s3://" + o.Bucket
-	if o.Prefix != "" {
-		address += "/" + o.Prefix
-	}
-	if o.Endpoint != "" {
-		address += "?endpoint=" + o.Endpoint
-	}
-	return address
+	return awsaddr.Address{Name: o.Bucket, Path: o.Prefix, Endpoint: o.Endpoint}.String("s3")
 }

@@ -2,14 +2,13 @@ package dynamo
 
 import (
 	"fmt"
-	"net/url"
 	"regexp"
-	"strings"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/awsaddr"
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
@@ -32,67 +31,36 @@ func invalid(format string, args ...any) error {
 
 // Parse reads the address of a store. Credentials do not belong there.
 func Parse(address string) (Options, error) {
-	u, err := url.Parse(address)
-	if err != nil {
-		return Options{}, invalid("it is not a readable URL") // err may have a secret in it
-	}
-	query, err := url.ParseQuery(u.RawQuery)
-	switch {
-	case u.Scheme != "dynamodb":
-		return Options{}, invalid("it does not begin with dynamodb://")
-	case u.User != nil:
-		return Options{}, invalid("it carries credentials; leave them to AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-	case err != nil || u.Fragment != "" || u.Opaque != "" || strings.Trim(u.Path, "/") != "":
-		return Options{}, invalid("it is not a readable URL")
-	}
-	o := Options{Table: u.Host}
-	for name, values := range query {
-		value := values[len(values)-1]
-		switch name {
-		case "endpoint":
-			o.Endpoint = strings.TrimSuffix(value, "/")
-		case "region":
-			o.Region = value
-		case "profile":
+	var o Options
+	a, err := awsaddr.Parse(address, "dynamodb", func(name, value string) (known bool, err error) {
+		if name == "profile" {
 			o.Profile = value
-		default:
-			return Options{}, invalid("it has the unknown parameter %q", name)
 		}
+		return name == "profile", nil
+	})
+	switch {
+	case err != nil:
+		return Options{}, invalid("%w", err)
+	case a.Path != "":
+		return Options{}, invalid("it has a path behind the table's name")
 	}
+	o.Table, o.Endpoint, o.Region = a.Name, a.Endpoint, a.Region
 	return o, o.check()
 }
 
-var (
-	tableShape  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`) })
-	regionShape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9-]{0,40}$`) })
-)
+var tableShape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`) })
 
 func (o Options) check() error {
-	switch {
-	case !tableShape().MatchString(o.Table):
+	if !tableShape().MatchString(o.Table) {
 		return invalid("%q is no table's name", o.Table)
-	case !regionShape().MatchString(o.Region):
-		return invalid("%q is no region", o.Region)
-	case o.Endpoint == "":
-		return nil
 	}
-	u, err := url.Parse(o.Endpoint)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return invalid("the endpoint is no http or https URL")
-	case u.User != nil:
-		return invalid("the endpoint carries credentials; leave them to AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-	case u.Path != "" || u.RawQuery != "" || u.Fragment != "":
-		return invalid("the endpoint has more than a host and a port")
+	if err := awsaddr.Check(o.Endpoint, o.Region); err != nil {
+		return invalid("%w", err)
 	}
 	return nil
 }
 
 // String is the address, which has no secrets.
 func (o Options) String() string {
-	address := "dynamodb://" + o.Table
-	if o.Endpoint != "" {
-		address += "?endpoint=" + o.Endpoint
-	}
-	return address
+	return awsaddr.Address{Name: o.Table, Endpoint: o.Endpoint}.String("dynamodb")
 }
