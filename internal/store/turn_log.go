@@ -7,7 +7,7 @@ import (
 )
 
 // Append is events for a turn's log, which come behind the number After and were read from the agent's output
-// up to To. It counts only if nobody has put anything there.
+// up to To. It counts only if the log ends there: nobody has put anything behind, and nothing was lost before.
 type Append struct {
 	After, To int64
 	State     json.RawMessage
@@ -51,7 +51,7 @@ func (db *DB) MoveTurn(ctx context.Context, l Lease, a Append) (Turn, error) {
 }
 
 func (db *DB) moveTurn(ctx context.Context, r runner, op string, l Lease, a Append) (Turn, error) {
-	return db.fenced(ctx, r, op, l, `seq = $3, read_to = $4, state = $5`, a.last(), a.To, string(a.State))
+	return db.fencedAt(ctx, r, op, l, a.After, `seq = $4, read_to = $5, state = $6`, a.last(), a.To, string(a.State))
 }
 
 // appendTurnsSQLite has the one writer for itself; while it does, commits need not reach the disk.
@@ -61,7 +61,7 @@ func appendTurnsSQLite(ctx context.Context, db *DB, batch []TurnAppend) ([]bool,
 		for i, a := range batch {
 			n, err := tx.exec(ctx, `
 				insert into turn_log (turn, first, last, data, read_to, state)
-				select turns.id, $3, $4, $5, $6, $7 from turns where `+turnFence+` on conflict do nothing`,
+				select turns.id, $3, $4, $5, $6, $7 from turns where `+turnFence+` and `+logEnds("turns.id", "$3 - 1")+` on conflict do nothing`,
 				a.Lease.ID, a.Lease.Epoch, a.first(), a.last(), a.data(), a.To, string(a.State))
 			if err != nil {
 				return err
@@ -99,7 +99,7 @@ func appendTurnsPostgres(ctx context.Context, db *DB, batch []TurnAppend) ([]boo
 		select asked.turn, asked.first, asked.last, asked.data, asked.read_to, asked.state
 		from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bigint[], $7::text[])
 			as asked (turn, epoch, first, last, data, read_to, state)
-		join held on held.id = asked.turn and `+appendFence+`
+		join held on held.id = asked.turn and `+appendFence+` and `+logEnds("asked.turn", "asked.first - 1")+`
 		on conflict do nothing returning turn`,
 		turns, epochs, firsts, lasts, data, tos, states)
 	done := make([]bool, n)

@@ -78,19 +78,28 @@ func (db *DB) PlaceTurn(ctx context.Context, sandbox string, places int64) (t Tu
 
 // fenced makes one change of a turn's row.
 func (db *DB) fenced(ctx context.Context, r runner, op string, l Lease, set string, args ...any) (Turn, error) {
-	t, err := first(ctx, r, scanTurn, `update turns set `+set+` where `+turnFence+` returning `+turnColumns, append([]any{l.ID, l.Epoch}, args...)...)
+	return db.changed(ctx, r, op, l, set, turnFence, args...)
+}
+
+func (db *DB) changed(ctx context.Context, r runner, op string, l Lease, set, where string, args ...any) (Turn, error) {
+	t, err := first(ctx, r, scanTurn, `update turns set `+set+` where `+where+` returning `+turnColumns, append([]any{l.ID, l.Epoch}, args...)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return t, stale(op, "turn "+l.ID)
 	}
 	return t, db.fail(op, err)
 }
 
+// fencedAt is fenced for a holder that believes the log to end at $3.
+func (db *DB) fencedAt(ctx context.Context, r runner, op string, l Lease, seq int64, set string, args ...any) (Turn, error) {
+	return db.changed(ctx, r, op, l, set, turnFence+` and `+logEnds("turns.id", "$3"), append([]any{seq}, args...)...)
+}
+
 // BeginAttempt records, before the agent is started, under which session and which attempt it is. What was
 // read of an earlier attempt's output, the events up to seq, says nothing of this one's.
 func (db *DB) BeginAttempt(ctx context.Context, l Lease, seq int64, session string, resume bool, state json.RawMessage) (Turn, error) {
-	return db.fenced(ctx, db.write, "begin attempt", l,
-		`attempt = attempt + 1, session = $3, resume = $4, seq = $5, read_to = 0, state = $6, started_at = coalesce(started_at, {now})`,
-		session, resume, seq, string(state))
+	return db.fencedAt(ctx, db.write, "begin attempt", l, seq,
+		`attempt = attempt + 1, seq = $3, session = $4, resume = $5, read_to = 0, state = $6, started_at = coalesce(started_at, {now})`,
+		session, resume, string(state))
 }
 
 // Ending is what is recorded when the agent has ended.

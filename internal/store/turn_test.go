@@ -276,6 +276,16 @@ func TestLogIsDenseAndFenced(t *testing.T) {
 		if !errors.Is(err, sandbox.ErrStale) {
 			t.Errorf("a holder of the past reads on: %v", err)
 		}
+		// A crash of the database may have lost what was appended last.
+		expect([]bool{false}, appends(second, 5, "behind a gap"))
+		_, err = db.MoveTurn(t.Context(), second, store.Append{After: 5, To: 99})
+		if !errors.Is(err, sandbox.ErrStale) {
+			t.Errorf("a holder reads on behind a gap: %v", err)
+		}
+		_, err = db.BeginAttempt(t.Context(), second, 5, "x", false, nil)
+		if !errors.Is(err, sandbox.ErrStale) {
+			t.Errorf("a holder begins an attempt behind a gap: %v", err)
+		}
 		_, err = db.EndTurn(t.Context(), second, store.Ending{Append: store.Append{After: 2, Events: words("again")}, Outcome: json.RawMessage(`{}`)})
 		if !errors.Is(err, sandbox.ErrStale) {
 			t.Errorf("an end took the place of an event: %v", err)
