@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -69,8 +70,13 @@ func (r *replica) forget(pg *pgtest.Cluster, gate string) (forgotten int64) {
 		}
 		return err
 	})
+	var behind []string
+	listening.Go(func() { behind = r.part(turn, three, -1) }) // who comes back is ahead of the log
 	r.agents.let(gate)
 	listening.Wait()
+	if len(behind) == 0 || !strings.Contains(behind[0], `"four"`) {
+		r.Errorf("who came back heard %q", behind)
+	}
 	for what, events := range map[string][]api.TurnEvent{"who listened": heard, "who came later": r.hear(turn, 0)} {
 		if text(events) != "one two three four" || last(events).Status != api.TurnCompleted {
 			r.Errorf("%s heard %q, and then %+v", what, text(events), last(events))
