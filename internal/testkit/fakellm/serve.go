@@ -77,7 +77,7 @@ func (s *Server) serve(p protocol, w http.ResponseWriter, r *http.Request) {
 		fail(Fault{Status: http.StatusBadRequest, Message: "fakellm: " + err.Error()})
 		return
 	}
-	if err := s.pause(r, &a.step); err != nil {
+	if err := s.pause(r, &a.step, c.stream); err != nil {
 		seen.Status, seen.Note = left, err.Error()
 		return
 	}
@@ -97,14 +97,14 @@ func (s *Server) serve(p protocol, w http.ResponseWriter, r *http.Request) {
 	p.send(s, to, c, a)
 }
 
-// pause waits as a step asks for before the first byte.
-func (s *Server) pause(r *http.Request, step *Step) error {
+// pause waits as a step asks for before the first byte. An answer in one piece has no middle to be held in.
+func (s *Server) pause(r *http.Request, step *Step, stream bool) error {
 	select {
 	case <-time.After(step.Delay):
 	case <-r.Context().Done():
 		return errLeft
 	}
-	if step.Hold != "" && step.HoldAt == 0 {
+	if step.Hold != "" && (step.HoldAt == 0 || !stream) {
 		return s.wait(r.Context().Done(), step.Hold)
 	}
 	return nil
