@@ -34,7 +34,7 @@ const (
 	appendTime = 30 * time.Second
 	// beat is how long after the beginning of a transaction the next one begins at the soonest: with many turns
 	// at once, few larger ones leave more of the processor to the agents than many small ones.
-	beat = 2 * time.Millisecond
+	beat = 3 * time.Millisecond
 )
 
 // append returns once the events are in the log, and tells their readers. A holder that lost its lease has
