@@ -63,7 +63,6 @@ func (h host) findSplit(mounts map[string]cgroupMount) (cgroups, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find cgroups: controller %s: %w", name, err)
 		}
-		giveWay(dir)
 		found[name] = cgroupPlace{m.hierarchy, dir}
 	}
 	return found, nil
@@ -218,25 +217,10 @@ func makeParent(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	giveWay(dir)
 	if _, err := os.Lstat(filepath.Join(dir, "cgroup.subtree_control")); err != nil {
 		return nil // version 1 hands everything down by itself
 	}
 	return handDown(dir)
-}
-
-// What all instances together weigh where processors are short: half of what anybody does by default, in
-// the words of both versions. The server comes first, because it is what every stream and every other instance
-// waits for. Among themselves instances share as ever, and what nobody else wants is theirs.
-const (
-	parentShares = "512"
-	parentWeight = "50"
-)
-
-// giveWay sets the parent's weight, where it has one that can be set: it bounds nothing, and is no reason to fail.
-func giveWay(parent string) {
-	_ = writeFile(parent, "cpu.shares", parentShares)
-	_ = writeFile(parent, "cpu.weight", parentWeight)
 }
 
 // handDown enables the controllers for the children of a cgroup. A cgroup that has processes of its own
