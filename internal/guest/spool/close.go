@@ -24,9 +24,7 @@ func Close(root string, x wire.Exit) error {
 }
 
 func closeOne(dir string, x wire.Exit) error {
-	r := reader{dir: dir}
-	_, exit, err := r.readEnd()
-	r.close()
+	_, exit, err := readEnd(dir)
 	if exit != nil && err == nil {
 		return nil
 	}
@@ -54,7 +52,7 @@ func mend(dir string) (end int64, err error) {
 		return 0, err
 	}
 	defer f.Close()
-	r := reader{file: &file{int(f.Fd())}, start: start, at: start}
+	r := reader{file: f, start: start, at: start}
 	for {
 		frames, err := r.frames()
 		if err != nil && !errors.Is(err, ErrDamaged) {

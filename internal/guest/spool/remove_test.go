@@ -76,8 +76,8 @@ func TestFastWriterIsNotTakenForATrimmedSpool(t *testing.T) {
 		write(t, w, 1, piece)
 	}
 	// It stands in the middle of a segment that is long complete.
-	if more, err := r.move(); !more || err != nil {
-		t.Fatalf("more %v, %v", more, err)
+	if moved, err := r.open(r.at); !moved || err != nil {
+		t.Fatalf("moved %v, %v", moved, err)
 	}
 	if _, err := r.catchUp(t.Context(), yield); err != nil || got.Len() != len("first")+2*maxSegment {
 		t.Errorf("%d bytes, %v", got.Len(), err)

@@ -24,7 +24,6 @@ type subscription struct {
 	hub   *hub // nil: looks often
 	watch int32
 	pause time.Duration
-	timer *time.Timer // nil before the first Wait
 }
 
 // watch subscribes to what happens to the files of a directory.
@@ -46,25 +45,19 @@ func (s *subscription) Wait(ctx context.Context) error {
 		pause = s.pause
 		s.pause = min(2*s.pause, lookOften)
 	}
-	if s.timer == nil {
-		s.timer = time.NewTimer(pause)
-	} else {
-		s.timer.Reset(pause)
-	}
+	t := time.NewTimer(pause)
+	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.news:
-	case <-s.timer.C:
+	case <-t.C:
 	}
 	return nil
 }
 
 // Close ends the subscription.
 func (s *subscription) Close() {
-	if s.timer != nil {
-		s.timer.Stop()
-	}
 	if s.hub != nil {
 		s.hub.remove(s)
 	}
