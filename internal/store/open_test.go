@@ -242,7 +242,7 @@ func TestMigrationThatFailsSaysWhere(t *testing.T) {
 	_, err := h.rawDB(t).Exec(`create table sandboxes (mine int)`)
 	noError(t, err)
 	_, err = store.Open(t.Context(), h.opts)
-	if err == nil || !strings.Contains(err.Error(), "from version 0 to 3") || !strings.Contains(err.Error(), "sandboxes") {
+	if err == nil || !strings.Contains(err.Error(), "from version 0 to 4") || !strings.Contains(err.Error(), "sandboxes") {
 		t.Errorf("error is %v", err)
 	}
 	schema, err := store.Status(t.Context(), h.opts)

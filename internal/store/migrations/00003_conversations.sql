@@ -57,8 +57,7 @@ create table usage_days (
 
 -- A turn is one prompt and what comes of it. A slot is one of the places that its sandbox has for turns
 -- that run; without one it waits, or has ended. Epoch, seq, read_to, state and what follows belong to the
--- holder of the turn's lease. Seq, read_to and state are where the log stood when the row was written; what
--- the log has behind that says it itself.
+-- holder of the turn's lease.
 create table turns (
     id            text primary key,
     tenant        text not null,
@@ -81,6 +80,7 @@ create table turns (
     seq           bigint not null,
     read_to       bigint not null,
     state         text not null,
+    log_bytes     bigint not null,
     outcome       text,
     version       text not null,
     warnings      text not null,
@@ -96,15 +96,12 @@ create index turns_open on turns (created_at, id) where finished_at is null;
 create index turns_list on turns (conversation, created_at, id);
 create index turns_finished on turns (finished_at) where finished_at is not null;
 
--- What a turn's readers see. A row is the events first to last, one JSON text per line, and how far into the
--- agent's output they go. Rows are only made of turns that are there, so that none is looked up for each.
+-- What a turn's readers see. A row is the events first to last, one JSON text per line.
 create table turn_log (
-    turn    text not null,
-    first   bigint not null,
-    last    bigint not null,
-    data    bytea not null,
-    read_to bigint not null,
-    state   text not null,
+    turn  text not null references turns (id),
+    first bigint not null,
+    last  bigint not null,
+    data  bytea not null,
     primary key (turn, first)
 );
 
