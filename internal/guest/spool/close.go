@@ -24,7 +24,9 @@ func Close(root string, x wire.Exit) error {
 }
 
 func closeOne(dir string, x wire.Exit) error {
-	_, exit, err := readEnd(dir)
+	r := reader{dir: dir}
+	_, exit, err := r.readEnd()
+	r.close()
 	if exit != nil && err == nil {
 		return nil
 	}

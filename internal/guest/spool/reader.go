@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
@@ -33,8 +32,12 @@ type reader struct {
 
 	file  *os.File // the segment at hand, or nil
 	start int64    // its offset
+	size  int64    // how long it was when it was last read
 	pos   int64    // where its next frame begins, in the file
 	at    int64    // and in the output
+
+	exit *os.File // where the end is to be found, or nil
+	buf  []byte   // for what is found there
 }
 
 // read returns nil when the end was yielded or nobody listens any more.
@@ -42,13 +45,18 @@ func (r *reader) read(ctx context.Context, yield func(Frame, error) bool) error 
 	news := watch(r.dir)
 	defer news.Close()
 	for {
-		// The end is looked for first: what is written before it is then there to be read.
-		end, exit, err := readEnd(r.dir)
-		if err != nil {
-			return err
+		all := news.Other() || r.file == nil
+		var end int64
+		var exit *wire.Exit
+		if all {
+			// The end is looked for first: what is written before it is then there to be read.
+			var err error
+			if end, exit, err = r.readEnd(); err != nil {
+				return err
+			}
 		}
 		before := r.next
-		stopped, err := r.catchUp(ctx, yield)
+		stopped, err := r.catchUp(ctx, all, yield)
 		if stopped || err != nil {
 			return err
 		}
@@ -77,30 +85,30 @@ func (r *reader) finish(end int64, exit *wire.Exit, yield func(Frame, error) boo
 	return nil
 }
 
-// catchUp yields all there is.
-func (r *reader) catchUp(ctx context.Context, yield func(Frame, error) bool) (stopped bool, err error) {
-	for {
-		found, stopped, err := r.advance(ctx, yield)
-		if stopped || err != nil {
+// catchUp yields all there is, or, if nothing else happened, what the segment at hand has more.
+func (r *reader) catchUp(ctx context.Context, all bool, yield func(Frame, error) bool) (stopped bool, err error) {
+	for more := true; more; {
+		stopped, err := r.advance(ctx, yield)
+		if stopped || err != nil || !all {
 			return stopped, err
 		}
-		if moved, err := r.move(); err != nil || !moved && !found {
+		if more, err = r.move(); err != nil {
 			return false, err
 		}
 	}
+	return false, nil
 }
 
 // advance yields what the segment at hand has more.
-func (r *reader) advance(ctx context.Context, yield func(Frame, error) bool) (found, stopped bool, err error) {
+func (r *reader) advance(ctx context.Context, yield func(Frame, error) bool) (stopped bool, err error) {
 	for r.file != nil {
 		if err := ctx.Err(); err != nil {
-			return found, false, err
+			return false, err
 		}
 		frames, err := r.frames()
 		if err != nil || len(frames) == 0 {
-			return found, false, err
+			return false, err
 		}
-		found = true
 		for _, f := range frames {
 			if f.Next <= r.next {
 				continue
@@ -108,22 +116,26 @@ func (r *reader) advance(ctx context.Context, yield func(Frame, error) bool) (fo
 			f.Data = f.Data[int64(len(f.Data))-(f.Next-r.next):]
 			r.next = f.Next
 			if !yield(f, nil) {
-				return true, true, nil
+				return true, nil
 			}
 		}
+		if r.pos == r.size {
+			break
+		}
 	}
-	return found, false, nil
+	return false, nil
 }
 
-// frames reads the next whole frames of the segment, in one go.
+// frames reads the next whole frames of the segment, in one go. Who gets them may keep them.
 func (r *reader) frames() ([]Frame, error) {
-	info, err := r.file.Stat()
+	size, _, err := lengthOf(r.file)
 	if err != nil {
 		return nil, err
 	}
-	buf := make([]byte, max(0, min(info.Size()-r.pos, header+MaxFrame)))
-	n, err := r.file.ReadAt(buf, r.pos)
-	if err != nil && err != io.EOF {
+	r.size = size
+	buf := make([]byte, max(0, min(size-r.pos, header+MaxFrame)))
+	n, err := readAt(r.file, buf, r.pos)
+	if err != nil {
 		return nil, err
 	}
 	frames, used, err := parse(buf[:n], r.at)
@@ -152,13 +164,34 @@ func parse(b []byte, at int64) (frames []Frame, used int, err error) {
 	return frames, used, nil
 }
 
-// move goes to the segment that has the next byte, if that is not the one at hand. It looks whenever that
-// is read to its end: the writer makes the next segment only when the one before is complete.
-func (r *reader) move() (moved bool, err error) {
-	if r.file != nil && r.at > r.start {
-		return r.open(r.at)
+// move goes on to the next segment, and tells whether there may be more to read. The writer makes that when
+// the one at hand is complete, and removes the oldest first: while the one at hand has its name, a next one
+// that is not there is yet to come.
+func (r *reader) move() (more bool, err error) {
+	if r.file == nil {
+		return r.find()
 	}
-	starts, err := segments(r.dir)
+	if r.at > r.start && r.size >= minSegment { // else it is not complete
+		if moved, err := r.open(r.at); moved || err != nil {
+			return moved, err
+		}
+	}
+	// The segment at hand may have been written on since it was read to its end.
+	size, linked, err := lengthOf(r.file)
+	switch {
+	case err != nil || size > r.size:
+		return true, err
+	case linked:
+		return false, nil
+	case r.at > r.start:
+		return false, r.trimmed(r.at)
+	}
+	return r.find()
+}
+
+// find goes to the segment that has the next byte, if that is not the one at hand.
+func (r *reader) find() (moved bool, err error) {
+	starts, err := r.segments()
 	if err != nil || len(starts) == 0 {
 		return false, r.missing(err)
 	}
@@ -175,7 +208,10 @@ func (r *reader) move() (moved bool, err error) {
 	if r.file != nil && starts[i] == r.start {
 		return false, nil
 	}
-	return r.open(starts[i])
+	if moved, err := r.open(starts[i]); moved || err != nil {
+		return moved, err
+	}
+	return false, r.trimmed(starts[i])
 }
 
 // missing is what it means that there is no segment: no output yet, unless some was seen before.
@@ -186,52 +222,20 @@ func (r *reader) missing(err error) error {
 	return err
 }
 
-// open opens the segment that starts at an offset. That it is not there means that it is yet to come, or
-// that it is gone already, which the newer ones tell.
+// open opens the segment that starts at an offset, if there is one.
 func (r *reader) open(start int64) (bool, error) {
-	file, err := os.OpenFile(r.dir+"/"+segmentName(start), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		// The segment at hand may have been written on since it was read to its end.
-		if more, err := r.unread(); more || err != nil {
-			return more, err
-		}
-		return false, r.trimmed(start)
-	}
-	if err != nil {
+	f, err := openFile(r.dir + "/" + segmentName(start))
+	if f == nil || err != nil {
 		return false, err
 	}
-	r.close()
-	r.file, r.start, r.pos, r.at = file, start, 0, start
+	closeFile(r.file)
+	r.file, r.start, r.size, r.pos, r.at = f, start, 0, 0, start
 	return true, nil
-}
-
-// unread tells whether the segment at hand has another whole frame.
-func (r *reader) unread() (bool, error) {
-	if r.file == nil {
-		return false, nil
-	}
-	var h [header]byte
-	if n, err := r.file.ReadAt(h[:], r.pos); n < header {
-		return false, ignoreEOF(err)
-	}
-	info, err := r.file.Stat()
-	if err != nil {
-		return false, err
-	}
-	n := int64(h[1])<<16 | int64(h[2])<<8 | int64(h[3])
-	return info.Size() >= r.pos+header+n, nil
-}
-
-func ignoreEOF(err error) error {
-	if err == io.EOF {
-		return nil
-	}
-	return err
 }
 
 // trimmed tells whether what comes at an offset, at which no segment starts, is gone.
 func (r *reader) trimmed(at int64) error {
-	starts, err := segments(r.dir)
+	starts, err := r.segments()
 	if err != nil {
 		return err
 	}
@@ -241,11 +245,17 @@ func (r *reader) trimmed(at int64) error {
 	return nil
 }
 
+// segments lists what there is now. That may be nothing, or another spool, if this one was removed, and then
+// the end at hand is not its end.
+func (r *reader) segments() ([]int64, error) {
+	r.forgetEnd()
+	return segments(r.dir)
+}
+
 func (r *reader) close() {
-	if r.file != nil {
-		r.file.Close()
-		r.file = nil
-	}
+	closeFile(r.file)
+	r.file = nil
+	r.forgetEnd()
 }
 
 // segments are the starts of a spool's segments, in order.
@@ -271,29 +281,6 @@ func segments(dir string) ([]int64, error) {
 
 // maxNames is far more than a spool has segments.
 const maxNames = 1 << 16
-
-// readEnd is how the process ended; exit is nil while it has not.
-func readEnd(dir string) (end int64, exit *wire.Exit, err error) {
-	f, err := os.OpenFile(dir+"/"+exitFile, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		// The helper died between making the directory and the file, or is about to make it.
-		_, err := os.Stat(dir)
-		return 0, nil, none(err)
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxExit+1))
-	if err != nil || len(b) == 0 {
-		return 0, nil, err
-	}
-	if len(b) > maxExit {
-		return 0, nil, ErrDamaged
-	}
-	end, x, err := decodeEnd(b)
-	return end, &x, err
-}
 
 // none names a missing spool.
 func none(err error) error {

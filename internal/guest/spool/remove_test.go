@@ -68,7 +68,7 @@ func TestFastWriterIsNotTakenForATrimmedSpool(t *testing.T) {
 	defer r.close()
 	var got strings.Builder
 	yield := func(f Frame, err error) bool { got.Write(f.Data); return err == nil }
-	if _, err := r.catchUp(t.Context(), yield); err != nil {
+	if _, err := r.catchUp(t.Context(), true, yield); err != nil {
 		t.Fatal(err)
 	}
 	piece := strings.Repeat("y", MaxFrame)
@@ -76,10 +76,10 @@ func TestFastWriterIsNotTakenForATrimmedSpool(t *testing.T) {
 		write(t, w, 1, piece)
 	}
 	// It stands in the middle of a segment that is long complete.
-	if moved, err := r.open(r.at); !moved || err != nil {
-		t.Fatalf("moved %v, %v", moved, err)
+	if more, err := r.move(); !more || err != nil {
+		t.Fatalf("more %v, %v", more, err)
 	}
-	if _, err := r.catchUp(t.Context(), yield); err != nil || got.Len() != len("first")+2*maxSegment {
+	if _, err := r.catchUp(t.Context(), true, yield); err != nil || got.Len() != len("first")+2*maxSegment {
 		t.Errorf("%d bytes, %v", got.Len(), err)
 	}
 }

@@ -21,7 +21,7 @@ import (
 const patience = 30 * time.Second
 
 // create makes a spool and says where.
-func create(t *testing.T, keep int64) (w *Writer, dir string) {
+func create(t testing.TB, keep int64) (w *Writer, dir string) {
 	t.Helper()
 	root := t.TempDir()
 	d, err := os.Open(root)

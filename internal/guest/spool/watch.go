@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -16,19 +17,25 @@ const (
 	lookSeldom = 5 * time.Second
 	lookFirst  = 10 * time.Millisecond
 	lookOften  = 250 * time.Millisecond
+	// breath is how long the kernel's events gather before the next are passed on: of many writers, few wake-ups
+	// of many readers at once leave more of the processor than many of one.
+	breath = 3 * time.Millisecond
 )
 
 // subscription is one reader's view of a directory.
 type subscription struct {
 	news  chan struct{}
-	hub   *hub // nil: looks often
+	other atomic.Bool // more may have happened than that a segment grew
+	hub   *hub        // nil: looks often
 	watch int32
 	pause time.Duration
+	timer *time.Timer // nil before the first Wait
 }
 
 // watch subscribes to what happens to the files of a directory.
 func watch(dir string) *subscription {
 	s := &subscription{news: make(chan struct{}, 1), pause: lookFirst}
+	s.other.Store(true)
 	if h := theHub(); h != nil {
 		h.add(dir, s)
 	}
@@ -45,25 +52,38 @@ func (s *subscription) Wait(ctx context.Context) error {
 		pause = s.pause
 		s.pause = min(2*s.pause, lookOften)
 	}
-	t := time.NewTimer(pause)
-	defer t.Stop()
+	if s.timer == nil {
+		s.timer = time.NewTimer(pause)
+	} else {
+		s.timer.Reset(pause)
+	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.news:
-	case <-t.C:
+	case <-s.timer.C:
+		s.other.Store(true)
 	}
 	return nil
 }
 
+// Other tells whether, since it was last asked, more may have happened than that a segment grew.
+func (s *subscription) Other() bool { return s.other.Swap(false) || s.hub == nil }
+
 // Close ends the subscription.
 func (s *subscription) Close() {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
 	if s.hub != nil {
 		s.hub.remove(s)
 	}
 }
 
-func (s *subscription) notify() {
+func (s *subscription) notify(other bool) {
+	if other {
+		s.other.Store(true)
+	}
 	select {
 	case s.news <- struct{}{}:
 	default:
@@ -125,6 +145,9 @@ func (h *hub) listen() {
 			return
 		}
 		h.dispatch(buf[:n])
+		if n < len(buf)/2 {
+			time.Sleep(breath)
+		}
 	}
 }
 
@@ -133,8 +156,10 @@ func (h *hub) dispatch(events []byte) {
 	defer h.mu.Unlock()
 	for len(events) >= unix.SizeofInotifyEvent {
 		e := (*inotifyEvent)(unsafe.Pointer(&events[0]))
-		events = events[min(unix.SizeofInotifyEvent+int(e.name), len(events)):]
-		h.event(e.watch, e.mask)
+		end := min(unix.SizeofInotifyEvent+int(e.name), len(events))
+		_, segment := segmentStart(unpadded(events[unix.SizeofInotifyEvent:end]))
+		events = events[end:]
+		h.event(e.watch, e.mask, e.mask&^unix.IN_MODIFY != 0 || !segment)
 	}
 }
 
@@ -144,21 +169,32 @@ type inotifyEvent struct {
 	mask, cookie, name uint32
 }
 
-func (h *hub) event(wd int32, mask uint32) {
+// unpadded is a name as it comes from the kernel, with zeros behind it.
+func unpadded(name []byte) string {
+	for i, c := range name {
+		if c == 0 {
+			name = name[:i]
+			break
+		}
+	}
+	return string(name)
+}
+
+func (h *hub) event(wd int32, mask uint32, other bool) {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
 		for _, all := range h.subscriptions {
-			notifyAll(all)
+			notifyAll(all, true)
 		}
 		return
 	}
-	notifyAll(h.subscriptions[wd])
+	notifyAll(h.subscriptions[wd], other)
 	if mask&unix.IN_IGNORED != 0 {
 		delete(h.subscriptions, wd)
 	}
 }
 
-func notifyAll(all map[*subscription]bool) {
+func notifyAll(all map[*subscription]bool, other bool) {
 	for s := range all {
-		s.notify()
+		s.notify(other)
 	}
 }
