@@ -122,6 +122,7 @@ func (db *DB) finish(ctx context.Context, t *txn, f func(*txn) error) error {
 // What is lost with it must be in some other place.
 func (db *DB) lazily(ctx context.Context, f func(*txn) error) error {
 	fresh, err := db.relaxed(ctx, f)
+	db.checks.wrote()
 	for _, text := range fresh {
 		_, _ = db.write.prepared(ctx, text)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
@@ -78,7 +79,10 @@ func openSQLiteFile(ctx context.Context, path string) (*DB, error) {
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
-	writer, err := sqlitePool(path, 1, url.Values{"_txlock": {"immediate"}})
+	writer, err := sqlitePool(path, 1, url.Values{
+		"_txlock": {"immediate"},
+		"_pragma": {"cache_size(-16384)", "wal_autocheckpoint(" + strconv.Itoa(walPages) + ")"},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +98,7 @@ func openSQLiteFile(ctx context.Context, path string) (*DB, error) {
 			return nil, errors.Join(err, writer.Close(), reader.Close())
 		}
 	}
+	db.checks = newCheckpoints(reader)
 	return db, nil
 }
 

@@ -25,7 +25,8 @@ type Options struct {
 type DB struct {
 	dialect *dialect
 	write   *pool
-	read    *pool // the same as write, but for SQLite
+	read    *pool        // the same as write, but for SQLite
+	checks  *checkpoints // of SQLite; else nil
 	lock    *dirLock
 	ttl     time.Duration
 	log     *slog.Logger
@@ -79,6 +80,9 @@ func connect(ctx context.Context, opts Options) (*DB, error) {
 
 // Close waits for running statements, closes the database and frees the data directory.
 func (db *DB) Close() error {
+	if db.checks != nil {
+		db.checks.close()
+	}
 	err := db.write.Close()
 	if db.read != db.write {
 		err = errors.Join(err, db.read.Close())

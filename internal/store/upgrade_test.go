@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,16 +14,15 @@ import (
 	"github.com/berthdev/berth/internal/testkit/pgtest"
 )
 
-// before is a database with the schema of before there were quotas, and a way to run the statements of
-// the servers of that time.
-func before(t *testing.T, test func(t *testing.T, h harness, old func(text string, args ...any))) {
+// before is a database with an earlier schema, and a way to run the statements of the servers of that time.
+func before(t *testing.T, schema int64, test func(t *testing.T, h harness, old func(text string, args ...any))) {
 	for engine, opts := range map[string]store.Options{
 		"sqlite":   {DataDir: t.TempDir(), LeaseTTL: long},
 		"postgres": {DatabaseURL: pgtest.New(t).URL, LeaseTTL: long},
 	} {
 		t.Run(engine, func(t *testing.T) {
 			h := harness{engine, opts}
-			noError(t, store.MigrateTo(t.Context(), opts, 1))
+			noError(t, store.MigrateTo(t.Context(), opts, schema))
 			raw := h.rawDB(t)
 			test(t, h, func(text string, args ...any) {
 				t.Helper()
@@ -54,7 +54,7 @@ const oldCommit = `update sandboxes set state = 'running', instance = 'i-1', inc
 
 func TestRowsOfTheEarlierSchemaAreKept(t *testing.T) {
 	testkit.Proves(t, "X3")
-	before(t, func(t *testing.T, h harness, old func(string, ...any)) {
+	before(t, 1, func(t *testing.T, h harness, old func(string, ...any)) {
 		for i, owner := range names(5, "old") {
 			old(h.oldInsert(owner, []store.TenantID{acme, "rival"}[i%2], i == 4))
 		}
@@ -88,7 +88,7 @@ func TestRowsOfTheEarlierSchemaAreKept(t *testing.T) {
 // they are gone, and hurts nobody meanwhile.
 func TestServersOfBeforeWorkOnTheNewSchema(t *testing.T) {
 	testkit.Proves(t, "X3")
-	before(t, func(t *testing.T, h harness, old func(string, ...any)) {
+	before(t, 1, func(t *testing.T, h harness, old func(string, ...any)) {
 		db := h.open(t)
 		s := db.In(acme)
 		old(h.oldInsert("old", acme, false))
@@ -112,6 +112,39 @@ func TestServersOfBeforeWorkOnTheNewSchema(t *testing.T) {
 		wantUsed(t, s, store.QuotaSandboxes, 3)
 		if tryIntend(t, s, capped("more", 3)) == nil {
 			t.Error("made a fourth of three")
+		}
+	})
+}
+
+// A turn that ran when its servers were replaced by newer ones goes on: its log is whole, and so is where it was.
+func TestTurnsOfTheEarlierSchemaGoOn(t *testing.T) {
+	testkit.Proves(t, "X3", "C4")
+	before(t, 3, func(t *testing.T, h harness, old func(string, ...any)) {
+		now := fmt.Sprint(time.Now().UnixMicro())
+		if h.engine == "postgres" {
+			now = "now()"
+		}
+		old(fmt.Sprintf(`
+			insert into conversations (id, tenant, account, title, agent, template, sandbox, own_sandbox, is_default, session, session_turns,
+				metadata, messages, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos, extra, last_message,
+				created_at, updated_at)
+			values ('c', 'acme', '', '', '', 'demo', 'box', true, false, 's', 1, '{}', 1, 0, 0, 0, 0, 0, '', 'm', %[1]s, %[1]s)`, now))
+		old(fmt.Sprintf(`
+			insert into turns (id, tenant, conversation, sandbox, slot, status, message, reply, prompt, model, template, actor, cancel_reason,
+				epoch, session, resume, attempt, seq, read_to, state, log_bytes, version, warnings, done, created_at, started_at)
+			values ('t', 'acme', 'c', 'box', 0, 'running', 'm', 'r', 'hello', '', 'demo', '', '',
+				1, 's', false, 1, 3, 70, '{"place":1}', 60, '', '[]', '[]', %[1]s, %[1]s)`, now))
+		old(`insert into turn_log (turn, first, last, data) values ($1, 1, 2, $2)`, "t", []byte(`{"n":1}`+"\n"+`{"n":2}`))
+		old(`insert into turn_log (turn, first, last, data) values ($1, 3, 3, $2)`, "t", []byte(`{"n":3}`))
+		db := h.open(t) // migrates
+		l, turn := take(t, db, "t", "new")
+		if turn.Seq != 3 || turn.ReadTo != 70 || string(turn.State) != `{"place":1}` || turn.Attempt != 1 || turn.Finished() {
+			t.Errorf("the turn is %+v", turn)
+		}
+		done, err := db.AppendTurns(t.Context(), []store.TurnAppend{{Lease: l, Append: store.Append{After: 3, To: 90, Events: [][]byte{[]byte(`{"n":4}`)}}}})
+		noError(t, err)
+		if got := readLog(t, db, "t", 0); !done[0] || !slices.Equal(got, []string{`{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`}) {
+			t.Errorf("appended %v; the log is %q", done, got)
 		}
 	})
 }
