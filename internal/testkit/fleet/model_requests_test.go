@@ -77,72 +77,112 @@ func (r request) kept() bool {
 	return want.Satisfied(sandbox.State(r.row.state))
 }
 
-// script is the moves of one owner's requests.
+// script is the steps of one owner's requests.
 type script struct {
 	history []request
-	moves   []porcupine.Operation
-	runs    []run
+	steps   []*step
 }
 
-// run is moves that were made one after the other.
-type run struct {
+// step is a move in its place.
+type step struct {
+	move
+	of        *script
+	by        request
 	call, ret int64
-	first     int // number of the first
-	moves     []move
+	rest      []move // this one and what the request did after it
+	number    int
+	needs     bits    // the steps that came before it
+	twins     []*step // if one of these can be made now, this one is not tried
 }
 
-// steps adds the moves of one request, which happened in this order between call and ret.
-func (s *script) steps(r request, ret int64, moves ...move) {
-	on := run{r.call, ret, len(s.moves), moves}
+// moves adds what one request did, in this order between call and ret.
+func (s *script) moves(r request, ret int64, moves ...move) {
 	for i, m := range moves {
-		m.number = on.first + i
+		on := &step{move: m, of: s, by: r, call: r.call, ret: ret, rest: moves[i:], number: len(s.steps)}
 		if i > 0 {
-			m.needs.add(m.number - 1)
+			on.needs.add(on.number - 1)
 		}
-		for _, o := range s.runs {
-			if on.follows(o) {
-				m.needs.add(o.first + i)
+		s.steps = append(s.steps, on)
+	}
+}
+
+// order finds out which orders need not be tried.
+//
+// Twins are steps of two requests that from there on did the same. When both can be made it is enough to try
+// the one that had to be over first: where an order has it the other way round, the two requests can take
+// each other's places, move by move, and nobody sees a difference.
+func (s *script) order() {
+	for _, m := range s.steps {
+		for _, o := range s.steps {
+			if o.ret < m.call || o.precedes(m.move) {
+				m.needs.add(o.number)
+			}
+			sooner := o.ret < m.ret || o.ret == m.ret && o.number < m.number
+			if sooner && slices.Equal(o.rest, m.rest) {
+				m.twins = append(m.twins, o)
 			}
 		}
-		s.moves = append(s.moves, porcupine.Operation{ClientId: r.client, Input: m, Call: r.call, Output: r, Return: ret})
 	}
-	s.runs = append(s.runs, on)
 }
 
-// follows says whether a run may be taken to have come after another: they are the same but for their
-// times, and the other was both called and answered first. Exchanging two such runs, move by move, makes no
-// difference to anybody, so that only one of the orders need be tried.
-func (r run) follows(o run) bool {
-	return o.call <= r.call && o.ret <= r.ret && slices.Equal(o.moves, r.moves)
+// precedes says whether a move came before another one of its sandbox in every order that fits, because no
+// sandbox grows younger. Of a move that may have had no effect nothing is known.
+func (m move) precedes(o move) bool {
+	_, last := m.ages()
+	first, _ := o.ages()
+	return m.id != "" && m.id == o.id && !m.maybe && !o.maybe && last < first
 }
+
+// ages are how old a sandbox can be after a move, at least and at most.
+func (m move) ages() (first, last int) {
+	const made, used, going, gone = 0, 1, 2, 3
+	switch {
+	case m.what == "make":
+		return made, made
+	case m.what == "wish", m.what == "look" && !m.row.deleted:
+		return used, used
+	case m.what == "look":
+		return going, going
+	case m.what == "gone":
+		return gone, gone
+	}
+	return going, gone // after a delete, or when told of one: how long ago it was is not said
+}
+
+// looks says whether a move only tells what there is.
+func (m move) looks() bool {
+	return slices.Contains([]string{"look", "none", "deleted", "gone"}, m.what)
+}
+
+var wishes = map[string]string{"ensure": "running", "start": "running", "stop": "stopped", "terminate": "gone"}
 
 func (s *script) add(r request) {
-	wish := map[string]string{"ensure": "running", "start": "running", "stop": "stopped", "terminate": "gone"}[r.verb]
-	look := move{what: "look", row: r.row}
+	wish := wishes[r.verb]
+	look := move{what: "look", id: r.row.id, row: r.row}
 	switch {
 	case r.code == api.CodeNotFound && r.id == "":
-		s.steps(r, r.ret, move{what: "none"})
+		s.moves(r, r.ret, move{what: "none"})
 	case r.code == api.CodeNotFound: // an id that was given out is never unknown
-		s.steps(r, r.ret, move{what: "never"})
+		s.moves(r, r.ret, move{what: "never"})
 	case r.code == api.CodeDeleted && r.id != "":
 		s.failed(r, wish) // it may have come before the delete that overtook it
-		s.steps(r, r.ret, move{what: map[bool]string{true: "gone", false: "deleted"}[r.verb == "get" || r.verb == "delete"], id: r.id})
+		s.moves(r, r.ret, move{what: map[bool]string{true: "gone", false: "deleted"}[r.verb == "get" || r.verb == "delete"], id: r.id})
 	case r.code != "":
 		s.failed(r, wish)
 	case r.verb != "get" && r.verb != "delete" && !r.kept():
-		s.steps(r, r.ret, move{what: "never"})
+		s.moves(r, r.ret, move{what: "never"})
 	case r.verb == "get":
-		s.steps(r, r.ret, look)
+		s.moves(r, r.ret, look)
 	case r.verb == "delete" && r.done:
-		s.steps(r, r.ret, move{what: "delete", id: r.id}, move{what: "gone", id: r.id})
+		s.moves(r, r.ret, move{what: "delete", id: r.id}, move{what: "gone", id: r.id})
 	case r.verb == "delete":
-		s.steps(r, r.ret, move{what: "delete", id: r.id})
+		s.moves(r, r.ret, move{what: "delete", id: r.id})
 	case r.verb == "restart":
-		s.steps(r, r.ret, move{what: "wish", id: r.id, want: "stopped"}, move{what: "wish", id: r.id, want: "running"}, look)
+		s.moves(r, r.ret, move{what: "wish", id: r.id, want: "stopped"}, move{what: "wish", id: r.id, want: "running"}, look)
 	case r.made:
-		s.steps(r, r.ret, append(s.overtaken(r), move{what: "make", id: r.row.id}, look)...)
+		s.moves(r, r.ret, append(s.overtaken(r), move{what: "make", id: r.row.id}, look)...)
 	default:
-		s.steps(r, r.ret, append(s.overtaken(r), move{what: "wish", id: r.row.id, want: wish}, look)...)
+		s.moves(r, r.ret, append(s.overtaken(r), move{what: "wish", id: r.row.id, want: wish}, look)...)
 	}
 }
 
@@ -157,15 +197,15 @@ func (s *script) failed(r request, wish string) {
 	switch r.verb {
 	case "get":
 	case "ensure":
-		s.steps(r, ret, append(s.overtaken(r), move{what: "ensure", want: wish, maybe: true})...)
+		s.moves(r, ret, append(s.overtaken(r), move{what: "ensure", want: wish, maybe: true})...)
 	case "delete":
 		if r.code != api.CodeDeleted {
-			s.steps(r, ret, move{what: "delete", id: r.id, maybe: true})
+			s.moves(r, ret, move{what: "delete", id: r.id, maybe: true})
 		}
 	case "restart":
-		s.steps(r, ret, move{what: "wish", id: r.id, want: "stopped", maybe: true}, move{what: "wish", id: r.id, want: "running", maybe: true})
+		s.moves(r, ret, move{what: "wish", id: r.id, want: "stopped", maybe: true}, move{what: "wish", id: r.id, want: "running", maybe: true})
 	default:
-		s.steps(r, ret, move{what: "wish", id: r.id, want: wish, maybe: true})
+		s.moves(r, ret, move{what: "wish", id: r.id, want: wish, maybe: true})
 	}
 }
 
@@ -183,22 +223,20 @@ func (s *script) overtaken(r request) (moves []move) {
 	return moves
 }
 
-// movesOf turns the history of one owner, in the order of its calls, into moves.
-func movesOf(history []request) []porcupine.Operation {
-	s := script{history: history}
+// scriptOf turns the history of one owner, in the order of its calls, into steps.
+func scriptOf(history []request) *script {
+	s := &script{history: history}
 	for _, r := range history {
-		if !slices.ContainsFunc(history, r.repeats) {
-			s.add(r)
-		}
+		s.add(r)
 	}
-	return s.moves
+	s.order()
+	return s
 }
 
-// repeats says whether a get adds nothing to another one: it was told the same, and whenever that was so for
-// the other it was so for this one, too.
-func (r request) repeats(o request) bool {
-	told := r
-	told.client, told.call, told.ret = o.client, o.call, o.ret
-	within := r.call <= o.call && o.ret <= r.ret && (r.call < o.call || o.ret < r.ret)
-	return r.verb == "get" && told == o && within
+// movesOf is the history of one owner as porcupine takes it.
+func movesOf(history []request) (moves []porcupine.Operation) {
+	for _, m := range scriptOf(history).steps {
+		moves = append(moves, porcupine.Operation{ClientId: m.by.client, Input: m, Call: m.call, Output: m.by, Return: m.ret})
+	}
+	return moves
 }

@@ -27,7 +27,7 @@ type row struct {
 	id          string // empty: made by a request whose answer nobody got, and not seen since
 	want        string
 	incarnation int64  // when it was last seen
-	may         places // where it may have been, and how often reborn, when Want last changed
+	may         places // where it may be by now, and how often reborn since then
 }
 
 // world is what there is of one owner. It is comparable.
@@ -44,9 +44,6 @@ type move struct {
 	want  string
 	row   seen
 	maybe bool // it may have had no effect
-
-	number int
-	needs  bits // the moves that came before it
 }
 
 // seen is a record as an answer showed it.
@@ -62,7 +59,7 @@ func (w world) do(m move) []world {
 		if w.is || m.id != "" && w.mark(m.id) != "" {
 			return nil
 		}
-		w.is, w.row = true, row{id: m.id, want: "running", may: at("pending", 0)}
+		w.is, w.row = true, row{id: m.id, want: "running", may: at("pending", 0).onward("running")}
 		return []world{w}
 	case "wish":
 		return w.wish(m)
@@ -110,7 +107,7 @@ func (w world) wish(m move) []world {
 	if !ok {
 		return nil
 	}
-	w.row.may, w.row.want = w.row.may.onward(w.row.want), m.want
+	w.row.want, w.row.may = m.want, w.row.may.onward(m.want)
 	return []world{w}
 }
 
@@ -135,10 +132,10 @@ func (w world) look(s seen) []world {
 	}
 	w, ok := w.bind(s.id)
 	is := at(s.state, s.incarnation-w.row.incarnation)
-	if !ok || !s.consistent() || s.want != w.row.want || w.row.may.onward(w.row.want)&is == 0 {
+	if !ok || !s.consistent() || s.want != w.row.want || w.row.may&is == 0 {
 		return nil
 	}
-	w.row.incarnation, w.row.may = s.incarnation, at(s.state, 0)
+	w.row.incarnation, w.row.may = s.incarnation, at(s.state, 0).onward(s.want)
 	return []world{w}
 }
 
@@ -168,50 +165,54 @@ func (w world) with(id, mark string) world {
 // worlds is what porcupine takes for a state: all that there may be by now, as far as anybody has seen.
 type worlds struct {
 	may  []world
-	done bits // the moves made so far
+	done bits  // the steps made so far
+	next *step // if any, the only one that need be tried now
 }
 
-// bits is a set of moves, by their numbers.
-type bits [mostMoves / 64]uint64
-
-const mostMoves = 1024 // in the history of one owner
-
-func (b *bits) add(n int) { b[n/64] |= 1 << (n % 64) }
-func (b bits) has(o bits) bool {
-	for i := range b {
-		if o[i]&^b[i] != 0 {
-			return false
-		}
+// step makes a move in every world, if it is one that need be tried.
+func (ws worlds) step(m *step) worlds {
+	if m != ws.next && (ws.next != nil || !ws.ready(m) || slices.ContainsFunc(m.twins, ws.ready)) {
+		return worlds{}
 	}
-	return true
+	after := worlds{may: ws.after(m.move), done: ws.done}
+	after.done.add(m.number)
+	if i := slices.IndexFunc(m.of.steps, func(o *step) bool { return after.ready(o) && after.settled(o.move) }); i >= 0 {
+		after.next = m.of.steps[i]
+	}
+	return after
 }
 
-func (ws worlds) step(m move) worlds {
-	next := worlds{done: ws.done}
-	if !ws.done.has(m.needs) {
-		return next
-	}
-	next.done.add(m.number)
+// ready says whether a step can be the next one: all that came before it were made.
+func (ws worlds) ready(m *step) bool { return !ws.done.has(m.number) && ws.done.all(m.needs) }
+
+// settled says whether a move can be made now as well as at any later moment: it changes nothing now, and
+// later it would leave no more than there is without it. What only looks takes worlds away, or what can
+// happen in them, and never adds any; and whatever is asked of a deleted sandbox changes nothing for ever.
+// Not so a wish: what is wanted already may have to be wished for again, after another wish.
+func (ws worlds) settled(m move) bool {
+	alive := func(w world) bool { return m.id == "" || w.mark(m.id) == "" }
+	return (m.looks() || !slices.ContainsFunc(ws.may, alive)) && same(ws.after(m), ws.may)
+}
+
+// after is what there may be after a move.
+func (ws worlds) after(m move) (may []world) {
 	for _, w := range ws.may {
-		next.add(w.do(m)...)
+		next := w.do(m)
 		if m.maybe {
-			next.add(w)
+			next = append(next, w)
+		}
+		for _, w := range next {
+			if !slices.Contains(may, w) {
+				may = append(may, w)
+			}
 		}
 	}
-	return next
+	return may
 }
 
-func (ws *worlds) add(some ...world) {
-	for _, w := range some {
-		if !slices.Contains(ws.may, w) {
-			ws.may = append(ws.may, w)
-		}
-	}
-}
-
-// equal compares what there may be; porcupine itself compares which moves were made.
-func (ws worlds) equal(o worlds) bool {
-	return len(ws.may) == len(o.may) && !slices.ContainsFunc(ws.may, func(w world) bool { return !slices.Contains(o.may, w) })
+// same compares sets.
+func same(a, b []world) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(w world) bool { return !slices.Contains(b, w) })
 }
 
 func (ws worlds) hash() (h uint64) {
@@ -223,13 +224,29 @@ func (ws worlds) hash() (h uint64) {
 
 var hashSeed = maphash.MakeSeed()
 
-// lifecycle is the model of one owner.
+// bits is a set of steps, by their numbers.
+type bits [mostSteps / 64]uint64
+
+const mostSteps = 1024 // in the history of one owner
+
+func (b *bits) add(n int)      { b[n/64] |= 1 << (n % 64) }
+func (b *bits) has(n int) bool { return b[n/64]&(1<<(n%64)) != 0 }
+func (b *bits) all(o bits) bool {
+	for i := range b {
+		if o[i]&^b[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// lifecycle is the model of one owner. Porcupine itself compares which steps were made.
 var lifecycle = porcupine.Model{
 	Init: func() any { return worlds{may: []world{{}}} },
 	Step: func(state, input, _ any) (bool, any) {
-		next := state.(worlds).step(input.(move))
+		next := state.(worlds).step(input.(*step))
 		return len(next.may) > 0, next
 	},
-	Equal: func(a, b any) bool { return a.(worlds).equal(b.(worlds)) },
+	Equal: func(a, b any) bool { return same(a.(worlds).may, b.(worlds).may) },
 	Hash:  func(state any) uint64 { return state.(worlds).hash() },
 }
