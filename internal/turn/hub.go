@@ -19,7 +19,7 @@ type recent struct {
 }
 
 // kept is how many bytes of a turn's newest events are kept.
-const kept = 256 << 10
+const kept = 64 << 10
 
 func newHub() *hub { return &hub{turns: map[string]*recent{}} }
 

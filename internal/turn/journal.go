@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -34,7 +35,7 @@ const (
 	appendTime = 30 * time.Second
 	// beat is how long after the beginning of a transaction the next one begins at the soonest: with many turns
 	// at once, few larger ones leave more of the processor to the agents than many small ones.
-	beat = 3 * time.Millisecond
+	beat = time.Millisecond
 )
 
 // append returns once the events are in the log, and tells their readers. A holder that lost its lease has
@@ -59,6 +60,7 @@ func (j *journal) append(ctx context.Context, a store.TurnAppend) error {
 // write writes until nothing waits.
 func (j *journal) write() {
 	for {
+		runtime.Gosched() // what others that were woken together have to say comes along
 		j.mu.Lock()
 		batch := j.waiting
 		if len(batch) == 0 {

@@ -56,7 +56,7 @@ func (p *pump) move(fd int) (n int, err error) {
 	b := &p.server.pumped
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n, err = unix.Read(fd, b.bytes[:pumpSize])
+	n, err = unix.ReadNow(fd, b.bytes[:pumpSize])
 	if n > 0 {
 		_ = p.spool.Write(p.stream, b.bytes[:n])
 	}

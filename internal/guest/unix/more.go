@@ -39,17 +39,31 @@ func MemfdCreate(name string, flags int) (fd int, err error) {
 	return result(syscall.Syscall(SYS_MEMFD_CREATE, uintptr(unsafe.Pointer(p)), uintptr(flags), 0))
 }
 
-// Writev writes several buffers as one, none of them empty.
+// Writev writes several buffers as one, none of them empty. A few bytes go to a file without a word to the
+// scheduler, as in ReadNow: they go no further than to memory.
 func Writev(fd int, parts [][]byte) (n int, err error) {
 	var vectors [4]syscall.Iovec
 	if len(parts) > len(vectors) {
 		return -1, EINVAL
 	}
+	size := 0
 	for i, p := range parts {
 		vectors[i].Base = unsafe.SliceData(p)
 		vectors[i].SetLen(len(p))
+		size += len(p)
+	}
+	if size <= few {
+		return result(syscall.RawSyscall(SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&vectors)), uintptr(len(parts))))
 	}
 	return result(syscall.Syscall(SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&vectors)), uintptr(len(parts))))
+}
+
+const few = 4 << 10
+
+// ReadNow reads from what does not block. The scheduler is not told: it would wake its watchman, and in a process
+// that mostly waits, that is half of what a read costs.
+func ReadNow(fd int, p []byte) (n int, err error) {
+	return result(syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p))))
 }
 
 // Unlinkat removes a name in a directory.
