@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -66,6 +68,9 @@ func latency(ctx context.Context, stages []*stage, print func(figure) error) err
 
 // atOnce listens to as many agents as there are to be. What counts is what they wrote while all of them spoke.
 func atOnce(ctx context.Context, size talkSizes, listen func(ctx context.Context, i int, s story, each func([]byte)) error) ([]float64, error) {
+	// Whoever measures does not collect meanwhile.
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	s := story{Every: time.Second / perSecond, Until: time.Now().Add(upWithin + size.window).UnixNano()}
 	all, failed := make([][]heard, size.streams), make([]error, size.streams)
 	var wg sync.WaitGroup
