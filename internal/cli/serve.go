@@ -11,7 +11,7 @@ import (
 // ballastSize is memory that is never touched, so that the machine does not give it. The collector takes it for
 // used, and begins when as much again came to be: while many turns stream, a server with a small heap would be
 // collecting half of the time, and its events late.
-const ballastSize = 64 << 20
+const ballastSize = 128 << 20
 
 func (f *frame) serve() *cobra.Command {
 	cmd := &cobra.Command{

@@ -35,8 +35,11 @@ func yieldJoined(taken []ahead.Piece[agent.Step], yield func(agent.Step, error) 
 		if p.Err != nil || p.Value.End != nil {
 			return (n == 0 || yield(joined, nil)) && yield(p.Value, p.Err)
 		}
+		if n++; n == 1 {
+			joined = p.Value
+			continue
+		}
 		joined.Events, joined.Cursor = append(joined.Events, p.Value.Events...), p.Value.Cursor
-		n++
 	}
 	return n == 0 || yield(joined, nil)
 }
