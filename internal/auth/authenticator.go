@@ -48,5 +48,5 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 	if now.Sub(k.LastUsedAt) >= touchEvery {
 		_ = a.keys.TouchKey(ctx, k.ID) // who calls matters, when they did is for show
 	}
-	return Principal{Tenant: string(k.Tenant), AccountID: k.Account, KeyID: k.ID, Scope: Highest(k.Scopes)}, nil
+	return Principal{Tenant: string(k.Tenant), AccountID: k.Account, KeyID: k.ID, KeyLabel: k.Label, Scope: Highest(k.Scopes)}, nil
 }

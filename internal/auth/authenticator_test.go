@@ -41,6 +41,11 @@ func TestKeyTellsTenantAccountAndScope(t *testing.T) {
 		if got.Actor() != "key "+k.ID {
 			t.Errorf("actor %q", got.Actor())
 		}
+		secret, k = createKey(t, db, "acme", store.Key{Label: "build server", Scopes: []string{"read"}})
+		got, err = NewAuthenticator(db).Authenticate(t.Context(), secret)
+		if want := "key build server (" + k.ID + ")"; err != nil || got.Actor() != want {
+			t.Errorf("actor %q, %v; want %q", got.Actor(), err, want)
+		}
 	})
 }
 

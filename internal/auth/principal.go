@@ -12,11 +12,17 @@ type Principal struct {
 	Tenant    string
 	AccountID string // empty for a key of the tenant itself
 	KeyID     string
+	KeyLabel  string // as people know it; empty for one without
 	Scope     api.Scope
 }
 
 // Actor names the principal in a sandbox's history.
-func (p Principal) Actor() string { return "key " + p.KeyID }
+func (p Principal) Actor() string {
+	if p.KeyLabel == "" {
+		return "key " + p.KeyID
+	}
+	return "key " + p.KeyLabel + " (" + p.KeyID + ")"
+}
 
 // Scopes lists every scope, each including those before it.
 var Scopes = []api.Scope{api.ScopeRead, api.ScopeWrite, api.ScopeAdmin}

@@ -46,7 +46,7 @@ func Run(ctx context.Context, s Subject) []api.Check {
 	if s.Config != nil {
 		checks = append(checks, check{"data_dir", dataDir}, check{"disk", disk}, check{"secrets", secrets},
 			check{"lock", lock}, check{"port", port}, check{"database", database},
-			check{"object_store", objectStore}, check{"drivers", drivers})
+			check{"object_store", objectStore}, check{"message_store", messageStore}, check{"drivers", drivers})
 	}
 	var found []api.Check
 	for _, c := range checks {

@@ -279,6 +279,14 @@ func TestObjectStore(t *testing.T) {
 	expect(t, s, "object_store", Failed, "not a readable URL")
 }
 
+func TestMessageStore(t *testing.T) {
+	expect(t, subject(t), "message_store", OK, "the database")
+	expect(t, subject(t, "message-store", "dynamodb://chats?region=eu-west-1"), "message_store", OK, "dynamodb://chats")
+	s := subject(t)
+	s.Config.MessageStore = "%zz://"
+	expect(t, s, "message_store", Failed, "not a readable URL")
+}
+
 func TestDrivers(t *testing.T) {
 	s := subject(t)
 	expect(t, s, "drivers", OK, "fake, local; local is the default")

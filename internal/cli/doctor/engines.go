@@ -38,6 +38,18 @@ func storeDir(dir, name string) finding {
 	return fine("%s, writable", name)
 }
 
+// messageStore tells where messages are; what is elsewhere is asked by the server at its start.
+func messageStore(_ context.Context, s Subject) finding {
+	if s.Config.MessageStore == "" {
+		return fine("the database")
+	}
+	u, err := url.Parse(s.Config.MessageStore)
+	if err != nil {
+		return fail("write dynamodb://table", "it is not a readable URL")
+	}
+	return fine("%s://%s", u.Scheme, u.Host)
+}
+
 // drivers looks at what runs the instances.
 func drivers(_ context.Context, s Subject) finding {
 	known, chosen := strings.Join(s.Drivers, ", "), s.Config.DefaultDriver
