@@ -143,7 +143,7 @@ func launch(t *testing.T, env []string) (*process, io.Reader) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if t.Failed() {
-			t.Logf("the server's log:\n%s", lastLines(p.logs.String(), 40))
+			t.Logf("the server's log:\n%s\n…\n%s", troubles(p.logs.String()), lastLines(p.logs.String(), 40))
 		}
 	})
 	return p, out
@@ -217,6 +217,17 @@ func (p *process) clientOf(t *testing.T, key string, opts ...client.Option) *cli
 		t.Fatal(err)
 	}
 	return c
+}
+
+// troubles are the lines of a log that tell of something broken.
+func troubles(log string) string {
+	var lines []string
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") || strings.Contains(line, "httputil") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lastLines(strings.Join(lines, "\n"), 40)
 }
 
 func lastLines(s string, n int) string {

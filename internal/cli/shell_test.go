@@ -63,8 +63,8 @@ func TestShellIsATerminalInTheSandbox(t *testing.T) {
 		})
 		m.typed("sh -c 'echo be\"\"gun; exec sleep 60'\r")
 		m.wait("begun\n") // before, the key would be the shell's
-		m.typed("\x03") // a key like any other here: it interrupts what runs there
-		m.wait("^C\n$ ") // until it is back, a shell may throw away what is typed
+		m.typed("\x03")   // a key like any other here: it interrupts what runs there
+		m.wait("^C\n$ ")  // until it is back, a shell may throw away what is typed
 		m.typed("exit 7\r")
 	}, "shell", "box")
 	if r.code != 7 {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -101,10 +102,18 @@ var errNotRegular = errors.New("not a regular file")
 type file struct {
 	fd   int
 	path string
+
+	mu     sync.RWMutex // whoever sends it may still read when it is closed: the number is another's then
+	closed bool
 }
 
 // Read implements io.Reader.
 func (f *file) Read(p []byte) (int, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.closed {
+		return 0, os.ErrClosed
+	}
 	for {
 		n, err := unix.Read(f.fd, p)
 		switch {
@@ -121,6 +130,11 @@ func (f *file) Read(p []byte) (int, error) {
 
 // ReadAt implements io.ReaderAt.
 func (f *file) ReadAt(p []byte, from int64) (done int, err error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.closed {
+		return 0, os.ErrClosed
+	}
 	for done < len(p) {
 		n, err := unix.Pread(f.fd, p[done:], from+int64(done))
 		switch {
@@ -137,7 +151,15 @@ func (f *file) ReadAt(p []byte, from int64) (done int, err error) {
 }
 
 // Close implements io.Closer.
-func (f *file) Close() error { return unix.Close(f.fd) }
+func (f *file) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return os.ErrClosed
+	}
+	f.closed = true
+	return unix.Close(f.fd)
+}
 
 // openFile opens a regular file for reading. A pipe in its place does not block it.
 func openFile(root int, path string) (*file, unix.Stat_t, error) {
@@ -153,7 +175,7 @@ func openFile(root int, path string) (*file, unix.Stat_t, error) {
 		_ = unix.Close(fd)
 		return nil, st, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	return &file{fd, path}, st, nil
+	return &file{fd: fd, path: path}, st, nil
 }
 
 // setFolder gives a folder its permissions and time, once nothing in it is written any more.

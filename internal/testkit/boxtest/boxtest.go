@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,10 +44,11 @@ func New(t testing.TB, o Options) *Box {
 	t.Helper()
 	exe, err := helper()
 	must(t, err)
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	d, err := local.New(t.Context(), local.Options{
 		Dir: t.TempDir(), Exe: exe, Grace: 200 * time.Millisecond,
 		Attach: func(ctx context.Context, _ driver.Status, s driver.Spec, conn guest.Conn) func() {
-			detach, err := egress.Attach(ctx, conn, egress.Spec{Sandbox: s.Key.Sandbox, Services: o.Services})
+			detach, err := egress.Attach(ctx, conn, egress.Spec{Sandbox: s.Key.Sandbox, Services: o.Services, Log: log})
 			if err != nil {
 				t.Errorf("boxtest: %v", err)
 				return func() {}
