@@ -89,7 +89,21 @@ func appendTurnsPostgres(ctx context.Context, db *DB, batch []TurnAppend) ([]boo
 		turns[i], epochs[i], firsts[i], lasts[i] = a.Lease.ID, a.Lease.Epoch, a.first(), a.last()
 		data[i], tos[i], states[i] = a.data(), a.To, string(a.State)
 	}
-	kept, err := all(ctx, db.write, scanOne[string], `
+	args := []any{turns, epochs, firsts, lasts, data, tos, states}
+	kept, err := all(ctx, db.write, scanOne[string], insertEvents+` returning turn`, args...)
+	if err != nil && db.dialect.duplicate(err) { // our own before, whose end we did not hear of
+		kept, err = all(ctx, db.write, scanOne[string], insertEvents+` on conflict do nothing returning turn`, args...)
+	}
+	done := make([]bool, n)
+	for _, turn := range kept {
+		done[at[turn]] = true
+	}
+	return done, err
+}
+
+// insertEvents inserts what is to be inserted. Nobody else has put anything there: that is what is asked before,
+// and to be ready for it all the same would take a third of the time.
+var insertEvents = `
 		with held as materialized (
 			select id, epoch from turns where id = any($1::text[]) and finished_at is null
 				and (select set_config('synchronous_commit', 'off', true)) = 'off'
@@ -99,15 +113,7 @@ func appendTurnsPostgres(ctx context.Context, db *DB, batch []TurnAppend) ([]boo
 		select asked.turn, asked.first, asked.last, asked.data, asked.read_to, asked.state
 		from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bigint[], $7::text[])
 			as asked (turn, epoch, first, last, data, read_to, state)
-		join held on held.id = asked.turn and `+appendFence+` and `+logEnds("asked.turn", "asked.first - 1")+`
-		on conflict do nothing returning turn`,
-		turns, epochs, firsts, lasts, data, tos, states)
-	done := make([]bool, n)
-	for _, turn := range kept {
-		done[at[turn]] = true
-	}
-	return done, err
-}
+		join held on held.id = asked.turn and ` + appendFence + ` and ` + logEnds("asked.turn", "asked.first - 1")
 
 func appendInTwo(ctx context.Context, db *DB, batch []TurnAppend, i int) ([]bool, error) {
 	done, err := appendTurnsPostgres(ctx, db, batch[:i])

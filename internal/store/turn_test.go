@@ -373,3 +373,45 @@ func TestMessagesAreCountedOnce(t *testing.T) {
 		}
 	})
 }
+
+// A holder that gave up waiting for an append may come back while the database is still at it. What it brings then
+// is refused, and what comes with it of other turns is not.
+func TestAppendThatWasUnderWay(t *testing.T) {
+	testkit.Proves(t, "C4")
+	h := harness{"postgres", store.Options{DatabaseURL: migrated.New(t).URL, LeaseTTL: long}}
+	db, raw := h.open(t), h.rawDB(t)
+	var batch []store.TurnAppend
+	for range 2 {
+		turn := begin(t, db, asking(talk(t, db)))
+		l, _ := take(t, db, turn.ID, "a")
+		batch = append(batch, store.TurnAppend{Lease: l, Append: store.Append{To: 1, Events: words("again")}})
+	}
+	before, err := raw.BeginTx(t.Context(), nil)
+	noError(t, err)
+	_, err = before.Exec(`insert into turn_log (turn, first, last, data, read_to, state) values ($1, 1, 1, $2, 1, '')`, batch[0].Lease.ID, words("once")[0])
+	noError(t, err)
+	type answer struct {
+		done []bool
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		done, err := db.AppendTurns(t.Context(), batch)
+		answers <- answer{done, err}
+	}()
+	testkit.Eventually(t, 30*time.Second, func() error {
+		var waiting int
+		err := raw.QueryRow(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).Scan(&waiting)
+		if err == nil && waiting == 0 {
+			err = errors.New("nobody waits for the append before")
+		}
+		return err
+	})
+	noError(t, before.Commit())
+	if got := <-answers; got.err != nil || !slices.Equal(got.done, []bool{false, true}) {
+		t.Errorf("appended %v, %v", got.done, got.err)
+	}
+	if got := readLog(t, db, batch[0].Lease.ID, 0); len(got) != 1 || !strings.Contains(got[0], "once") {
+		t.Errorf("the log is %q", got)
+	}
+}
