@@ -28,7 +28,7 @@ func (s *Service) Events(ctx context.Context, t store.Turn, after int64) iter.Se
 	return func(yield func(Event, error) bool) {
 		leave := s.hub.join(t.ID)
 		defer leave()
-		poll := time.NewTicker(s.Poll)
+		poll := time.NewTimer(s.Poll)
 		defer poll.Stop()
 		after, well := resume(after), time.Now()
 		for look := true; ; {
@@ -59,20 +59,36 @@ func (s *Service) Events(ctx context.Context, t store.Turn, after int64) iter.Se
 				after = read
 				continue
 			}
-			if err == nil {
-				well = time.Now()
+			switch {
+			case err != nil:
+				poll.Reset(s.Poll)
+			case look:
+				poll.Reset(s.pause(t.ID))
 			}
 			select {
 			case <-ctx.Done():
 				return
-			case <-news:
-				look = true // unless the news are here
+			case <-news: // which may be here
 			case <-poll.C:
-				look = err != nil || !s.runs(t.ID)
+			}
+			look = true
+			if err == nil {
+				well = time.Now()
 			}
 		}
 	}
 }
+
+// pause is how long a reader waits before it looks by itself. Where this process runs the turn it is told of
+// everything, and when that is over.
+func (s *Service) pause(turn string) time.Duration {
+	if s.runs(turn) {
+		return seldom * s.Poll
+	}
+	return s.Poll
+}
+
+const seldom = 20
 
 // patience is how long a reader waits for a database that does not answer.
 const patience = 10 * time.Second

@@ -207,6 +207,7 @@ func (s *Service) begin(id string) {
 			s.mu.Lock()
 			delete(s.here, id)
 			s.mu.Unlock()
+			s.hub.nudge(id)
 		}()
 		s.drive(s.base, id)
 	})
