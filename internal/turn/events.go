@@ -68,10 +68,12 @@ func (s *Service) Events(ctx context.Context, t store.Turn, after int64) iter.Se
 			select {
 			case <-ctx.Done():
 				return
-			case <-news: // which may be here
+			case <-news:
+				look = true // unless the news are here
 			case <-poll.C:
+				look = err != nil || !s.runs(t.ID)
+				poll.Reset(s.pause(t.ID))
 			}
-			look = true
 			if err == nil {
 				well = time.Now()
 			}
