@@ -109,13 +109,8 @@ ANTHROPIC_API_KEY = "dummy"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	s.process, err = serve(ctx, p.berth, s.home.dir, s.home.url, "BERTH_CONFIG="+config, "BERTH_DEFAULT_DRIVER=local",
-		"BERTH_MAX_TURNS_PER_TENANT=100000", "BERTH_MAX_SANDBOXES_PER_TENANT=100000")
-	if err != nil {
+	if err := s.start(ctx); err != nil {
 		return nil, err
-	}
-	if s.client, err = client.New(s.base, key); err != nil {
-		return s, err
 	}
 	for range p.talk.streams {
 		id, err := s.open(ctx, "teller")
@@ -125,6 +120,17 @@ ANTHROPIC_API_KEY = "dummy"
 		s.talks = append(s.talks, id)
 	}
 	return s, nil
+}
+
+// start starts the server, whose sandboxes may be there already.
+func (s *stage) start(ctx context.Context, env ...string) (err error) {
+	s.process, err = serve(ctx, s.berth, s.home.dir, s.home.url, append(env,
+		"BERTH_CONFIG="+filepath.Join(s.home.dir, "berth.toml"), "BERTH_DEFAULT_DRIVER=local",
+		"BERTH_MAX_TURNS_PER_TENANT=100000", "BERTH_MAX_SANDBOXES_PER_TENANT=100000")...)
+	if err == nil {
+		s.client, err = client.New(s.base, key)
+	}
+	return err
 }
 
 // install puts both agents where sandboxes have them.

@@ -3,15 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 
 	"github.com/spf13/cobra"
 )
-
-// ballastSize is memory that is never touched, so that the machine does not give it. The collector takes it for
-// used, and begins when as much again came to be: while many turns stream, a server with a small heap would be
-// collecting half of the time, and its events late.
-const ballastSize = 128 << 20
 
 func (f *frame) serve() *cobra.Command {
 	cmd := &cobra.Command{
@@ -32,8 +28,7 @@ Every setting can also stand in a TOML file or the environment; a flag is strong
 		if err != nil {
 			return err
 		}
-		ballast := make([]byte, ballastSize)
-		defer runtime.KeepAlive(ballast)
+		defer runtime.KeepAlive(make([]byte, ballast(os.Getenv, memoryHere())))
 		return f.Serve(ctx, cfg, f.Stdout)
 	})
 	return cmd
