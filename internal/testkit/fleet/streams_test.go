@@ -203,6 +203,10 @@ func (w *watchers) connect(ctx context.Context, via http.RoundTripper, x *watche
 	if res.StatusCode != http.StatusOK {
 		words, _ := io.ReadAll(res.Body)
 		_ = res.Body.Close()
+		var problem api.Problem
+		if json.Unmarshal(words, &problem) == nil && problem.Retryable { // as it is told to
+			return nil, errLater
+		}
 		return nil, fmt.Errorf("%w: %s: %s", errWrong, res.Status, words)
 	}
 	if id := res.Header.Get(api.HeaderTurnID); x.turn != "" && id != x.turn || id == "" {
