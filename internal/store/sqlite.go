@@ -81,7 +81,7 @@ func openSQLiteFile(ctx context.Context, path string) (*DB, error) {
 	}
 	writer, err := sqlitePool(path, 1, url.Values{
 		"_txlock": {"immediate"},
-		"_pragma": {"cache_size(-16384)", "wal_autocheckpoint(" + strconv.Itoa(walPages) + ")"},
+		"_pragma": {"wal_autocheckpoint(" + strconv.Itoa(walPages) + ")"},
 	})
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func sqlitePool(path string, conns int, more url.Values) (*pool, error) {
 		"_pragma":              {"cache_size(-16384)"},
 	}
 	for name, values := range more {
-		query[name] = values
+		query[name] = append(query[name], values...)
 	}
 	dsn := url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", dsn.String())
