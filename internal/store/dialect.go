@@ -25,6 +25,7 @@ type dialect struct {
 	name       string
 	goose      goose.Dialect
 	migrated   string // query that says whether the table of schema versions exists
+	columns    string // query for the columns of the table or index $1
 	now        string
 	micros     string // format of a parameter as that many microseconds
 	passClock  bool   // now is a named parameter, and the process's clock its argument

@@ -188,8 +188,10 @@ func TestMigrateSaysWhatItDid(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			skip := opts
 			skip.SkipMigrate = true
+			var before store.Schema
 			for range 2 { // looking changes nothing
-				before, err := store.Status(t.Context(), opts)
+				var err error
+				before, err = store.Status(t.Context(), opts)
 				noError(t, err)
 				if before.Current != 0 || before.Target < 1 || before.UpToDate() {
 					t.Errorf("new database: %+v", before)
@@ -199,7 +201,7 @@ func TestMigrateSaysWhatItDid(t *testing.T) {
 			wantCode(t, err, api.CodeInvalidConfig)
 			done, err := store.Migrate(t.Context(), opts)
 			noError(t, err)
-			if !done.UpToDate() || len(done.Applied) != int(done.Target) || done.Applied[0] != "00001_foundation.sql" {
+			if !done.UpToDate() || len(done.Applied) != len(before.Missing) || done.Applied[0] != "00001_foundation.sql" {
 				t.Errorf("migrated: %+v", done)
 			}
 			again, err := store.Migrate(t.Context(), opts)
@@ -242,8 +244,12 @@ func TestMigrationThatFailsSaysWhere(t *testing.T) {
 	_, err := h.rawDB(t).Exec(`create table sandboxes (mine int)`)
 	noError(t, err)
 	_, err = store.Open(t.Context(), h.opts)
-	if err == nil || !strings.Contains(err.Error(), "from version 0 to 4") || !strings.Contains(err.Error(), "sandboxes") {
+	if err == nil || !strings.Contains(err.Error(), "from version 0 to ") || !strings.Contains(err.Error(), "migration 1: ") || !strings.Contains(err.Error(), "sandboxes") {
 		t.Errorf("error is %v", err)
+	}
+	var e *sandbox.Error
+	if errors.As(err, &e); !strings.Contains(e.Hint, "schema version 0") || !strings.Contains(e.Hint, "berth migrate") || !strings.Contains(e.Hint, "backup") {
+		t.Errorf("hint is %q", e.Hint)
 	}
 	schema, err := store.Status(t.Context(), h.opts)
 	noError(t, err)

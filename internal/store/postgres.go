@@ -22,6 +22,7 @@ var postgresDialect = &dialect{
 	name:     "postgres",
 	goose:    goose.DialectPostgres,
 	migrated: "select to_regclass('" + versionTable + "') is not null",
+	columns:  "select attname from pg_attribute where attrelid = to_regclass($1) and attnum > 0 and not attisdropped",
 	// The time a statement arrived: stable, so that indexes serve it, and never later than the
 	// moment a row is judged by it, so that no lease looks expired before it is.
 	now:        "statement_timestamp()",

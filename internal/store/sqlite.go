@@ -22,6 +22,7 @@ var sqliteDialect = &dialect{
 	name:      "sqlite",
 	goose:     goose.DialectSQLite3,
 	migrated:  "select exists (select 1 from sqlite_master where name = '" + versionTable + "')",
+	columns:   "select name from pragma_table_info($1) union all select name from pragma_index_info($1)",
 	now:       "$now",
 	micros:    "%s",
 	passClock: true,
