@@ -60,11 +60,12 @@ func started(ctx context.Context, conn guest.Conn, id string, phase Phase, cmd g
 	return id, nil
 }
 
-// processID names a command by the hook that it is and by what it runs once for.
+// processID names a command by the hook that it is and by what it runs once for. It is the same
+// whichever server starts it.
 func processID(spec Spec, index int, d *Data) string {
 	about := []string{string(d.Phase), d.about(), strconv.Itoa(index), strings.Join(spec.Command, "\x00")}
 	sum := sha256.Sum256([]byte(strings.Join(about, "\x00\x00")))
-	return "hook-" + hex.EncodeToString(sum[:10]) + once()
+	return "hook-" + hex.EncodeToString(sum[:10])
 }
 
 // ofThisStart is the id of the command among what was started since the instance started, or a new one.

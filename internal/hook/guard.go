@@ -47,12 +47,10 @@ func guarded(ctx context.Context, limit time.Duration, run func(context.Context)
 
 // caught runs a hook and turns its panic into an error.
 func caught(ctx context.Context, run func(context.Context) error) (err error) {
-	if catches {
-		defer func() {
-			if p := recover(); p != nil {
-				err = &panicked{p, string(debug.Stack())}
-			}
-		}()
-	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicked{p, string(debug.Stack())}
+		}
+	}()
 	return run(ctx)
 }

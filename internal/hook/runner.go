@@ -34,11 +34,7 @@ type Runner struct {
 // start.
 func (r *Runner) ColdStart(ctx context.Context, s sandbox.Sandbox, id driver.ID) error {
 	d := &Data{Record: s}
-	failed := errors.Join(r.run(ctx, OnColdStart, id, d)...)
-	if !heeds {
-		return nil
-	}
-	return failed
+	return errors.Join(r.run(ctx, OnColdStart, id, d)...)
 }
 
 // Terminate runs before an instance ends for good. Errors are in the log, and it returns none.

@@ -150,7 +150,7 @@ func oneLine(text []byte) string {
 // through no proxy: that would be asked to go where Berth itself would not.
 func caller(allowPrivate bool) *http.Client {
 	dial := egress.DialPublic
-	if allowPrivate || anywhere {
+	if allowPrivate {
 		dial = new(net.Dialer).DialContext
 	}
 	return &http.Client{

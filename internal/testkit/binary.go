@@ -1,12 +1,12 @@
 package testkit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,7 +15,7 @@ import (
 
 // Binary returns the path of Berth's own binary, static as in a release, for tests that run it or put
 // it into a sandbox: a test's binary may be linked with C, which pid 1 of a sandbox must not be. It is
-// built once for all test processes, with the build tags of this one.
+// built once for all test processes; one with a seeded bug is built beside the bug's overlay.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := buildBinary()
@@ -30,8 +30,7 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	tags := buildTags()
-	dir := filepath.Join(root, "bin", "tests", "berth-"+strings.ReplaceAll(tags, ",", "-"))
+	dir := cmp.Or(overlayDir(os.Getenv("GOFLAGS")), filepath.Join(root, "bin", "tests", "berth"))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -41,7 +40,7 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 	}
 	defer unlock()
 	path := filepath.Join(dir, "berth")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-tags="+tags, "-o", path, "./cmd/berth")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", path, "./cmd/berth")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
@@ -64,15 +63,12 @@ func moduleRoot() (string, error) {
 	return "", err
 }
 
-// buildTags are those that this test was built with: a seeded bug must be in the sandbox, too.
-func buildTags() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	for _, s := range info.Settings {
-		if s.Key == "-tags" {
-			return s.Value
+// overlayDir returns the folder of the overlay in the flags of the go command, if there is one. The
+// build takes the overlay from the same flags, so a seeded bug is in the binary too.
+func overlayDir(goflags string) string {
+	for _, flag := range strings.Fields(goflags) {
+		if path, ok := strings.CutPrefix(flag, "-overlay="); ok {
+			return filepath.Dir(path)
 		}
 	}
 	return ""

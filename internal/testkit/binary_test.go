@@ -16,3 +16,15 @@ func TestBinaryIsBuiltOnce(t *testing.T) {
 		t.Errorf("%s, then %s", path, again)
 	}
 }
+
+func TestBinaryWithASeededBugIsApart(t *testing.T) {
+	for flags, want := range map[string]string{
+		"":                                      "",
+		"-mod=mod":                              "",
+		"-mod=mod -overlay=/tmp/o/overlay.json": "/tmp/o",
+	} {
+		if got := overlayDir(flags); got != want {
+			t.Errorf("%q: %q, want %q", flags, got, want)
+		}
+	}
+}

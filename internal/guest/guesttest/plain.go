@@ -143,7 +143,7 @@ var build = sync.OnceValues(func() (string, error) {
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "plain")
 	cmd := exec.Command("go", "build", "-o", path, "github.com/berthdev/berth/internal/guest/guesttest/plain")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}

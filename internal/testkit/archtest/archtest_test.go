@@ -222,6 +222,7 @@ const (
 		"quoted":    {map[string]string{"internal/store/testdata/x": "x\n\"/wor" + "k/x\"\n"}, 1},
 		"relative":  {map[string]string{"Makefile": "cat ../sha" + "red/x"}, 1},
 		"built":     {map[string]string{"bin/x": "/wor" + "k/x", ".git/x": "/wor" + "k/x"}, 0},
+		"work tree": {map[string]string{".git": "gitdir: /wor" + "k/x"}, 0},
 		"ci":        {map[string]string{".ci/run": "cd /wor" + "k/x"}, 1},
 	},
 }

@@ -58,7 +58,7 @@ func Load(fsys fs.FS) (*Module, error) {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() {
+		if !d.Type().IsRegular() || name == ".git" { // a file in a work tree of git
 			return nil
 		}
 		text, err := fs.ReadFile(fsys, name)

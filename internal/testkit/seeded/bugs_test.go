@@ -4,31 +4,31 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/fstest"
 )
 
+const repository = "../../.."
+
 func TestBerth(t *testing.T) {
-	text, err := os.ReadFile("../seeded.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	bugs, err := ParseList(string(text))
+	bugs, err := Load(os.DirFS(repository))
 	if err != nil {
 		t.Fatal(err)
 	}
 	always := 0
 	for _, b := range bugs {
-		if b.Always {
-			always++
+		for _, test := range b.Tests {
+			if test.Always {
+				always++
+			}
 		}
 	}
-	if want := min(3, len(bugs)); always < want {
-		t.Errorf("%d bugs are marked always, want %d", always, want)
+	if want := 1; always < want {
+		t.Errorf("%d tests are marked always, want %d", always, want)
 	}
-	if code, out := command(t, "../../..", "-check"); code != 0 {
+	if code, out := command(t, repository, "-check"); code != 0 {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 }
@@ -40,83 +40,117 @@ func command(t *testing.T, root string, args ...string) (int, string) {
 	return code, out.String()
 }
 
-func TestParseList(t *testing.T) {
-	got, err := ParseList("# words\n\nseeded_a | ./store | ^TestA$ | no fence\nseeded_b | ./turn | TestB|TestC | no lock | always\n")
-	want := []Bug{
-		{Tag: "seeded_a", Package: "./store", Test: "^TestA$", Breaks: "no fence"},
-		{Tag: "seeded_b", Package: "./turn", Test: "TestB|TestC", Breaks: "no lock", Always: true},
-	}
-	if err != nil || !slices.Equal(got, want) {
+// nofence is a diff of x/fence.go in the module of these tests.
+const nofence = `diff --git a/x/fence.go b/x/fence.go
+index 1111111..2222222 100644
+--- a/x/fence.go
++++ b/x/fence.go
+@@ -3,3 +3,3 @@ package x
+ // Fenced says that the fence stands.
+-const Fenced = true
++const Fenced = false
+
+`
+
+func TestParseBug(t *testing.T) {
+	got, err := ParseBug("Breaks: the fence\nTest: ./x ^TestA$\nTest: ./y TestB|TestC always\n\n" + nofence)
+	want := []Test{{Package: "./x", Pattern: "^TestA$"}, {Package: "./y", Pattern: "TestB|TestC", Always: true}}
+	if err != nil || got.Breaks != "the fence" || !reflect.DeepEqual(got.Tests, want) || got.diff[0].path != "x/fence.go" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for name, line := range map[string]string{
-		"three columns": "seeded_a | ./store | TestA",
-		"six columns":   "seeded_a | ./store | TestA | x | always | y",
-		"other word":    "seeded_a | ./store | TestA | x | sometimes",
-		"tag":           "nofence | ./store | TestA | x",
-		"tag case":      "seeded_NoFence | ./store | TestA | x",
-		"package":       "seeded_a | store | TestA | x",
-		"no test":       "seeded_a | ./store |  | x",
-		"pattern":       "seeded_a | ./store | ( | x",
+	const header = "Breaks: x\nTest: ./x TestA\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"no header":     {nofence, "before the diff"},
+		"no test":       {"Breaks: x\n" + nofence, "before the diff"},
+		"no reason":     {"Test: ./x TestA\n" + nofence, "before the diff"},
+		"two reasons":   {"Breaks: y\n" + header + nofence, "line 2"},
+		"other line":    {"Tests: ./x TestA\n" + nofence, "line 1"},
+		"package":       {"Test: x TestA\n" + nofence, "./package"},
+		"no pattern":    {"Test: ./x\n" + nofence, "./package"},
+		"other word":    {"Test: ./x TestA sometimes\n" + nofence, "./package"},
+		"pattern":       {"Test: ./x (\n" + nofence, "missing closing"},
+		"no diff":       {header, "no diff"},
+		"no hunks":      {header + "diff --git a/x b/x\n", "no hunks"},
+		"rename":        {header + "diff --git a/x b/y\n", "one file"},
+		"binary":        {header + "diff --git a/x b/x\nBinary files differ\n", "cannot apply"},
+		"no newline":    {header + nofence[:len(nofence)-1] + "\\ No newline at end of file\n", "cannot apply"},
+		"mode and copy": {header + "diff --git a/x b/x\ncopy from y\n", "cannot apply"},
 	} {
-		if _, err := ParseList("\n" + line); err == nil || !strings.Contains(err.Error(), "line 2") {
-			t.Errorf("%s: %v, want an error about line 2", name, err)
+		if _, err := ParseBug(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestPatchesApplyInOnePlaceOnly(t *testing.T) {
+	const head = "diff --git a/f b/f\n--- a/f\n+++ b/f\n"
+	for name, c := range map[string]struct{ text, diff, want, err string }{
+		"in place":     {"a\nb\nc\n", head + "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n", "a\nB\nc\n", ""},
+		"lines above":  {"x\ny\na\nb\nc\n", head + "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n", "x\ny\na\nB\nc\n", ""},
+		"two hunks":    {"a\nb\nc\nd\n", head + "@@ -1,1 +1,0 @@\n-a\n@@ -4,1 +3,1 @@\n-d\n+D\n", "b\nc\nD\n", ""},
+		"empty line":   {"a\n\nb\n", head + "@@ -1,3 +1,2 @@\n a\n\n-b\n", "a\n\n", ""},
+		"other lines":  {"a\nb\nd\n", head + "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n", "", "not there"},
+		"part of line": {"xa\nb\nc\n", head + "@@ -1,2 +1,2 @@\n a\n-b\n+B\n", "", "not there"},
+		"twice":        {"a\nb\na\nb\n", head + "@@ -1,2 +1,2 @@\n a\n-b\n+B\n", "", "2 times"},
+		"no context":   {"a\n", head + "@@ -0,0 +1,1 @@\n+B\n", "", "not there"},
+	} {
+		files, err := parseDiff(c.diff)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := files[0].apply(c.text)
+		if c.err == "" && (err != nil || got != c.want) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
 }
 
 func TestCheck(t *testing.T) {
-	list := []Bug{{Tag: "seeded_a"}}
-	const bug, guard = "//go:build seeded_a\n\npackage x\n", "//go:build !seeded_a\n\npackage x\n"
-	for name, c := range map[string]struct {
-		bugs  []Bug
-		files map[string]string
-		built []string
-		want  string
-	}{
-		"in order":       {list, map[string]string{"x/seeded_a.go": bug, "x/fence.go": guard, "x/x.go": "package x\n"}, []string{"x/fence.go", "x/x.go"}, ""},
-		"other name":     {list, map[string]string{"x/nofence.go": bug}, nil, ""},
-		"with others":    {list, map[string]string{"x/a.go": "//go:build linux && (seeded_a || ignore)\n\npackage x\n"}, nil, ""},
-		"forgotten line": {nil, map[string]string{"x/seeded_a.go": "package x\n"}, []string{"x/seeded_a.go"}, "has no //go:build"},
-		"line too late":  {nil, map[string]string{"x/seeded_a.go": "package x\n\n//go:build seeded_a\n"}, []string{"x/seeded_a.go"}, "has no //go:build"},
-		"in release":     {list, map[string]string{"x/a.go": "//go:build seeded_a || linux\n\npackage x\n"}, []string{"x/a.go"}, "is in a release build"},
-		"not listed":     {nil, map[string]string{"x/a.go": bug}, nil, "does not list"},
-		"guard alone":    {nil, map[string]string{"x/a.go": guard}, []string{"x/a.go"}, "does not list"},
-		"not planted":    {list, map[string]string{"x/a.go": guard}, []string{"x/a.go"}, "no file is built with it"},
-		"test data":      {nil, map[string]string{"x/testdata/seeded_a.go": bug, ".git/a.go": bug, "bin/a.go": bug}, nil, ""},
+	const header = "Breaks: the fence\nTest: ./x ^TestGood$/^sub$\n\n"
+	const create = "diff --git a/x/new.go b/x/new.go\nnew file mode 100644\n--- /dev/null\n+++ b/x/new.go\n@@ -0,0 +1 @@\n+package x\n"
+	for name, c := range map[string]struct{ patch, want string }{
+		"in order":       {header + nofence, ""},
+		"a new file":     {header + nofence + create, ""},
+		"a removed file": {header + "diff --git a/x/fence.go b/x/fence.go\n--- a/x/fence.go\n+++ /dev/null\n@@ -1 +0,0 @@\n-package x\n", ""},
+		"lines changed":  {header + strings.ReplaceAll(nofence, "the fence stands", "it stands"), "not there"},
+		"file is gone":   {header + strings.ReplaceAll(nofence, "fence.go", "gone.go"), "gone.go"},
+		"file is there":  {header + strings.ReplaceAll(create, "new.go", "fence.go"), "it exists"},
+		"syntax":         {header + strings.ReplaceAll(nofence, "= false", "="), "fence.go"},
+		"a test":         {header + strings.ReplaceAll(create, "new.go", "new_test.go"), "not into its tests"},
+		"the testkit":    {header + strings.ReplaceAll(create, "x/new.go", "internal/testkit/new.go"), "not into its tests"},
+		"no such test":   {strings.ReplaceAll(header, "Good", "Bad") + nofence, "has no test ^TestBad$"},
+		"no package":     {strings.ReplaceAll(header, "./x", "./z") + nofence, "./z has no tests"},
 	} {
-		fsys := fstest.MapFS{}
-		for path, text := range c.files {
-			fsys[path] = &fstest.MapFile{Data: []byte(text)}
+		bug, err := ParseBug(c.patch)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
 		}
-		wrong, err := Check(c.bugs, fsys, c.built)
-		if err != nil || c.want == "" && len(wrong) > 0 || c.want != "" && (len(wrong) != 1 || !strings.Contains(wrong[0], c.want)) {
-			t.Errorf("%s: %q, %v; want %q", name, wrong, err, c.want)
+		root := fstest.MapFS{}
+		for name, text := range files {
+			root[name] = &fstest.MapFile{Data: []byte(text)}
 		}
-	}
-	if _, err := Check(nil, os.DirFS(filepath.Join(t.TempDir(), "none")), nil); err == nil {
-		t.Error("a missing tree: want an error")
+		wrong := Check(root, []Bug{bug})
+		if c.want == "" && len(wrong) > 0 || c.want != "" && (len(wrong) != 1 || !strings.Contains(wrong[0], c.want)) {
+			t.Errorf("%s: %q, want %q", name, wrong, c.want)
+		}
 	}
 }
 
-// module makes a module on disk whose one safeguard is a build tag.
-func module(t *testing.T, list string, more map[string]string) string {
-	t.Helper()
-	root := t.TempDir()
-	files := map[string]string{
-		"go.mod":        "module example\n\ngo 1.26\n",
-		"list.txt":      list,
-		"x/fence.go":    "//go:build !seeded_a\n\npackage x\n\nconst fenced = true\n",
-		"x/seeded_a.go": "//go:build seeded_a\n\npackage x\n\nconst fenced = false\n",
-		"x/x_test.go": `package x
+// files is a module whose one safeguard is a constant.
+var files = map[string]string{
+	"go.mod":      "module example\n\ngo 1.26\n",
+	"x/fence.go":  "package x\n\n// Fenced says that the fence stands.\nconst Fenced = true\n",
+	"cmd/main.go": "package main\n\nimport (\n\t\"os\"\n\t\"example/x\"\n)\n\nfunc main() { if !x.Fenced { os.Exit(3) } }\n",
+	"x/x_test.go": `package x
 
 import (
 	"os"
+	"os/exec"
 	"testing"
 )
 
 func TestGood(t *testing.T) {
-	if !fenced {
+	if !Fenced {
 		t.Error("no fence")
 	}
 }
@@ -131,22 +165,30 @@ func TestHollow(t *testing.T) {}
 func TestAlwaysRed(t *testing.T) { t.Error("red") }
 
 func TestSkips(t *testing.T) {
-	if !fenced {
+	if !Fenced {
 		t.Skip("no fence, no test")
 	}
 }
 
 func TestCrash(t *testing.T) {
-	if !fenced {
+	if !Fenced {
 		os.Exit(3)
 	}
 }
+
+func TestProgram(t *testing.T) {
+	if out, err := exec.Command("go", "run", "../cmd").CombinedOutput(); err != nil {
+		t.Errorf("%v %s", err, out)
+	}
+}
 `,
-	}
-	for name, text := range more {
-		files[name] = text
-	}
-	for name, text := range files {
+}
+
+// module writes the files and the patches, by the bugs' names, to a folder.
+func module(t *testing.T, patches map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	write := func(name, text string) {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -154,6 +196,12 @@ func TestCrash(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for name, text := range files {
+		write(name, text)
+	}
+	for name, text := range patches {
+		write(filepath.Join(Folder, name), text)
 	}
 	return root
 }
@@ -164,20 +212,21 @@ func TestBugCountsOnlyIfTestRanAndFailed(t *testing.T) {
 		code    int
 		want    string
 	}{
-		"caught":        {"^TestGood$", 0, "1 seeded bugs noticed, 0 missed"},
-		"by a subtest":  {"^TestDeep$/^fence$", 0, "noticed  seeded_a"},
+		"caught":        {"^TestGood$", 0, "1 times a seeded bug was noticed, 0 times missed"},
+		"by a subtest":  {"^TestDeep$/^fence$", 0, "noticed  x/a"},
+		"by a program":  {"^TestProgram$", 0, "noticed  x/a"},
 		"not caught":    {"^TestHollow$", 1, "TestHollow passed with the bug in"},
 		"one of two":    {"^(TestGood|TestHollow)$", 1, "TestHollow passed with the bug in"},
 		"other subtest": {"^TestDeep$/^other$", 1, "TestDeep passed"},
-		"no such test":  {"^TestNone$", 1, "no tests to run"},
 		"always red":    {"^TestAlwaysRed$", 1, "must pass without the bug"},
 		"skipped":       {"^TestSkips$", 1, "TestSkips was skipped"},
 		"crashed":       {"^TestCrash$", 0, "noticed"},
+		"no such test":  {"^TestNone$", 1, "has no test ^TestNone$"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			root := module(t, "seeded_a | ./x | "+c.pattern+" | the fence", nil)
-			code, out := command(t, root, "-list", "list.txt", "-sound")
+			root := module(t, map[string]string{"x/a.patch": "Breaks: the fence\nTest: ./x " + c.pattern + "\n\n" + nofence})
+			code, out := command(t, root, "-sound")
 			if code != c.code || !strings.Contains(out, c.want) {
 				t.Errorf("exit code %d, want %d and %q:\n%s", code, c.code, c.want, out)
 			}
@@ -186,77 +235,64 @@ func TestBugCountsOnlyIfTestRanAndFailed(t *testing.T) {
 }
 
 func TestBrokenBuildIsNotANoticedBug(t *testing.T) {
-	root := module(t, "seeded_a | ./x | ^TestGood$ | the fence", map[string]string{"x/seeded_a.go": "//go:build seeded_a\n\npackage x\n\nconst fenced = nonsense\n"})
-	code, out := command(t, root, "-list", "list.txt")
-	if code != 1 || !strings.Contains(out, "no test ran") || !strings.Contains(out, "nonsense") {
-		t.Errorf("exit code %d\n%s", code, out)
-	}
-	root = module(t, "seeded_a | ./x | ^TestNone$ | the fence", nil)
-	if code, out := command(t, root, "-list", "list.txt"); code != 1 || !strings.Contains(out, "no test ran") {
-		t.Errorf("no such test: exit code %d\n%s", code, out)
-	}
-}
-
-func TestNestedBuildHasTheBug(t *testing.T) {
-	root := module(t, "seeded_a | ./y | ^TestProgram$ | the fence", map[string]string{
-		"cmd/main.go": "package main\n\nimport (\n\t\"os\"\n\t\"example/y\"\n)\n\nfunc main() { if !y.Fenced { os.Exit(3) } }\n",
-		"y/fence.go":  "//go:build !seeded_a\n\npackage y\n\nconst Fenced = true\n",
-		"y/broken.go": "//go:build seeded_a\n\npackage y\n\nconst Fenced = false\n",
-		"y/y_test.go": "package y\n\nimport (\n\t\"os/exec\"\n\t\"testing\"\n)\n\nfunc TestProgram(t *testing.T) {\n\tif out, err := exec.Command(\"go\", \"run\", \"../cmd\").CombinedOutput(); err != nil {\n\t\tt.Errorf(\"%v %s\", err, out)\n\t}\n}\n",
+	root := module(t, map[string]string{
+		"x/a.patch": "Breaks: the fence\nTest: ./x ^TestGood$\n" + strings.ReplaceAll(nofence, "= false", "= nonsense"),
 	})
-	if code, out := command(t, root, "-list", "list.txt", "-sound"); code != 0 {
+	code, out := command(t, root)
+	if code != 1 || !strings.Contains(out, "no test ran") || !strings.Contains(out, "nonsense") {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 }
 
 func TestFlagsChooseBugs(t *testing.T) {
-	root := module(t, "seeded_a | ./x | ^TestGood$ | the fence | always\nseeded_b | ./x | ^TestHollow$ | nothing\n",
-		map[string]string{"x/seeded_b.go": "//go:build seeded_b\n\npackage x\n"})
+	root := module(t, map[string]string{
+		"x/a.patch": "Breaks: the fence\nTest: ./x ^TestGood$ always\nTest: ./x ^TestHollow$\n" + nofence,
+		"y/b.patch": "Breaks: nothing\nTest: ./x ^TestHollow$\n" + nofence,
+	})
 	for _, c := range []struct {
 		args []string
 		code int
 		want string
 	}{
-		{nil, 1, "1 seeded bugs noticed, 1 missed"},
-		{[]string{"-always"}, 0, "1 seeded bugs noticed, 0 missed"},
-		{[]string{"-only", "seeded_b"}, 1, "0 seeded bugs noticed, 1 missed"},
-		{[]string{"-only", "seeded_c"}, 2, "no bug seeded_c"},
+		{nil, 1, "1 times a seeded bug was noticed, 2 times missed"},
+		{[]string{"-always"}, 0, "1 times a seeded bug was noticed, 0 times missed"},
+		{[]string{"-only", "y/b"}, 1, "0 times a seeded bug was noticed, 1 times missed"},
+		{[]string{"-only", "x/"}, 1, "1 times a seeded bug was noticed, 1 times missed"},
+		{[]string{"-only", "c"}, 2, "no such bug"},
 		{[]string{"-check"}, 0, ""},
+		{[]string{"-list"}, 0, "x/a: the fence\n    ./x ^TestGood$ always\n    ./x ^TestHollow$\ny/b: nothing\n"},
 	} {
-		code, out := command(t, root, append([]string{"-list", "list.txt"}, c.args...)...)
+		code, out := command(t, root, c.args...)
 		if code != c.code || !strings.Contains(out, c.want) {
 			t.Errorf("%v: exit code %d, want %d and %q:\n%s", c.args, code, c.code, c.want, out)
 		}
 	}
 }
 
-func TestListMustMatchTree(t *testing.T) {
-	root := module(t, "", nil)
-	code, out := command(t, root, "-list", "list.txt")
-	if code != 1 || !strings.Contains(out, "seeded_a.go uses seeded_a") {
+func TestPatchThatDoesNotApplyFailsTheCheck(t *testing.T) {
+	root := module(t, map[string]string{
+		"x/a.patch": "Breaks: the fence\nTest: ./x ^TestGood$\n" + strings.ReplaceAll(nofence, "-const", "-var"),
+	})
+	code, out := command(t, root, "-check")
+	if code != 1 || !strings.Contains(out, "bugs/x/a.patch: x/fence.go: the lines of @@ -3,3 +3,3 @@ package x are not there") {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 }
 
 func TestMainSaysWhatItCannotDo(t *testing.T) {
-	root := module(t, "nonsense", nil)
-	for name, args := range map[string][]string{
-		"bad flag":   {"-nonsense"},
-		"no list":    {"-list", "none.txt"},
-		"bad list":   {"-list", "list.txt"},
-		"no module":  {"-root", t.TempDir(), "-list", "list.txt"},
-		"no root":    {"-root", filepath.Join(root, "none")},
-		"not a root": {"-root", "/proc", "-list", "version"},
+	for name, c := range map[string]struct {
+		patches map[string]string
+		args    []string
+		want    string
+	}{
+		"bad flag":    {nil, []string{"-nonsense"}, "-nonsense"},
+		"no bugs":     {nil, nil, Folder},
+		"no root":     {nil, []string{"-root", "/none"}, "/none"},
+		"bad patch":   {map[string]string{"x/a.patch": "nonsense"}, nil, "x/a.patch: line 1"},
+		"other files": {map[string]string{"x/a.txt": "nonsense"}, nil, "x/a.txt: want"},
 	} {
-		if code, out := command(t, root, args...); code != 2 || out == "" {
+		if code, out := command(t, module(t, c.patches), c.args...); code != 2 || !strings.Contains(out, c.want) {
 			t.Errorf("%s: exit code %d, said %q", name, code, out)
 		}
-	}
-	empty := t.TempDir()
-	if err := os.WriteFile(filepath.Join(empty, "list.txt"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if code, out := command(t, empty, "-list", "list.txt"); code != 2 || !strings.Contains(out, "default build") {
-		t.Errorf("a folder without go.mod: exit code %d, said %q", code, out)
 	}
 }

@@ -1,8 +1,14 @@
-// Package seeded proves that tests can fail. A seeded bug is a build tag that begins with seeded_
-// and takes one safeguard out of Berth; internal/testkit/seeded.txt lists each with the test that
-// must notice.
+// Package seeded proves that tests can fail. A seeded bug is a patch in the folder bugs that removes
+// one safeguard from Berth. Its header says what breaks and names the tests that must fail:
 //
-// [Main] is the command seeded: for every bug ([ParseList]) it runs the test with the tag and fails
-// unless the test itself ran and failed. [Check] makes sure that the list and the tree agree and
-// that a release build has no bug in it.
+//	Breaks: a holder that lost its lease can still write
+//	Test: ./internal/store ^TestStaleHolderWritesNothing$ always
+//	Test: ./internal/engine ^TestStoppedHolderNeverCommits$
+//
+//	diff --git a/internal/store/lease.go b/internal/store/lease.go
+//	…
+//
+// [Main] is the command seeded. It applies each patch to copies of the files, hands them to the build
+// with -overlay, and fails unless the tests ran and failed. [Check] finds patches that do not apply and
+// tests that do not exist. No product file, build tag or branch exists for the sake of a bug.
 package seeded

@@ -1,11 +1,11 @@
 package seeded
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -13,25 +13,25 @@ import (
 
 // options are the command's flags.
 type options struct {
-	root, list     string
-	always, sound  bool
-	checkOnly      bool
-	only           string
-	stdout, stderr io.Writer
+	root          string
+	always, sound bool
+	check, list   bool
+	only          string
+	stdout        io.Writer
 }
 
-// Main is the command seeded. Its result is the exit code: 0 if every bug was noticed, 1 if not, 2 if
-// it could not do its work.
+// Main is the command seeded. It returns the exit code: 0 if every bug was noticed, 1 if not, 2 if the
+// command could not do its work.
 func Main(args []string, stdout, stderr io.Writer) int {
-	o := options{stdout: stdout, stderr: stderr}
+	o := options{stdout: stdout}
 	f := flag.NewFlagSet("seeded", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&o.root, "root", ".", "the module's `folder`")
-	f.StringVar(&o.list, "list", "internal/testkit/seeded.txt", "the `file` that lists the bugs, below the root")
-	f.StringVar(&o.only, "only", "", "run the bug with this `tag`")
-	f.BoolVar(&o.always, "always", false, "run the bugs marked always")
+	f.StringVar(&o.only, "only", "", "run the bug of this `name`, or those of a package: store/nofence, store")
+	f.BoolVar(&o.always, "always", false, "run only the tests marked always")
 	f.BoolVar(&o.sound, "sound", false, "first run each test without its bug; it must pass")
-	f.BoolVar(&o.checkOnly, "check", false, "only compare the list with the tree")
+	f.BoolVar(&o.check, "check", false, "only check that all patches apply and their tests exist")
+	f.BoolVar(&o.list, "list", false, "only list the bugs")
 	if f.Parse(args) != nil {
 		return 2
 	}
@@ -47,100 +47,113 @@ func Main(args []string, stdout, stderr io.Writer) int {
 }
 
 func (o options) run() (bool, error) {
-	bugs, err := o.load()
+	root, err := filepath.Abs(o.root)
 	if err != nil {
 		return false, err
 	}
-	files, err := defaultBuild(o.root)
+	if o.root, err = filepath.EvalSymlinks(root); err != nil {
+		return false, err
+	}
+	bugs, err := Load(os.DirFS(o.root))
 	if err != nil {
 		return false, err
 	}
-	wrong, err := Check(bugs, os.DirFS(o.root), files)
+	bugs, err = o.choose(bugs)
 	if err != nil {
 		return false, err
 	}
+	if o.list {
+		o.print(bugs)
+		return true, nil
+	}
+	wrong := Check(os.DirFS(o.root), bugs)
 	for _, w := range wrong {
 		fmt.Fprintln(o.stdout, w)
 	}
-	if len(wrong) > 0 || o.checkOnly {
+	if len(wrong) > 0 || o.check {
 		return len(wrong) == 0, nil
 	}
-	return o.runAll(o.choose(bugs))
+	return o.runAll(bugs)
 }
 
-func (o options) load() ([]Bug, error) {
-	path := filepath.Join(o.root, o.list)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read list: %w", err)
-	}
-	bugs, err := ParseList(string(text))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return bugs, nil
-}
-
-// defaultBuild lists the Go files that a build without tags compiles, tests included.
-func defaultBuild(root string) ([]string, error) {
-	const each = `{{$d := .Dir}}{{range .GoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range .TestGoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$d}}/{{.}}{{"\n"}}{{end}}`
-	root, err := filepath.Abs(root)
-	if err != nil {
-		return nil, err
-	}
-	if root, err = filepath.EvalSymlinks(root); err != nil {
-		return nil, err
-	}
-	cmd := exec.Command("go", "list", "-e", "-f", each, "./...")
-	cmd.Dir = root
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("list files of a default build: %w\n%s", err, stderr.String())
-	}
-	files := strings.Fields(strings.ReplaceAll(string(out), root+"/", ""))
-	if len(files) == 0 {
-		return nil, fmt.Errorf("list files of a default build: there are none in %s\n%s", root, stderr.String())
-	}
-	return files, nil
-}
-
-func (o options) choose(bugs []Bug) []Bug {
+// choose returns the bugs, and of each the tests, that the flags ask for.
+func (o options) choose(bugs []Bug) ([]Bug, error) {
 	var chosen []Bug
-	for _, b := range bugs {
-		if (o.only == "" || b.Tag == o.only) && (!o.always || b.Always) {
-			chosen = append(chosen, b)
+	for _, bug := range bugs {
+		if o.only != "" && bug.Name != o.only && !strings.HasPrefix(bug.Name, strings.TrimSuffix(o.only, "/")+"/") {
+			continue
+		}
+		var tests []Test
+		for _, test := range bug.Tests {
+			if test.Always || !o.always {
+				tests = append(tests, test)
+			}
+		}
+		if bug.Tests = tests; len(tests) > 0 {
+			chosen = append(chosen, bug)
 		}
 	}
-	return chosen
+	if len(chosen) == 0 {
+		return nil, errors.New("no such bug: seeded -list shows all")
+	}
+	return chosen, nil
+}
+
+func (o options) print(bugs []Bug) {
+	for _, bug := range bugs {
+		fmt.Fprintf(o.stdout, "%s: %s\n", bug.Name, bug.Breaks)
+		for _, test := range bug.Tests {
+			always := ""
+			if test.Always {
+				always = " always"
+			}
+			fmt.Fprintf(o.stdout, "    %s %s%s\n", test.Package, test.Pattern, always)
+		}
+	}
 }
 
 func (o options) runAll(bugs []Bug) (bool, error) {
-	if len(bugs) == 0 && o.only != "" {
-		return false, fmt.Errorf("no bug %s in %s", o.only, o.list)
-	}
-	missed := 0
+	noticed, missed := 0, 0
+	sound := map[Test]string{}
 	for _, bug := range bugs {
-		start := time.Now()
-		why := o.try(bug)
-		if why != "" {
-			missed++
-			fmt.Fprintf(o.stdout, "MISSED   %s (%s): %s\n", bug.Tag, bug.Breaks, why)
-			continue
+		for _, test := range bug.Tests {
+			start := time.Now()
+			why, err := o.try(bug, test, sound)
+			if err != nil {
+				return false, err
+			}
+			if why != "" {
+				missed++
+				fmt.Fprintf(o.stdout, "MISSED   %s (%s) by %s %s: %s\n", bug.Name, bug.Breaks, test.Package, test.Pattern, why)
+				continue
+			}
+			noticed++
+			fmt.Fprintf(o.stdout, "noticed  %-28s by %s %s (%.1fs)\n", bug.Name, test.Package, test.Pattern, time.Since(start).Seconds())
 		}
-		fmt.Fprintf(o.stdout, "noticed  %-28s by %s %s (%.1fs)\n", bug.Tag, bug.Package, bug.Test, time.Since(start).Seconds())
 	}
-	fmt.Fprintf(o.stdout, "%d seeded bugs noticed, %d missed\n", len(bugs)-missed, missed)
+	fmt.Fprintf(o.stdout, "%d times a seeded bug was noticed, %d times missed\n", noticed, missed)
 	return missed == 0, nil
 }
 
-// try returns why the bug does not count as noticed, or nothing.
-func (o options) try(bug Bug) string {
+// try returns why the test does not count as noticing the bug, or nothing. It keeps in sound what runs
+// without a bug showed.
+func (o options) try(bug Bug, test Test, sound map[Test]string) (string, error) {
 	if o.sound {
-		if why := goTest(o.root, bug, false).sound(); why != "" {
-			return why
+		if _, known := sound[test]; !known {
+			sound[test] = goTest(o.root, "", test).sound()
+		}
+		if sound[test] != "" {
+			return sound[test], nil
 		}
 	}
-	return goTest(o.root, bug, true).noticed()
+	dir, err := os.MkdirTemp("", "berth-seeded-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	overlay, err := bug.writeOverlay(o.root, dir)
+	if err != nil {
+		return "", err
+	}
+	return goTest(o.root, overlay, test).noticed(), nil
 }

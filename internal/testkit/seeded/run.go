@@ -17,17 +17,14 @@ type verdict struct {
 	output                  string
 }
 
-// goTest runs the bug's test in dir, with the bug or without.
-func goTest(dir string, bug Bug, withBug bool) verdict {
-	args := []string{"test", "-json", "-count=1", "-run", bug.Test}
-	// A test that builds the program itself must build it with the bug too.
-	env := os.Environ()
-	if withBug {
-		args = append(args, "-tags", bug.Tag)
-		env = append(env, "GOFLAGS="+strings.TrimSpace(goFlags(dir)+" -tags="+bug.Tag))
+// goTest runs a test in the module at root, with an overlay or without.
+func goTest(root, overlay string, test Test) verdict {
+	cmd := exec.Command("go", "test", "-json", "-count=1", "-timeout=20m", "-run", test.Pattern, test.Package)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "PWD="+root)
+	if overlay != "" {
+		// Not an argument: a test that builds the program itself must build it with the bug too.
+		cmd.Env = append(cmd.Env, "GOFLAGS="+strings.TrimSpace(goFlags(root)+" -overlay="+overlay))
 	}
-	cmd := exec.Command("go", append(args, bug.Package)...)
-	cmd.Dir, cmd.Env = dir, env
 	out, err := cmd.CombinedOutput()
 	v := read(out)
 	if err != nil {
