@@ -156,7 +156,7 @@ var Codes = []CodeInfo{
 	{CodeBusy, http.StatusServiceUnavailable, true, "The sandbox is being worked on", "Try the same call again; it joins the work under way."},
 	{CodeBadManifest, http.StatusBadGateway, false, "A stored version cannot be read", "Restore another version; 'berth verify' says which are whole. Nothing was deleted."},
 	{CodeWorkspaceTooLarge, http.StatusRequestEntityTooLarge, false, "The workspace is too large to be saved", "Remove what is not needed, or leave it out with a .berthignore file."},
-	{CodeMassDelete, http.StatusConflict, false, "That would delete most of the workspace", "Look at the version first; to go on all the same, allow it (--allow-mass-delete)."},
+	{CodeMassDelete, http.StatusConflict, false, "That would delete most of the workspace", "Compare the versions first (berth versions, berth diff). To accept the deletions, run 'berth sync --allow-mass-delete SANDBOX', or send allow_mass_delete with the sync or start; to undo them, restore an older version."},
 	{CodeSyncFailed, http.StatusBadGateway, true, "The workspace could not be saved or brought back", "The detail says how far it came; trying again goes on from there."},
 	{CodeSyncConflict, http.StatusConflict, true, "The stored workspace was changed by somebody else", "Try again: both changes are brought together, and a file changed on both sides is kept twice."},
 	{CodeUnknownVersion, http.StatusNotFound, false, "No such version", "List the versions to see which there are."},

@@ -47,7 +47,7 @@ type PathChange struct {
 type SyncStats struct {
 	FilesDownloaded  int     `json:"files_downloaded"`
 	FilesUploaded    int     `json:"files_uploaded"`
-	FilesDeleted     int     `json:"files_deleted" doc:"In the workspace"`
+	FilesDeleted     int     `json:"files_deleted" doc:"In the workspace, and from the new version because the workspace has them no more; each file once"`
 	FilesSkipped     int     `json:"files_skipped" doc:"Unchanged, and not read"`
 	BytesTransferred int64   `json:"bytes_transferred"`
 	Duration         float64 `json:"duration" doc:"Seconds"`
@@ -80,6 +80,8 @@ type SkippedFile struct {
 // SyncWorkspace asks for a workspace to be saved now.
 type SyncWorkspace struct {
 	Note string `json:"note,omitempty" maxLength:"500" doc:"Kept with the version, if there is a new one"`
+	// AllowMassDelete answers the problem sync_mass_delete.
+	AllowMassDelete bool `json:"allow_mass_delete,omitempty" doc:"Bring in what other sandboxes saved to the same workspace even if that deletes more than half of its files; without it that is sync_mass_delete"`
 }
 
 // RestoreVersion asks for a version to be brought back.

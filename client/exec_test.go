@@ -20,18 +20,22 @@ import (
 func TestLifecycleCalls(t *testing.T) {
 	var asked []string
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.Method+" "+r.URL.Path)
+		asked = append(asked, r.Method+" "+r.URL.RequestURI())
 		answer(w, http.StatusOK, api.Sandbox{ID: "1", State: "running"})
 	})
+	start := func(ctx context.Context, ref string) (api.Sandbox, error) { return c.Sandboxes.Start(ctx, ref) }
+	restart := func(ctx context.Context, ref string) (api.Sandbox, error) {
+		return c.Sandboxes.Restart(ctx, ref, client.AllowMassDelete())
+	}
 	for _, do := range []func(context.Context, string) (api.Sandbox, error){
-		c.Sandboxes.Start, c.Sandboxes.Stop, c.Sandboxes.Restart, c.Sandboxes.Freeze, c.Sandboxes.Thaw,
+		start, c.Sandboxes.Stop, restart, c.Sandboxes.Freeze, c.Sandboxes.Thaw,
 	} {
 		if s, err := do(t.Context(), "box"); err != nil || s.ID != "1" {
 			t.Errorf("%+v, %v", s, err)
 		}
 	}
 	at := "POST /api/v1/sandboxes/box/"
-	if got := strings.Join(asked, "\n"); got != at+"start\n"+at+"stop\n"+at+"restart\n"+at+"freeze\n"+at+"thaw" {
+	if got := strings.Join(asked, "\n"); got != at+"start\n"+at+"stop\n"+at+"restart?allow_mass_delete=true\n"+at+"freeze\n"+at+"thaw" {
 		t.Errorf("asked for\n%s", got)
 	}
 }

@@ -24,8 +24,12 @@ func (p Projects) Get(ctx context.Context, id string) (sandbox api.ProjectSandbo
 
 // Ensure asks for the project's sandbox and returns once it runs. Made is false when the project had
 // one already; asking again is therefore always safe.
-func (p Projects) Ensure(ctx context.Context, id string, want api.EnsureProject) (sandbox api.ProjectSandbox, made bool, err error) {
-	got, err := p.c.do(ctx, call{op: "ensure project", method: http.MethodPost, path: sandboxOf(id), body: want}, &sandbox)
+func (p Projects) Ensure(ctx context.Context, id string, want api.EnsureProject, opts ...StartOption) (sandbox api.ProjectSandbox, made bool, err error) {
+	q := url.Values{}
+	for _, opt := range opts {
+		opt(q)
+	}
+	got, err := p.c.do(ctx, call{op: "ensure project", method: http.MethodPost, path: sandboxOf(id), query: q, body: want}, &sandbox)
 	return sandbox, got.status == http.StatusCreated, err
 }
 

@@ -8,10 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/client"
 )
 
 func (f *frame) projectEnsure() *cobra.Command {
 	var want making
+	var many bool
 	cmd := &cobra.Command{
 		Use:     "ensure ID",
 		Aliases: []string{"create"},
@@ -27,19 +29,24 @@ run within --timeout.`,
   berth shell $(berth project ensure shop -q)`,
 		Args: takes(1, 1, oneProject),
 		RunE: f.onProject(func(ctx context.Context, c *connection, id string) error {
-			return f.runProjectEnsure(ctx, c, id, want)
+			return f.runProjectEnsure(ctx, c, id, want, many)
 		}),
 		ValidArgsFunction: f.completeProjects(1),
 	}
 	f.makingFlags(f.online(cmd), &want)
+	massDelete(cmd, &many)
 	f.quietly(cmd, "the id of the sandbox")
 	return cmd
 }
 
-func (f *frame) runProjectEnsure(ctx context.Context, c *connection, id string, m making) (err error) {
+func (f *frame) runProjectEnsure(ctx context.Context, c *connection, id string, m making, massDelete bool) (err error) {
 	want := api.EnsureProject{Template: m.template, Driver: m.driver, Profile: m.profile}
 	if want.Env, want.Metadata, err = m.values(f); err != nil {
 		return err
+	}
+	var opts []client.StartOption
+	if massDelete {
+		opts = append(opts, client.AllowMassDelete())
 	}
 	start := f.now()
 	var p api.ProjectSandbox
@@ -51,7 +58,7 @@ func (f *frame) runProjectEnsure(ctx context.Context, c *connection, id string, 
 			return p.Status, err
 		},
 	}, func(ctx context.Context) error {
-		p, made, err = c.Projects.Ensure(ctx, id, want)
+		p, made, err = c.Projects.Ensure(ctx, id, want, opts...)
 		return err
 	})
 	if err != nil {

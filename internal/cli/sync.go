@@ -18,6 +18,9 @@ func (f *frame) sync() *cobra.Command {
 		Long: `Save the workspace of a sandbox, running or stopped, as a new version; it is not started. When nothing has
 changed there is none. The end of a sandbox saves it by itself.
 
+Where sandboxes share a workspace, what others saved comes here first. If that would delete more than half
+of the files here, it is refused without --allow-mass-delete.
+
 A .berthignore file in the workspace, in the syntax of .gitignore, says what is left out.`,
 		Example:           "  berth sync scratch\n  berth sync scratch --note 'before the upgrade'",
 		Args:              takes(1, 1, "the ID or NAME of one sandbox"),
@@ -26,6 +29,7 @@ A .berthignore file in the workspace, in the syntax of .gitignore, says what is 
 	cmd.RunE = run(func(ctx context.Context, args []string) error { return f.runSync(ctx, args[0], want) })
 	cmd.Flags().StringVar(&want.Note, "note", "", "`TEXT` that is kept with the version")
 	offer(cmd, "note", []string{})
+	massDelete(cmd, &want.AllowMassDelete)
 	f.quietly(cmd, "the version")
 	return f.online(cmd)
 }

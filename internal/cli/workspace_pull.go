@@ -48,5 +48,5 @@ func (h *byHand) pull(ctx context.Context, path string, many bool) error {
 
 // massDelete adds the flag that lets what others saved delete most of a directory.
 func massDelete(cmd *cobra.Command, many *bool) {
-	cmd.Flags().BoolVar(many, "allow-mass-delete", false, "delete more than half of the directory, if that is what the version says")
+	cmd.Flags().BoolVar(many, "allow-mass-delete", false, "delete more than half of the files, if that is what the newest version says")
 }

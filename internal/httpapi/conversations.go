@@ -224,10 +224,21 @@ func (a *Handler) deleteConversation(ctx context.Context, in *deleteConversation
 	return nil, all.Delete(wait, c.ID, d)
 }
 
-func (a *Handler) ensureConversation(ctx context.Context, in *ByConversation) (*made[api.ConversationSandbox], error) {
+type ensureConversation struct {
+	ByConversation
+	MassDelete
+}
+
+func (a *Handler) ensureConversation(ctx context.Context, in *ensureConversation) (*made[api.ConversationSandbox], error) {
 	all, c, err := a.findConversation(ctx, in.ID)
 	if err != nil {
 		return nil, err
+	}
+	if c.Sandbox != "" {
+		err = a.mergeOwn(ctx, in.MassDelete, func(ctx context.Context) (sandbox.Sandbox, error) { return a.in(ctx).ByID(ctx, c.Sandbox) })
+		if err != nil {
+			return nil, err
+		}
 	}
 	c, s, created, err := all.Ensure(ctx, c.ID)
 	if err != nil {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/sandbox"
@@ -26,8 +27,15 @@ type verb struct {
 
 // addLifecycle adds the verbs.
 func (a *Handler) addLifecycle(op opMaker) {
+	start := op(http.MethodPost, "/{id}/start", "start-sandbox", api.ScopeWrite, "Make a sandbox run", slices.Concat(reaching, pulling)...)
+	serve(a, start, func(ctx context.Context, in *startSandbox) (*reply[api.Sandbox], error) {
+		return a.change(ctx, in.ID, verb{name: "start", do: a.merging(Handle.Start, in.MassDelete)}, false)
+	})
+	restart := op(http.MethodPost, "/{id}/restart", "restart-sandbox", api.ScopeWrite, "Stop a sandbox and start it again", slices.Concat(interrupting, pulling)...)
+	serve(a, restart, func(ctx context.Context, in *restartSandbox) (*reply[api.Sandbox], error) {
+		return a.change(ctx, in.ID, verb{name: "restart", do: a.merging(Handle.Restart, in.MassDelete), ends: true}, in.Force)
+	})
 	for _, v := range []verb{
-		{"start", "Make a sandbox run", Handle.Start, false},
 		{"freeze", "Hold everything in a sandbox where it is, until its next use", Handle.Freeze, false},
 		{"thaw", "Let a frozen sandbox run on", Handle.Thaw, false},
 	} {
@@ -38,7 +46,6 @@ func (a *Handler) addLifecycle(op opMaker) {
 	}
 	for _, v := range []verb{
 		{"stop", "Stop a sandbox and keep its files", Handle.Stop, true},
-		{"restart", "Stop a sandbox and start it again", Handle.Restart, true},
 		{"archive", "Save a sandbox's workspace and end its instance", Handle.Archive, true},
 	} {
 		serve(a, op(http.MethodPost, "/{id}/"+v.name, v.name+"-sandbox", api.ScopeWrite, v.summary, interrupting...),
@@ -46,6 +53,17 @@ func (a *Handler) addLifecycle(op opMaker) {
 				return a.change(ctx, in.ID, v, in.Force)
 			})
 	}
+}
+
+type startSandbox struct {
+	ByRef
+	MassDelete
+}
+
+type restartSandbox struct {
+	ByRef
+	Forcing
+	MassDelete
 }
 
 type interruptSandbox struct {

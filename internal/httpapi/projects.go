@@ -58,6 +58,7 @@ type ByProject struct {
 
 type ensureProject struct {
 	ByProject
+	MassDelete
 	Body *api.EnsureProject
 }
 
@@ -69,6 +70,12 @@ func (a *Handler) ensureProject(ctx context.Context, in *ensureProject) (*made[a
 	hideEnv(ctx, want.Env)
 	spec := sandbox.Spec{Template: want.Template, Driver: want.Driver, Profile: want.Profile, Env: want.Env, Metadata: want.Metadata}
 	if err := checkSpec(spec); err != nil {
+		return nil, err
+	}
+	err := a.mergeOwn(ctx, in.MassDelete, func(ctx context.Context) (sandbox.Sandbox, error) {
+		return a.inProjects(ctx).Get(ctx, in.ProjectID)
+	})
+	if err != nil {
 		return nil, err
 	}
 	id := effectID(ctx)

@@ -79,6 +79,7 @@ func (a *Handler) in(ctx context.Context) store.Scope {
 }
 
 type createSandbox struct {
+	MassDelete
 	Body *api.CreateSandbox
 }
 
@@ -89,6 +90,12 @@ func (a *Handler) createSandbox(ctx context.Context, in *createSandbox) (*made[a
 	}
 	hideEnv(ctx, want.Env)
 	r, err := request(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	err = a.mergeOwn(ctx, in.MassDelete, func(ctx context.Context) (sandbox.Sandbox, error) {
+		return a.in(ctx).ByOwner(ctx, r.Owner.Kind, r.Owner.ID)
+	})
 	if err != nil {
 		return nil, err
 	}

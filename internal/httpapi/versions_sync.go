@@ -25,13 +25,13 @@ func (a *Handler) syncSandbox(ctx context.Context, in *syncSandbox) (*reply[api.
 	if err != nil {
 		return nil, err
 	}
-	var note string
+	var o keeper.SyncOptions
 	if in.Body != nil {
-		note = in.Body.Note
+		o = keeper.SyncOptions{Note: in.Body.Note, AllowMassDelete: in.Body.AllowMassDelete}
 	}
 	var res *workspace.Result
 	s, err := h.Exclusively(ctx, "sync sandbox", func(ctx context.Context, s sandbox.Sandbox) (mark sandbox.SyncMark, err error) {
-		mark, res, err = a.Keeper.Sync(ctx, s, note)
+		mark, res, err = a.Keeper.Sync(ctx, s, o)
 		return mark, err
 	})
 	if err != nil {

@@ -19,7 +19,9 @@ func (k *Keeper) Bring(ctx context.Context, s, from sandbox.Sandbox, version str
 	ctx, cancel := context.WithTimeout(ctx, 2*Timeout)
 	defer cancel()
 	var err error
-	if s.Synced, _, err = k.Sync(ctx, s, "before version "+version+" was restored"); err != nil {
+	// A restore is a decision of its caller: it may replace most of the workspace, so the save before it may, too.
+	save := SyncOptions{Note: "before version " + version + " was restored", AllowMassDelete: true}
+	if s.Synced, _, err = k.Sync(ctx, s, save); err != nil {
 		return s.Synced, nil, fmt.Errorf("save what is there first: %w", err)
 	}
 	t, err := k.tree(ctx, s, driver.ID(s.Instance))
@@ -40,12 +42,12 @@ func (k *Keeper) Bring(ctx context.Context, s, from sandbox.Sandbox, version str
 	if err != nil {
 		return s.Synced, nil, err
 	}
-	mark, res, err := k.push(ctx, s, t, base, "restored version "+brought.Version)
+	mark, res, err := k.push(ctx, s, t, base, SyncOptions{Note: "restored version " + brought.Version, AllowMassDelete: true})
 	if err != nil {
 		return s.Synced, nil, err
 	}
 	res.Stats.FilesDownloaded += brought.Stats.FilesDownloaded
-	res.Stats.FilesDeleted += brought.Stats.FilesDeleted
+	res.Stats.FilesDeleted = brought.Stats.FilesDeleted // the push saves the same deletions
 	res.Stats.BytesTransferred += brought.Stats.BytesTransferred
 	res.Stats.Duration += brought.Stats.Duration
 	return mark, res, nil

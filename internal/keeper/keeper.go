@@ -139,7 +139,7 @@ func (k *Keeper) pull(ctx context.Context, repo *workspace.Repo, s sandbox.Sandb
 // Save saves the workspace as a new version, if anything has changed. That it could not is sync_failed,
 // whatever the reason.
 func (k *Keeper) Save(ctx context.Context, s sandbox.Sandbox) (sandbox.SyncMark, error) {
-	mark, _, err := k.Sync(ctx, s, "")
+	mark, _, err := k.Sync(ctx, s, SyncOptions{})
 	if err == nil {
 		return mark, nil
 	}
@@ -150,10 +150,17 @@ func (k *Keeper) Save(ctx context.Context, s sandbox.Sandbox) (sandbox.SyncMark,
 	return s.Synced, failed
 }
 
+// SyncOptions say how to sync.
+type SyncOptions struct {
+	Note string // kept with the version
+	// AllowMassDelete lets what others saved delete more than half of the files here.
+	AllowMassDelete bool
+}
+
 // Sync saves the workspace, and brings here what others have saved since. It is for the incarnation that
 // restored the workspace or was born empty: a failed read must never become a destructive write. A
 // workspace in which there never was anything gets no version.
-func (k *Keeper) Sync(ctx context.Context, s sandbox.Sandbox, note string) (sandbox.SyncMark, *workspace.Result, error) {
+func (k *Keeper) Sync(ctx context.Context, s sandbox.Sandbox, o SyncOptions) (sandbox.SyncMark, *workspace.Result, error) {
 	if k.Plan(s).Off || !k.hasFiles(s) {
 		return s.Synced, &workspace.Result{Version: s.Synced.Version}, nil
 	}
@@ -171,12 +178,12 @@ func (k *Keeper) Sync(ctx context.Context, s sandbox.Sandbox, note string) (sand
 	if err != nil {
 		return s.Synced, nil, err
 	}
-	return k.push(ctx, s, t, base, note)
+	return k.push(ctx, s, t, base, o)
 }
 
 // push saves a tree that was last the same as base.
-func (k *Keeper) push(ctx context.Context, s sandbox.Sandbox, t workspace.Tree, base *workspace.Index, note string) (sandbox.SyncMark, *workspace.Result, error) {
-	repo, o := k.Repo(s), workspace.PushOptions{Note: note, Writer: writer(s)}
+func (k *Keeper) push(ctx context.Context, s sandbox.Sandbox, t workspace.Tree, base *workspace.Index, so SyncOptions) (sandbox.SyncMark, *workspace.Result, error) {
+	repo, o := k.Repo(s), workspace.PushOptions{Note: so.Note, Writer: writer(s), AllowMassDelete: so.AllowMassDelete}
 	var err error
 	if o.Ignore, err = workspace.ReadIgnore(t); err != nil {
 		return s.Synced, nil, err

@@ -22,7 +22,8 @@ func (r *Repo) Sync(ctx context.Context, t Tree, base *Index, o PushOptions) (*R
 			if res.State == nil {
 				res.State = state
 			}
-			res.Stats.FilesDownloaded, res.Stats.FilesDeleted = moved.FilesDownloaded, moved.FilesDeleted
+			res.Stats.FilesDownloaded = moved.FilesDownloaded
+			res.Stats.FilesDeleted += moved.FilesDeleted // the pulls' deletions here, beside those that the push saved
 			res.Stats.BytesTransferred += moved.BytesTransferred
 			return res, nil
 		}
