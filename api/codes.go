@@ -75,6 +75,7 @@ const (
 	CodePrecondition      Code = "precondition_failed"
 	CodeInvalidRange      Code = "range_not_satisfiable"
 	CodeStoreUnavailable  Code = "store_unavailable"
+	CodeMessageStore      Code = "message_store_unavailable"
 	CodeBlobUnreachable   Code = "object_store_unreachable"
 	CodeBlobCredentials   Code = "object_store_credentials"
 	CodeBlobDenied        Code = "object_store_denied"
@@ -180,6 +181,7 @@ var Codes = []CodeInfo{
 	{CodePrecondition, http.StatusPreconditionFailed, false, "The file is not as the request expects", "Read it again and decide anew."},
 	{CodeInvalidRange, http.StatusRequestedRangeNotSatisfiable, false, "The range is not in the file", "Ask for bytes below the size that Content-Range tells."},
 	{CodeStoreUnavailable, http.StatusServiceUnavailable, true, "The database does not answer", "Try again; 'berth doctor' on the server says what is wrong."},
+	{CodeMessageStore, http.StatusServiceUnavailable, true, "The message store does not answer", "Messages are kept and delivered when it answers again. If it stays so, check that DynamoDB is reachable and that message_store names it."},
 	{CodeBlobUnreachable, http.StatusServiceUnavailable, true, "The object store does not answer", "Nothing is lost, and trying again goes on where it stopped; if it stays so, check that the store runs and that object_store names its address."},
 	{CodeBlobCredentials, http.StatusBadGateway, false, "The object store does not accept the credentials", "Give the server a valid AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN for temporary ones), then try again."},
 	{CodeBlobDenied, http.StatusBadGateway, false, "The object store does not allow it", "Allow the server's credentials to get, put, list and delete objects below the prefix."},

@@ -186,7 +186,7 @@ type TurnEvent struct {
 	Cut    bool            `json:"truncated,omitempty" doc:"The text was longer than what is kept"`
 
 	// Of status, error and turn.finished.
-	Status  string `json:"status,omitempty" doc:"In turn.finished how it ended; in status what happens: queued, starting, recovering, retrying, session_started, session_replaced, cancelling, output_lost"`
+	Status  string `json:"status,omitempty" doc:"In turn.finished how it ended; in status what happens: queued, starting, recovering, retrying, session_started, session_replaced, history_unavailable, cancelling, output_lost"`
 	Code    Code   `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
 

@@ -2,7 +2,7 @@ package api
 
 // Ready is the answer of /readyz: whether the server can do its work, and each thing that it needs.
 type Ready struct {
-	Status  string  `json:"status" enum:"ready,not_ready,draining"`
+	Status  string  `json:"status" enum:"ready,degraded,not_ready,draining" doc:"degraded: it works, without something that the checks name"`
 	Version string  `json:"version"`
 	Checks  []Check `json:"checks"`
 }

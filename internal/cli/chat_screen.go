@@ -174,7 +174,8 @@ func (s *screenTurn) status(e api.TurnEvent) {
 
 var statusWords = map[string]string{
 	"queued": "queued", "recovering": "the sandbox is being recovered", "retrying": "trying once more", "session_replaced": "new session",
-	"output_lost": "some of the agent's output is lost", "cancelling": "cancelling",
+	"history_unavailable": "the agent starts without the messages so far",
+	"output_lost":         "some of the agent's output is lost", "cancelling": "cancelling",
 	"starting": "", "session_started": "",
 }
 

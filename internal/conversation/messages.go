@@ -55,11 +55,14 @@ func (s *Service) Deliver(ctx context.Context, t store.Turn) error {
 	return s.Outbox.Flush(ctx, t.Conversation)
 }
 
-// How long a reader waits for messages that are on their way, and for those that could not be stored before:
-// a store that is back answers within that, and one that is away slows down nobody for long.
+// Limits of reads. A reader waits for messages on their way to the store (flushTime), and less for those
+// that could not be stored before (reflushTime). Together with reading (readTime) that is below the 5
+// seconds within which a store that does not answer is reported.
 const (
-	flushTime   = 5 * time.Second
+	flushTime   = 2 * time.Second
 	reflushTime = 500 * time.Millisecond
+	readTime    = 4 * time.Second
+	historyTime = 3 * time.Second // before an agent starts without the history
 )
 
 // flush brings messages that are on their way to where they are kept, if that can be done in time.
@@ -73,6 +76,8 @@ func (c Conversations) flush(ctx context.Context, id string, patience time.Durat
 
 // Messages returns a page of a conversation's messages, and where the next begins.
 func (c Conversations) Messages(ctx context.Context, id string, page transcript.Page) ([]api.Message, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
 	if _, err := c.Get(ctx, id); err != nil {
 		return nil, "", err
 	}
@@ -81,6 +86,8 @@ func (c Conversations) Messages(ctx context.Context, id string, page transcript.
 
 // Message returns one message.
 func (c Conversations) Message(ctx context.Context, id, message string) (api.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
 	if _, err := c.Get(ctx, id); err != nil {
 		return api.Message{}, err
 	}
@@ -92,6 +99,8 @@ const remembered = 40
 
 // History is the newest messages of a turn's conversation, oldest first, the turn's own left out.
 func (s *Service) History(ctx context.Context, t store.Turn) ([]api.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, historyTime)
+	defer cancel()
 	messages, _, err := s.Transcript.List(ctx, string(t.Tenant), t.Conversation, transcript.Page{Newest: true, Limit: remembered})
 	if err != nil {
 		return nil, err

@@ -55,6 +55,8 @@ type Options struct {
 	Saves bool
 	// Saving looks whether the object store answers, for readiness; nil: nobody asks.
 	Saving func(ctx context.Context) api.Check
+	// Messages checks the message store, for readiness; nil: it is not checked.
+	Messages func(ctx context.Context) []api.Check
 
 	Listen       string   // the address served on: a name that the Host header may have
 	AllowedHosts []string // further ones

@@ -21,7 +21,7 @@ const (
 type readiness struct {
 	a                 *Handler
 	database, drivers *question
-	saving            *question
+	saving, messages  *question
 }
 
 func newReadiness(a *Handler) *readiness {
@@ -29,6 +29,7 @@ func newReadiness(a *Handler) *readiness {
 	rd.database = &question{every: databaseEvery, ask: rd.askDatabase}
 	rd.drivers = &question{every: driversEvery, ask: a.Engine.Check}
 	rd.saving = &question{every: driversEvery, ask: rd.askSaving}
+	rd.messages = &question{every: driversEvery, ask: rd.askMessages}
 	return rd
 }
 
@@ -63,8 +64,11 @@ type readyReply struct {
 func (rd *readiness) answer(ctx context.Context, _ *struct{}) (*readyReply, error) {
 	out := &readyReply{Status: http.StatusOK, Body: api.Ready{Status: "ready", Version: rd.a.Version, Checks: rd.look(ctx)}}
 	for i, c := range out.Body.Checks {
-		if c.Status == "failed" {
+		switch {
+		case c.Status == "failed":
 			out.Status, out.Body.Status = http.StatusServiceUnavailable, "not_ready"
+		case c.Status == "warning" && out.Body.Status == "ready":
+			out.Body.Status = "degraded" // and 200: a balancer would drain every replica at once
 		}
 		// Details hold addresses and drivers' words: people on this machine and the log get them.
 		if !exchangeOf(ctx).local {
@@ -80,13 +84,14 @@ func (rd *readiness) answer(ctx context.Context, _ *struct{}) (*readyReply, erro
 // look asks everything the server needs side by side: what hangs takes no time from the others, and so
 // is not mistaken for them.
 func (rd *readiness) look(ctx context.Context) []api.Check {
-	var database, drivers, saving []api.Check
+	var database, drivers, saving, messages []api.Check
 	var wg sync.WaitGroup
 	wg.Go(func() { database = rd.database.answer(ctx) })
 	wg.Go(func() { drivers = rd.drivers.answer(ctx) })
 	wg.Go(func() { saving = rd.saving.answer(ctx) })
+	wg.Go(func() { messages = rd.messages.answer(ctx) })
 	wg.Wait()
-	checks := slices.Concat(database, drivers, saving)
+	checks := slices.Concat(database, drivers, saving, messages)
 	for i := range checks {
 		checks[i].Detail = oneLine(rd.a.clean(checks[i].Detail))
 	}
@@ -107,6 +112,13 @@ func (rd *readiness) askSaving(ctx context.Context) []api.Check {
 		return nil
 	}
 	return []api.Check{rd.a.Saving(ctx)}
+}
+
+func (rd *readiness) askMessages(ctx context.Context) []api.Check {
+	if rd.a.Messages == nil {
+		return nil
+	}
+	return rd.a.Messages(ctx)
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

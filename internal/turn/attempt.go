@@ -96,7 +96,7 @@ func (w *work) firstAttempt(ctx context.Context) error {
 }
 
 // greetTime is how long a turn waits for its prompt to be stored before it goes on; it is kept anyway.
-const greetTime = 5 * time.Second
+const greetTime = 2 * time.Second
 
 // greet brings the user's message to where messages are kept, and runs the hooks for it.
 func (w *work) greet(ctx context.Context) {
@@ -145,15 +145,12 @@ func failed(err error) *agent.End {
 
 // start starts the agent.
 func (w *work) start(ctx context.Context) (*agent.End, error) {
-	var history []api.Message
-	if !w.turn.Resume {
-		var err error
-		if history, err = w.History(ctx, w.turn); err != nil {
-			return nil, err
-		}
+	history, err := w.history(ctx)
+	if err != nil {
+		return nil, err
 	}
 	w.at("before-start", w.turn.ID)
-	err := w.runtime.Start(ctx, w.box, w.asked(history))
+	err = w.runtime.Start(ctx, w.box, w.asked(history))
 	w.at("after-start", w.turn.ID)
 	switch {
 	case err == nil:
@@ -165,6 +162,24 @@ func (w *work) start(ctx context.Context) (*agent.End, error) {
 	end.Again = sandbox.CodeOf(err).Info().Retryable || sandbox.CodeOf(err) == api.CodeNotRunning
 	return end, nil
 }
+
+// history is what a new session is told. An agent whose history cannot be read starts without it, and a
+// status event says so: the answer to a prompt does not wait for the message store.
+func (w *work) history(ctx context.Context) ([]api.Message, error) {
+	if w.turn.Resume {
+		return nil, nil
+	}
+	history, err := w.History(ctx, w.turn)
+	if err == nil || ctx.Err() != nil {
+		return history, err
+	}
+	w.Log.WarnContext(ctx, "read the history; the agent starts without it", "error", err)
+	return nil, w.say(ctx, api.TurnEvent{Type: api.EventStatus, Status: StatusNoHistory, Code: sandbox.CodeOf(err),
+		Message: "the messages so far cannot be read; the agent starts without them: " + err.Error()})
+}
+
+// StatusNoHistory is the status event of an agent that starts without the messages so far.
+const StatusNoHistory = "history_unavailable"
 
 // asked is the turn as its runtime knows it.
 func (w *work) asked(history []api.Message) agent.Turn {

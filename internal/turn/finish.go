@@ -86,7 +86,7 @@ func used(u api.Usage) func(map[string]string) {
 }
 
 // deliverTime is how long a turn's end waits for its answer to be stored; it is kept anyway.
-const deliverTime = 5 * time.Second
+const deliverTime = 2 * time.Second
 
 // deliver brings the assistant's message to where messages are kept.
 func (w *work) deliver(ctx context.Context, out outcome) (warnings []string) {

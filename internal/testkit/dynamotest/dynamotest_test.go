@@ -109,6 +109,7 @@ func TestFates(t *testing.T) {
 		"code":      {Fate{Status: 400, Code: "ThrottlingException"}, "ThrottlingException: as the test wants it"},
 		"cut":       {Fate{Cut: true}, "EOF"},
 		"lost":      {Fate{Lost: true}, "EOF"},
+		"other":     {Fate{Status: 200, Type: "text/html", Body: "<html>"}, "deserialization"},
 	} {
 		p.Set(func(op string) Fate {
 			if op != "ListTables" {

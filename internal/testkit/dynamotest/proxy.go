@@ -1,6 +1,7 @@
 package dynamotest
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,6 +20,7 @@ type Proxy struct {
 	mu    sync.Mutex
 	rule  func(op string) Fate
 	calls map[string]int
+	over  chan struct{} // closed when the test ends
 }
 
 // Fate is what becomes of a request. The zero Fate is that it is passed on.
@@ -26,7 +28,9 @@ type Fate struct {
 	Status int    // answered by the proxy with this status, and a code if there is one
 	Code   string // DynamoDB's name of an error, as ThrottlingException
 	Body   string // what is answered instead
+	Type   string // its content type; empty: DynamoDB's
 	Cut    bool   // not passed on, and not answered
+	Hang   bool   // accepted, and not answered until the caller gives up
 	Lost   bool   // passed on, and done by the server, but not answered
 }
 
@@ -42,9 +46,10 @@ func Before(t testing.TB, b Table) (*Proxy, Table) {
 		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = r.In.Host },
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
-	p := &Proxy{calls: map[string]int{}}
+	p := &Proxy{calls: map[string]int{}, over: make(chan struct{})}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, pass) }))
 	t.Cleanup(func() {
+		close(p.over)
 		server.CloseClientConnections()
 		server.Close()
 	})
@@ -82,11 +87,18 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, pass http.Handler)
 	switch f := p.fate(op); {
 	case f.Cut:
 		panic(http.ErrAbortHandler)
+	case f.Hang:
+		_, _ = io.Copy(io.Discard, r.Body) // the end of the connection is seen only behind the body
+		select {
+		case <-r.Context().Done():
+		case <-p.over:
+		}
+		panic(http.ErrAbortHandler)
 	case f.Lost:
 		pass.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler)
 	case f.Status != 0:
-		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		w.Header().Set("Content-Type", cmp.Or(f.Type, "application/x-amz-json-1.0"))
 		w.WriteHeader(f.Status)
 		_, _ = io.WriteString(w, f.Body)
 		if f.Code != "" {

@@ -93,7 +93,7 @@ func (r *replica) ready(c *client.Client) error {
 	defer cancel()
 	for {
 		ready, err := c.Ready(ctx)
-		if err == nil && ready.Status == "ready" {
+		if err == nil && (ready.Status == "ready" || ready.Status == "degraded") {
 			return nil
 		}
 		select {

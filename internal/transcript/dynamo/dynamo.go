@@ -16,7 +16,10 @@ package dynamo
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -120,7 +123,22 @@ func newClient() *http.Client {
 	transport.MaxIdleConnsPerHost = 64
 	transport.IdleConnTimeout = 50 * time.Second
 	return &http.Client{
-		Transport: transport, Timeout: oneTry,
+		Transport: genuine{transport}, Timeout: oneTry,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// genuine refuses answers that are not DynamoDB's. A gateway that answers 200 with an empty body would
+// otherwise pass for a put that was done.
+type genuine struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (g genuine) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := g.RoundTripper.RoundTrip(r)
+	if err != nil || res.StatusCode != http.StatusOK || strings.HasPrefix(res.Header.Get("Content-Type"), "application/x-amz-json") {
+		return res, err
+	}
+	_, _ = io.CopyN(io.Discard, res.Body, 4<<10) // so that the connection can be used again
+	_ = res.Body.Close()
+	return nil, fmt.Errorf("the answer is not DynamoDB's: its content type is %.100q", res.Header.Get("Content-Type"))
 }

@@ -27,7 +27,7 @@ func TestTable(t *testing.T) {
 	if !errors.As(err, &e) || e.Retry || !strings.Contains(e.Hint, "berth migrate") || !strings.Contains(err.Error(), b.Name) {
 		t.Errorf("without a table: %v, %+v", err, e)
 	}
-	if _, err := s.Get(t.Context(), acme, "c", "m"); sandbox.CodeOf(err) != api.CodeStoreUnavailable {
+	if _, err := s.Get(t.Context(), acme, "c", "m"); sandbox.CodeOf(err) != api.CodeMessageStore {
 		t.Errorf("a message of a table that is missing: %v", err)
 	}
 	for _, first := range []bool{true, false} {
@@ -114,7 +114,7 @@ func TestRefusals(t *testing.T) {
 			"put of a long one": small(open(t, b)).Put(t.Context(), acme, saying("c", long)),
 		} {
 			var e *sandbox.Error
-			if !errors.As(err, &e) || e.Code != api.CodeStoreUnavailable || e.Retry != c.retry || !strings.Contains(e.Hint, c.hint) || !strings.Contains(err.Error(), code) {
+			if !errors.As(err, &e) || e.Code != api.CodeMessageStore || e.Retry != c.retry || !strings.Contains(e.Hint, c.hint) || !strings.Contains(err.Error(), code) {
 				t.Errorf("%s, %s: %v, %+v", code, what, err, e)
 			}
 		}
@@ -140,16 +140,16 @@ func TestPartOfAPut(t *testing.T) {
 		if err := s.Put(t.Context(), acme, m); err == nil {
 			t.Errorf("%s: it was put", op)
 		}
-		if _, err := s.Get(t.Context(), acme, m.ConversationID, m.ID); sandbox.CodeOf(err) != api.CodeStoreUnavailable {
+		if _, err := s.Get(t.Context(), acme, m.ConversationID, m.ID); sandbox.CodeOf(err) != api.CodeMessageStore {
 			t.Errorf("%s: %v", op, err)
 		}
 	}
 	proxy.Set(refusing("Query", 1))
-	if _, _, err := s.List(t.Context(), acme, m.ConversationID, transcript.Page{}); sandbox.CodeOf(err) != api.CodeStoreUnavailable {
+	if _, _, err := s.List(t.Context(), acme, m.ConversationID, transcript.Page{}); sandbox.CodeOf(err) != api.CodeMessageStore {
 		t.Errorf("a list without its parts: %v", err)
 	}
 	proxy.Set(refusing("BatchWriteItem", 0))
-	if err := s.Forget(t.Context(), acme, m.ConversationID); sandbox.CodeOf(err) != api.CodeStoreUnavailable {
+	if err := s.Forget(t.Context(), acme, m.ConversationID); sandbox.CodeOf(err) != api.CodeMessageStore {
 		t.Errorf("a refused delete: %v", err)
 	}
 	has(t, direct, m)

@@ -40,9 +40,9 @@ func (s *Store) classify(err error) *sandbox.Error {
 	}
 	var known smithy.APIError
 	if !errors.As(err, &known) || known.ErrorCode() == "" {
-		return &sandbox.Error{Code: api.CodeStoreUnavailable, Retry: true, Hint: hintLater, Err: inner(err)}
+		return &sandbox.Error{Code: api.CodeMessageStore, Retry: true, Hint: hintLater, Err: inner(err)}
 	}
-	e := &sandbox.Error{Code: api.CodeStoreUnavailable, Err: fmt.Errorf("DynamoDB answers %s: %s", known.ErrorCode(), strings.TrimSuffix(known.ErrorMessage(), "."))}
+	e := &sandbox.Error{Code: api.CodeMessageStore, Err: fmt.Errorf("DynamoDB answers %s: %s", known.ErrorCode(), strings.TrimSuffix(known.ErrorMessage(), "."))}
 	switch known.ErrorCode() {
 	case "ResourceNotFoundException":
 		e.Hint = hintTable
@@ -62,12 +62,17 @@ func (s *Store) classify(err error) *sandbox.Error {
 	return e
 }
 
+// errNoAnswer is what is left of a deadline that passed.
+var errNoAnswer = errors.New("there is no answer in time")
+
 // inner leaves out what the SDK wraps around an error: the operation and the address, which are named
 // already.
 func inner(err error) error {
 	var sent *url.Error
 	var dialled *net.OpError
 	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return errNoAnswer
 	case errors.As(err, &dialled):
 		return dialled
 	case errors.As(err, &sent):

@@ -236,19 +236,19 @@ func TestOutage(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	var e *sandbox.Error
-	if err := s.Put(ctx, acme, during); !errors.As(err, &e) || e.Code != api.CodeStoreUnavailable || !e.Retry || !strings.Contains(err.Error(), "connection refused") {
+	if err := s.Put(ctx, acme, during); !errors.As(err, &e) || e.Code != api.CodeMessageStore || !e.Retry || !strings.Contains(err.Error(), "connection refused") {
 		t.Fatalf("while the server is away: %v", err)
 	}
 	s.limits.patience = 300 * time.Millisecond
 	for what, err := range map[string]error{
 		"put": s.Put(t.Context(), acme, during), "check": s.Check(t.Context()), "forget": s.Forget(t.Context(), acme, conversation),
 	} {
-		if !errors.As(err, &e) || e.Code != api.CodeStoreUnavailable || !e.Retry {
+		if !errors.As(err, &e) || e.Code != api.CodeMessageStore || !e.Retry {
 			t.Fatalf("%s, without a deadline: %v", what, err)
 		}
 	}
 	for _, err := range transcript.All(t.Context(), s, acme, conversation) {
-		if !errors.As(err, &e) || e.Code != api.CodeStoreUnavailable {
+		if !errors.As(err, &e) || e.Code != api.CodeMessageStore {
 			t.Fatalf("list: %v", err)
 		}
 	}
@@ -311,7 +311,7 @@ func TestThrottling(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := s.Forget(ctx, acme, m.ConversationID); sandbox.CodeOf(err) != api.CodeStoreUnavailable {
+	if err := s.Forget(ctx, acme, m.ConversationID); sandbox.CodeOf(err) != api.CodeMessageStore {
 		t.Errorf("always left for later: %v", err)
 	}
 }
@@ -350,5 +350,32 @@ func TestStorm(t *testing.T) {
 	}
 	if hits, total := proxy.Hits(); len(hits) < 4 {
 		t.Errorf("only %v of %d requests were spoilt", hits, total)
+	}
+}
+
+// A server that hangs, and a gateway that answers in DynamoDB's place, are reported as a message store that does
+// not answer. In particular, a put that such a gateway answers with 200 is not done.
+func TestAnswersThatAreNotDynamoDBs(t *testing.T) {
+	proxy, b := dynamotest.Before(t, dynamotest.New(t))
+	s := made(t, b)
+	s.limits.patience = time.Second
+	for says, fate := range map[string]dynamotest.Fate{
+		"no answer in time":      {Hang: true},
+		"not DynamoDB's":         {Status: 200, Type: "text/html"},
+		"content type is \"text": {Status: 200, Type: "text/html", Body: "<html>welcome</html>"},
+		"deserialization":        {Status: 200, Body: "<html>welcome</html>"},
+	} {
+		proxy.Set(func(string) dynamotest.Fate { return fate })
+		m := saying(store.NewID(), "hello")
+		_, get := s.Get(t.Context(), acme, m.ConversationID, m.ID)
+		_, _, list := s.List(t.Context(), acme, m.ConversationID, transcript.Page{})
+		for what, err := range map[string]error{"put": s.Put(t.Context(), acme, m), "get": get, "list": list, "check": s.Check(t.Context())} {
+			var e *sandbox.Error
+			if !errors.As(err, &e) || e.Code != api.CodeMessageStore || !e.Retry || e.Hint == "" || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s, %s: %v", says, what, err)
+			}
+		}
+		proxy.Set(nil)
+		hasNot(t, open(t, b), m)
 	}
 }
