@@ -97,6 +97,7 @@ const (
 	CodeOutputLimit       Code = "output_limit"
 	CodeShuttingDown      Code = "shutting_down"
 	CodeTimeout           Code = "timeout"
+	CodeDatabaseDamaged   Code = "database_damaged"
 	CodeSchemaTooNew      Code = "schema_too_new"
 	CodeDataDirLocked     Code = "data_dir_locked"
 	CodeInvalidConfig     Code = "invalid_config"
@@ -203,6 +204,7 @@ var Codes = []CodeInfo{
 	{CodeOutputLimit, http.StatusInsufficientStorage, false, "The agent wrote more than one turn may", "What came before is kept; ask for less at once."},
 	{CodeShuttingDown, http.StatusServiceUnavailable, true, "The server is shutting down", "Try again in a moment."},
 	{CodeTimeout, http.StatusGatewayTimeout, true, "It took too long", "Try the same call again; it joins the work under way."},
+	{CodeDatabaseDamaged, http.StatusServiceUnavailable, false, "The database file is damaged", "Restore a backup of berth.db; 'berth doctor' on the server checks the file."},
 	{CodeSchemaTooNew, 0, false, "The database was written by a newer Berth", "Run a Berth at least as new, or restore the database from before the upgrade."},
 	{CodeDataDirLocked, 0, false, "Another Berth uses this data directory", "Stop it, or give this one its own --data-dir; several servers need PostgreSQL."},
 	{CodeInvalidConfig, 0, false, "The configuration is not valid", "'berth config' shows every value and where it comes from."},

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
 )
 
 const (
@@ -101,10 +103,18 @@ func (rd *readiness) look(ctx context.Context) []api.Check {
 func (rd *readiness) askDatabase(ctx context.Context) []api.Check {
 	err := rd.a.Store.Ping(ctx)
 	if err == nil {
+		err = rd.a.Store.Health()
+	}
+	if err == nil {
 		return []api.Check{{Name: "database", Status: "ok"}}
 	}
-	rd.a.Log.WarnContext(ctx, "database does not answer", "error", err)
-	return []api.Check{{Name: "database", Status: "failed", Detail: err.Error(), Fix: "'berth doctor' on the server says what is wrong."}}
+	rd.a.Log.WarnContext(ctx, "database is not ready", "error", err)
+	fix := "'berth doctor' on the server says what is wrong."
+	var e *sandbox.Error
+	if errors.As(err, &e) && e.Hint != "" {
+		fix = e.Hint
+	}
+	return []api.Check{{Name: "database", Status: "failed", Detail: err.Error(), Fix: fix}}
 }
 
 func (rd *readiness) askSaving(ctx context.Context) []api.Check {

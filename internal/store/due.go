@@ -27,7 +27,7 @@ func (db *DB) Due(ctx context.Context, host string, limit int) ([]sandbox.Sandbo
 		)
 		update sandboxes set due_at = {now+$4} where id in (select id from due)
 		returning `+sandboxColumns, host, LeaseSandbox, clampLimit(limit), db.ttl.Microseconds())
-	return claimed, db.fail("claim due sandboxes", err)
+	return claimed, db.scanned("claim due sandboxes", err)
 }
 
 // Up lists sandboxes of every tenant that are wanted running, on host or pinned to none, in the order of

@@ -22,6 +22,7 @@ func (db *DB) fail(op string, err error) error {
 	if err == nil || errors.As(err, &ours) {
 		return err
 	}
+	db.suspectDamage(err)
 	return sandbox.Errorf(op, db.codeOf(err), "%w", err)
 }
 
@@ -31,6 +32,8 @@ func (db *DB) codeOf(err error) api.Code {
 		return api.CodeTimeout // whoever asked has gone; nothing is wrong with the database
 	case errors.Is(err, context.DeadlineExceeded), db.dialect.unavailable(err), closed(err):
 		return api.CodeStoreUnavailable
+	case sqliteBroken(err):
+		return api.CodeDatabaseDamaged
 	case db.dialect.duplicate(err):
 		return api.CodeConflict
 	case errors.Is(err, sql.ErrNoRows), db.dialect.dangling(err):

@@ -23,6 +23,13 @@ func MigrateTo(ctx context.Context, opts Options, version int64) error {
 	return err
 }
 
+// CheckFilesFor changes how long opening waits for the check of a file, until the test ends.
+func CheckFilesFor(t interface{ Cleanup(func()) }, d time.Duration) {
+	before := checkWithin
+	checkWithin = d
+	t.Cleanup(func() { checkWithin = before })
+}
+
 // Explain returns how the database reads a page of sandboxes.
 func (s Scope) Explain(ctx context.Context, f Filter, page Page) (string, error) {
 	l := s.sandboxes(f)

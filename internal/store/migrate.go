@@ -29,6 +29,8 @@ type Schema struct {
 	Target  int64    // the version this Berth works with
 	Missing []int64  // migrations up to Target that were not applied, in order
 	Applied []string // the migrations applied just now, in order
+
+	Unchecked bool // SQLite's file is so large that its check for damage was not finished
 }
 
 // UpToDate reports whether there is nothing to migrate.
@@ -56,6 +58,7 @@ func Status(ctx context.Context, opts Options) (Schema, error) {
 	if err == nil && len(schema.Missing) > 0 {
 		err = db.mayMigrate(ctx)
 	}
+	schema.Unchecked = db.file != nil && db.file.underWay()
 	return schema, err
 }
 

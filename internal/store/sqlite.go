@@ -92,7 +92,7 @@ func openSQLiteFile(ctx context.Context, path string) (*DB, error) {
 		return nil, errors.Join(err, writer.Close())
 	}
 	writer.keeps, reader.keeps = true, true
-	db := &DB{dialect: sqliteDialect, write: writer, read: reader}
+	db := &DB{dialect: sqliteDialect, write: writer, read: reader, file: newFileCheck(path)}
 	// The first connection turns the write-ahead log on, before any reader looks.
 	for _, p := range []*pool{writer, reader} {
 		if err := p.PingContext(ctx); err != nil {
@@ -142,6 +142,9 @@ func fileProblem(dir string, err error) error {
 		return dirProblem(dir, err)
 	}
 	path := filepath.Join(dir, sqliteFile)
+	if sqlitePrimary(err) == sqlite3.SQLITE_CORRUPT {
+		return damaged(path, err)
+	}
 	e := sandbox.Errorf("open database", api.CodeInvalidConfig, "%s is damaged, or no database of Berth's: %w", path, err)
 	e.Hint = "Put a backup of " + sqliteFile + " in its place, or move it and its -wal and -shm files away to begin with an empty one; or choose another directory with --data-dir (BERTH_DATA_DIR)."
 	return e

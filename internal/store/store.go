@@ -27,6 +27,8 @@ type DB struct {
 	write   *pool
 	read    *pool        // the same as write, but for SQLite
 	checks  *checkpoints // of SQLite; else nil
+	file    *fileCheck   // of SQLite; else nil
+	health  health
 	lock    *dirLock
 	ttl     time.Duration
 	log     *slog.Logger
@@ -75,6 +77,12 @@ func connect(ctx context.Context, opts Options) (*DB, error) {
 	if db.log = opts.Logger; db.log == nil {
 		db.log = slog.Default()
 	}
+	if db.file != nil {
+		if err := db.checkFile(ctx); err != nil {
+			_ = db.Close()
+			return nil, db.fail("check database", err)
+		}
+	}
 	return db, nil
 }
 
@@ -82,6 +90,9 @@ func connect(ctx context.Context, opts Options) (*DB, error) {
 func (db *DB) Close() error {
 	if db.checks != nil {
 		db.checks.close()
+	}
+	if db.file != nil {
+		db.file.close()
 	}
 	err := db.write.Close()
 	if db.read != db.write {

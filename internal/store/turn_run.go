@@ -40,7 +40,7 @@ func (db *DB) UnheldTurns(ctx context.Context, limit int) ([]Turn, error) {
 		where finished_at is null and (slot is not null or cancel_at is not null)
 			and (leases.id is null or leases.holder = '' or leases.until <= {now})
 		order by turns.created_at, turns.id limit $1`, clampLimit(limit))
-	return turns, db.fail("list turns", err)
+	return turns, db.scanned("claim turns", err)
 }
 
 // WaitingSandboxes are up to limit sandboxes in which turns wait for a place.
@@ -50,7 +50,7 @@ func (db *DB) WaitingSandboxes(ctx context.Context, limit int) ([]Turn, error) {
 			and not exists (select 1 from turns other where other.sandbox = turns.sandbox and other.finished_at is null and other.slot is null
 				and other.cancel_at is null and (other.created_at, other.id) < (turns.created_at, turns.id))
 		order by created_at, id limit $1`, clampLimit(limit))
-	return turns, db.fail("list turns", err)
+	return turns, db.scanned("list waiting turns", err)
 }
 
 // PlaceTurn gives a free place of a sandbox to the turn that has waited longest and whose conversation has

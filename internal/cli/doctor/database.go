@@ -47,6 +47,9 @@ func schemaOf(ctx context.Context, engine string, opts store.Options) finding {
 
 func judgeSchema(engine string, schema store.Schema) finding {
 	switch {
+	case schema.Unchecked:
+		return warn("stop the server and run: sqlite3 "+sqliteFile+" 'pragma integrity_check'",
+			"%s has schema version %d; the file is too large to be checked for damage here", engine, schema.Current)
 	case schema.Current > schema.Target:
 		return fail("run a Berth at least as new as the one that wrote it", "%s has schema version %d, this Berth knows up to %d", engine, schema.Current, schema.Target)
 	case schema.Current < schema.Target:

@@ -1,0 +1,148 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// checkWithin is how long opening a file waits for its check. The check of a larger file goes on in the
+// background, and [DB.Health] reports what it finds.
+var checkWithin = 10 * time.Second
+
+// fileCheck checks SQLite's file for damage.
+type fileCheck struct {
+	path    string
+	stop    context.CancelFunc
+	ctx     context.Context
+	running sync.WaitGroup
+
+	mu   sync.Mutex
+	done chan struct{} // of the check under way or the last one
+	busy bool
+}
+
+func newFileCheck(path string) *fileCheck {
+	ctx, stop := context.WithCancel(context.Background())
+	return &fileCheck{path: path, stop: stop, ctx: ctx}
+}
+
+// start begins a check unless one is under way, and calls found with the result. The channel is closed after
+// that.
+func (c *fileCheck) start(pragma string, found func(damage error)) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy {
+		return c.done
+	}
+	done := make(chan struct{})
+	c.busy, c.done = true, done
+	c.running.Go(func() {
+		damage := c.run(pragma)
+		if c.ctx.Err() == nil {
+			found(damage)
+		}
+		c.mu.Lock()
+		c.busy = false
+		c.mu.Unlock()
+		close(done)
+	})
+	return done
+}
+
+func (c *fileCheck) underWay() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.busy
+}
+
+func (c *fileCheck) close() {
+	c.stop()
+	c.running.Wait()
+}
+
+const damageLines = 5 // enough to see what is hit
+
+// run returns the damage, nil if there is none or the check was stopped. It uses a connection of its own, so
+// that it reads the disk and not what another connection has cached.
+func (c *fileCheck) run(pragma string) error {
+	p, err := sqlitePool(c.path, 1, url.Values{"_query_only": {"1"}})
+	if err != nil {
+		return nil // the pools of the store report it
+	}
+	defer p.Close()
+	lines, err := all(c.ctx, p, scanOne[string], fmt.Sprintf("pragma %s(%d)", pragma, damageLines))
+	switch {
+	case err != nil && sqliteBroken(err):
+		return damaged(c.path, err)
+	case err != nil || len(lines) == 1 && lines[0] == "ok":
+		return nil
+	}
+	return damaged(c.path, errors.New(strings.Join(strings.Fields(strings.Join(lines, "; ")), " ")))
+}
+
+// damaged says which file is damaged, where, and what to do.
+func damaged(path string, cause error) error {
+	name := filepath.Base(path)
+	e := sandbox.Errorf("check database", api.CodeDatabaseDamaged, "%s is damaged: %w", path, cause)
+	e.Hint = fmt.Sprintf("Stop the server, keep a copy of %[1]s, %[1]s-wal and %[1]s-shm, and put a backup in their place. Without a backup "+
+		"'sqlite3 %[1]s .recover | sqlite3 recovered.db' saves the rows that can still be read. 'berth doctor' checks the file; "+
+		"look for the cause, too (disk, memory, copies of a live file).", name)
+	return e
+}
+
+// checkFile starts the check of the file and waits for it, but not for longer than checkWithin or half of the
+// caller's time.
+func (db *DB) checkFile(ctx context.Context) error {
+	wait := checkWithin
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(deadline)/2)
+	}
+	done := db.file.start("quick_check", db.foundDamage)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return db.Health()
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// suspectDamage reports a statement's error at once and checks the whole file behind it.
+func (db *DB) suspectDamage(err error) {
+	if db.file == nil || !sqliteBroken(err) {
+		return
+	}
+	db.health.mu.Lock()
+	known := db.health.damage != nil || db.health.suspect != nil
+	if !known {
+		db.health.suspect = damaged(db.file.path, err)
+	}
+	db.health.mu.Unlock()
+	if known {
+		return
+	}
+	db.log.Error("the database file looks damaged; it is checked now", "file", db.file.path, "error", err)
+	db.file.start("integrity_check", db.foundDamage)
+}
+
+// foundDamage takes the result of a check.
+func (db *DB) foundDamage(damage error) {
+	if damage != nil && db.log != nil {
+		db.log.Error("the database file is damaged", "file", db.file.path, "error", damage)
+	}
+	db.health.mu.Lock()
+	defer db.health.mu.Unlock()
+	db.health.damage, db.health.suspect = damage, nil
+}

@@ -1,0 +1,171 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/testkit"
+)
+
+const pageSize = 4096
+
+// filledFile makes a database of many pages, closed, and returns its directory.
+func filledFile(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := store.Open(t.Context(), store.Options{DataDir: dir, LeaseTTL: long})
+	noError(t, err)
+	raw := harness{"sqlite", store.Options{DataDir: dir}}.rawDB(t)
+	_, err = raw.Exec(`
+		with recursive n (i) as (select 1 union all select i + 1 from n where i < 3000)
+		insert into sandboxes (id, tenant, owner_kind, owner_id, name, template, driver, profile, env, metadata, host,
+			state, want, generation, incarnation, instance, synced_version, synced_incarnation, changes, created_at, active_at, due_at)
+		select printf('box-%05d', i), 'acme', 'project', 'p' || i, '', 'default', 'fake', '', '{}', '{}', '',
+			'pending', 'running', 0, 0, '', '', 0, 1, i, i, i from n`)
+	noError(t, err)
+	noError(t, raw.Close())
+	noError(t, db.Close())
+	return dir
+}
+
+// damage writes over pages in the middle of the file.
+func damage(t *testing.T, dir string, pages ...int64) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, "berth.db"), os.O_RDWR, 0)
+	noError(t, err)
+	defer f.Close()
+	for _, page := range pages {
+		_, err = f.WriteAt([]byte(strings.Repeat("\xa5lost", pageSize/5)), page*pageSize)
+		noError(t, err)
+	}
+	noError(t, f.Sync())
+}
+
+func pagesOf(t *testing.T, dir string) int64 {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(dir, "berth.db"))
+	noError(t, err)
+	return info.Size() / pageSize
+}
+
+func wantDamage(t *testing.T, dir string, err error) {
+	t.Helper()
+	wantCode(t, err, api.CodeDatabaseDamaged)
+	var e *sandbox.Error
+	errors.As(err, &e)
+	for _, word := range []string{filepath.Join(dir, "berth.db") + " is damaged: "} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("error %q does not say %q", err, word)
+		}
+	}
+	for _, word := range []string{"backup", ".recover", "berth doctor"} {
+		if !strings.Contains(e.Hint, word) {
+			t.Errorf("hint %q does not say %q", e.Hint, word)
+		}
+	}
+}
+
+func TestDamagedFileIsRefused(t *testing.T) {
+	testkit.Proves(t, "X1")
+	whole := filledFile(t)
+	file, err := os.ReadFile(filepath.Join(whole, "berth.db"))
+	noError(t, err)
+	for part := range int64(6) {
+		page := 40 + part*(pagesOf(t, whole)-45)/6
+		t.Run(fmt.Sprint("page ", page), func(t *testing.T) {
+			dir := t.TempDir()
+			noError(t, os.WriteFile(filepath.Join(dir, "berth.db"), file, 0o600))
+			damage(t, dir, page)
+			for range 2 { // the first attempt freed the lock
+				_, err := store.Open(t.Context(), store.Options{DataDir: dir})
+				wantDamage(t, dir, err)
+			}
+			_, err := store.Status(t.Context(), store.Options{DataDir: dir})
+			wantDamage(t, dir, err)
+		})
+	}
+}
+
+// A file that takes longer to check opens, and is reported when the check has found something.
+func TestDamageIsFoundInTheBackground(t *testing.T) {
+	dir := filledFile(t)
+	damage(t, dir, pagesOf(t, dir)/2)
+	store.CheckFilesFor(t, time.Nanosecond)
+	db, err := store.Open(t.Context(), store.Options{DataDir: dir})
+	if err != nil {
+		wantDamage(t, dir, err) // the check was faster than that, or opening itself met the damage
+		return
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	testkit.Eventually(t, time.Minute, func() error {
+		if db.Health() == nil {
+			return errors.New("no damage is reported")
+		}
+		return nil
+	})
+	wantDamage(t, dir, db.Health())
+}
+
+// A file that is damaged while it is open makes the scans fail, and the reason is kept.
+func TestDamageUnderAnOpenDatabase(t *testing.T) {
+	dir := filledFile(t)
+	db, err := store.Open(t.Context(), store.Options{DataDir: dir, LeaseTTL: long})
+	noError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	noError(t, db.Health())
+	var all []int64
+	for page := int64(40); page < pagesOf(t, dir); page++ {
+		all = append(all, page)
+	}
+	damage(t, dir, all...)
+	_, err = db.Due(t.Context(), "", 1000)
+	wantCode(t, err, api.CodeDatabaseDamaged)
+	wantDamage(t, dir, db.Health())
+	testkit.Eventually(t, time.Minute, func() error {
+		if err := db.Health(); err == nil || !strings.Contains(err.Error(), "age ") { // the check names pages
+			return fmt.Errorf("health is %v", err)
+		}
+		return nil
+	})
+}
+
+// Scans that go on failing are reported by name and cause; the first that succeeds ends that.
+func TestFailingScansAreReported(t *testing.T) {
+	onBoth(t, func(t *testing.T, h harness) {
+		db := h.open(t)
+		raw := h.rawDB(t)
+		scan := func() error {
+			_, err := db.Due(t.Context(), "", 10)
+			return err
+		}
+		noError(t, scan())
+		_, err := raw.Exec(`alter table leases rename to leases_away`)
+		noError(t, err)
+		for i := range 3 {
+			if scan() == nil {
+				t.Fatal("the scan succeeds without its table")
+			}
+			if reported := db.Health() != nil; reported != (i > 0) {
+				t.Errorf("after %d failures: %v", i+1, db.Health())
+			}
+		}
+		wantCode(t, db.Health(), api.CodeStoreUnavailable)
+		for _, word := range []string{"claim due sandboxes has failed 3 times in a row", "leases"} {
+			if !strings.Contains(db.Health().Error(), word) {
+				t.Errorf("health %q does not say %q", db.Health(), word)
+			}
+		}
+		_, err = raw.Exec(`alter table leases_away rename to leases`)
+		noError(t, err)
+		noError(t, scan())
+		noError(t, db.Health())
+	})
+}
