@@ -19,13 +19,13 @@ var areas = []struct {
 }{
 	{"O", 8},  // owners and the one-sandbox rule
 	{"V", 6},  // the sandbox service
-	{"S", 17}, // workspace state and sync
+	{"S", 18}, // workspace state and sync
 	{"H", 8},  // hooks and templates
 	{"C", 12}, // conversations, messages, tokens
-	{"P", 8},  // projects
-	{"T", 10}, // threads and Slack
-	{"E", 7},  // errors, security, tenancy
-	{"X", 8},  // running it
+	{"P", 9},  // projects
+	{"T", 12}, // threads and Slack
+	{"E", 9},  // errors, security, tenancy
+	{"X", 11}, // running it
 }
 
 // Requirements lists every requirement id in the order of docs/requirements.md.
