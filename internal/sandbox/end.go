@@ -22,7 +22,7 @@ func planArchived(s Sandbox, o Observation, p Policy) []Step {
 func end(s Sandbox, o Observation, p Policy, reason string) []Step {
 	commit := mark(EventEnd, reason)
 	switch {
-	case !saving || p.NoSave || s.SkipSave && s.Want == WantGone:
+	case p.NoSave || s.SkipSave && s.Want == WantGone:
 		return commit
 	case o.Sight == Unasked:
 		return observe("see what there is to save")

@@ -29,8 +29,6 @@ func planHealth(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step
 		return mark(EventReady, "healthy again"), due
 	case o.Ill == Well:
 		return nil, due
-	case s.State == Running && !patient:
-		return []Step{{Op: OpStop}, {Op: OpMark, Event: EventHalted, Reason: ailing(o)}}, due
 	case s.State == Running:
 		return recovery(now, s, p, EventSick, "health check failed: "+ailing(o)), due
 	case now.Before(next):

@@ -80,7 +80,7 @@ func Plan(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step, due 
 	if o.Sight == Unreachable || o.Sight == Unclear && !ending {
 		return planUnseen(now, s, o, p)
 	}
-	if endStrays && len(o.Strays) > 0 {
+	if len(o.Strays) > 0 {
 		return destroyAll(o.Strays, "left by an unfinished create"), time.Time{}
 	}
 	if wait, ok := held(now, s, p); ok {

@@ -64,7 +64,7 @@ func (b Breaker) add(r Recoveries, now time.Time) (_ Recoveries, open bool) {
 		r = Recoveries{Since: now}
 	}
 	r.Count++
-	return r, fused && b.Attempts > 0 && r.Count > b.Attempts
+	return r, b.Attempts > 0 && r.Count > b.Attempts
 }
 
 // Timers act on a sandbox that nobody uses. Zero turns one off.

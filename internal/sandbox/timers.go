@@ -57,7 +57,7 @@ func timersOf(s Sandbox, p Policy) (ts []timer) {
 		if s.HeldUntil.After(t.at) {
 			t.at, t.why = s.HeldUntil, t.why+", and held until then"
 		}
-		if saving && endsVolume && p.NoSave {
+		if endsVolume && p.NoSave {
 			t.off = "it would lose the files, which this server cannot save"
 		}
 		t.steps = []Step{{Op: OpAsk, Want: want, Reason: t.why}}

@@ -9,6 +9,9 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
+// fence admits the writes of a sandbox's lease holder only: $1 is the sandbox's id, $2 the lease's epoch.
+const fence = `sandboxes.id = $1 and generation = $2`
+
 // Due is when a holder wants the sandbox looked at again. It counts only if Want and the last use are
 // still those the holder planned on; a wish made since then has made the sandbox due already.
 type Due struct {

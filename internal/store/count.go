@@ -18,7 +18,7 @@ func (s Scope) CountMessage(ctx context.Context, out Message, m api.Message, kee
 		if err != nil {
 			return err
 		}
-		if counted(n) {
+		if n == 0 {
 			return stale(op, "message "+m.ID)
 		}
 		if keep {

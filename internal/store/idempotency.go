@@ -68,7 +68,7 @@ func (s Scope) claimFresh(ctx context.Context, r ClaimRequest) (Claim, error) {
 		insert into idempotency_keys (tenant, route, idem_key, body_hash, effect_id, holder, epoch, until, status, header, created_at)
 		values ($1, $2, $3, $4, $5, $6, 1, {now+$7}, 0, '{}', {now})
 		on conflict (tenant, route, idem_key) do update
-			set holder = excluded.holder, epoch = idempotency_keys.epoch + 1, until = excluded.until`+onTakeover+`
+			set holder = excluded.holder, epoch = idempotency_keys.epoch + 1, until = excluded.until
 			where idempotency_keys.status = 0 and idempotency_keys.until <= {now}
 				and idempotency_keys.body_hash = excluded.body_hash
 		returning effect_id, epoch`,

@@ -13,6 +13,9 @@ import (
 // names that their users choose.
 const LeaseSandbox = "sandbox"
 
+// leaseFree is when a lease may be taken.
+const leaseFree = `leases.until <= {now}`
+
 // Lease is one holder's turn at one thing. Epoch is +1 each time the lease is taken, and fences what
 // the holder writes.
 type Lease struct {

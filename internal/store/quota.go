@@ -47,7 +47,7 @@ func (c count) args() []any {
 func countUp(columns, source string, n int) string {
 	return fmt.Sprintf(`insert into quotas (tenant, kind, used, cap)
 		select %s, 1, cast($%d as bigint) from %s
-		on conflict (tenant, kind) do update set used = `+oneMore+`, cap = excluded.cap`, columns, n, source)
+		on conflict (tenant, kind) do update set used = quotas.used + 1, cap = excluded.cap`, columns, n, source)
 }
 
 func overQuota(op, kind string, cap int64) error {

@@ -151,9 +151,6 @@ func (s Scope) addTurn(ctx context.Context, tx *txn, op string, n NewTurn) (t Tu
 	if t, err = s.db.appendOne(ctx, tx, op, Lease{ID: t.ID}, Append{Events: events}); err != nil {
 		return t, false, err
 	}
-	if !keepsPrompts {
-		return t, true, nil
-	}
 	return t, true, s.enqueue(ctx, tx, Message{ID: t.Message, Kind: OutboxMessage, Ref: t.Conversation, Payload: message})
 }
 

@@ -24,11 +24,17 @@ type TurnAppend struct {
 	Append
 }
 
+// logEnds is the condition that a turn's log ends at a number. A crash of the database may have lost the
+// last events; a holder that goes on behind them finds that out here and reads them again.
+func logEnds(turn, number string) string {
+	return `coalesce((select tail.last from turn_log tail where tail.turn = ` + turn + ` order by tail.first desc limit 1), 0) = ` + number
+}
+
 // AppendTurns appends to the logs of many turns in one transaction, and says of each whether it did: whoever
 // lost the turn's lease has appended nothing. It does not wait for the disk: what a crash loses is read again
 // from the agents' output.
 func (db *DB) AppendTurns(ctx context.Context, batch []TurnAppend) ([]bool, error) {
-	done, err := db.dialect.appendTurns(ctx, db, db.numbered(ctx, batch))
+	done, err := db.dialect.appendTurns(ctx, db, batch)
 	return done, db.fail("append events", err)
 }
 
@@ -113,7 +119,7 @@ var insertEvents = `
 		select asked.turn, asked.first, asked.last, asked.data, asked.read_to, asked.state
 		from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bigint[], $7::text[])
 			as asked (turn, epoch, first, last, data, read_to, state)
-		join held on held.id = asked.turn and ` + appendFence + ` and ` + logEnds("asked.turn", "asked.first - 1")
+		join held on held.id = asked.turn and held.epoch = asked.epoch and ` + logEnds("asked.turn", "asked.first - 1")
 
 func appendInTwo(ctx context.Context, db *DB, batch []TurnAppend, i int) ([]bool, error) {
 	done, err := appendTurnsPostgres(ctx, db, batch[:i])

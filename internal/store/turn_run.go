@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// turnFence admits the writes of a turn's holder only: $1 is the turn's id, $2 the lease's epoch.
+const turnFence = `turns.id = $1 and turns.epoch = $2 and finished_at is null`
+
 // TakeTurn asks for the lease of a turn, and makes its epoch the turn's: from then on nobody else writes
 // what its holder writes. A turn that somebody runs, or that has finished, is not taken.
 func (db *DB) TakeTurn(ctx context.Context, id, holder string) (l Lease, t Turn, ok bool, err error) {

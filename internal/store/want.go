@@ -35,7 +35,7 @@ func (s Scope) want(ctx context.Context, id string, w sandbox.Want, skipSave boo
 	return s.db.dialect.apply(ctx, s.db, change{
 		text: `update sandboxes set want = $3, skip_save = $4, active_at = {now}, due_at = {now},
 				changes = changes + case when want = $3 then 0 else 1 end
-			where tenant = $1 and id = $2 and ` + living,
+			where tenant = $1 and id = $2 and deleted_at is null`,
 		args: []any{s.tenant, id, w, skipSave}, reason: reason, actor: actor,
 	})
 }
