@@ -33,6 +33,9 @@ func (d *Dir) Write(ctx context.Context, path string, from io.Reader, opts Write
 	if err = w.fill(ctx, from); err == nil {
 		err = d.change(ctx, op, path, w.commit)
 	}
+	if err == nil {
+		err = w.syncName()
+	}
 	if err != nil {
 		// Not with ctx: it may be over, and what was begun must go all the same.
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
@@ -151,6 +154,22 @@ func (w *draft) sync() error {
 		return nil
 	}
 	return unix.Fsync(int(w.file.Fd()))
+}
+
+// syncName makes the file's new name outlive a power loss.
+func (w *draft) syncName() error {
+	if w.opts.Lazy {
+		return nil
+	}
+	fd, err := unix.Openat(w.dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == unix.EACCES { // a directory that may be written but not read
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Fsync(fd)
 }
 
 // SourceError is an error of the reader that a file was written from, not of the file.

@@ -37,6 +37,7 @@ var sizes = []size{
 	{"resolve.rows", 10_000, 1_000_000},  // sandboxes in the table while one is resolved
 	{"property.checks", 200, 20_000},     // examples per property
 	{"local.depth", 5_000, 100_000},      // levels of a tree that is removed
+	{"local.powerlosses", 1, 20},         // after each operation of a local sandbox's life
 	{"pgtest.databases", 3, 100},         // cloned at once from one template
 	{"files.levels", 4_000, 20_000},      // folders within folders
 	{"files.entries", 100_000, 500_000},  // in one folder

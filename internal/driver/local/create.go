@@ -76,21 +76,28 @@ func (d *Driver) finish(ctx context.Context, p *place, r record) (driver.Status,
 		err = makeImage(ctx, p, r.Limits.DiskBytes)
 	}
 	if err == nil {
-		err = d.launch(ctx, p, r)
-	}
-	if err == nil {
-		d.opts.At("after-ready", p.id)
-		err = p.markMade()
+		err = d.firstRun(ctx, p, r)
 	}
 	if err != nil {
 		return driver.Status{}, errors.Join(fmt.Errorf("create instance: %w", err), d.drop(p))
 	}
-	d.background(p.syncer())
 	st, err := d.statusOf(p, r)
 	if err == nil {
 		d.attach(st, r.Spec)
 	}
 	return st, err
+}
+
+// firstRun starts the instance and syncs its files at the same time. What is acknowledged after it outlives
+// a power loss.
+func (d *Driver) firstRun(ctx context.Context, p *place, r record) error {
+	synced := make(chan error, 1)
+	go func() { synced <- p.syncFiles(r) }()
+	if err := errors.Join(d.launch(ctx, p, r), <-synced); err != nil {
+		return err
+	}
+	d.opts.At("after-ready", p.id)
+	return p.keep()
 }
 
 // exists answers a Create whose ID is taken. Nil says that it was free after all: what another process
@@ -112,7 +119,7 @@ func (d *Driver) exists(ctx context.Context, id driver.ID) error {
 	case driver.PhaseFailed:
 		return d.drop(p)
 	case driver.PhaseRunning, driver.PhaseFrozen:
-		if err := p.markMade(); err != nil {
+		if err := p.adopt(); err != nil {
 			return err
 		}
 	}

@@ -32,10 +32,7 @@ func (d *Driver) drop(p *place) error {
 	if err != nil {
 		return err
 	}
-	r, err := p.run()
-	if err != nil {
-		d.opts.Log.Warn("read a discarded instance", "instance", p.id, "error", err)
-	}
+	r := d.lastRun(p)
 	if err := d.moveToTrash(p.path); err != nil {
 		return err
 	}

@@ -34,13 +34,12 @@ func (d *Driver) Stop(ctx context.Context, id driver.ID) error {
 
 func (d *Driver) halt(ctx context.Context, p *place, alive *running) error {
 	// It may be one that was never acknowledged; its files are kept all the same.
-	if err := p.markMade(); err != nil {
-		return err
+	if !p.made() {
+		if err := p.adopt(); err != nil {
+			return err
+		}
 	}
-	r, err := p.run()
-	if err != nil {
-		return err
-	}
+	r := d.lastRun(p)
 	d.detach(p.id)
 	d.ask(ctx, p.id, r.Group, alive)
 	if err := alive.kill(); err != nil {
@@ -82,11 +81,11 @@ func (d *Driver) ask(ctx context.Context, id driver.ID, g group, alive *running)
 
 // afterRun does what the end of a run asks for: nothing can be written any more.
 func (d *Driver) afterRun(ctx context.Context, p *place) error {
-	r, err := p.run()
-	if err != nil {
-		return err
+	if err := guest.EndSpools(p.join(spoolDir)); err != nil {
+		// The output of a process is no reason not to start the instance again.
+		d.opts.Log.Warn("end the output of an instance's processes", "instance", p.id, "error", err)
 	}
-	return errors.Join(r.Group.remove(ctx), guest.EndSpools(p.join(spoolDir)))
+	return d.lastRun(p).Group.remove(ctx)
 }
 
 // Start makes the instance run as it was made.
@@ -118,11 +117,16 @@ func (d *Driver) start(ctx context.Context, p *place) error {
 	if err := errors.Join(d.afterRun(ctx, p), p.setReason("")); err != nil {
 		return err
 	}
+	if err := p.makeMissing(r); err != nil {
+		return err
+	}
 	if err := d.launch(ctx, p, r); err != nil {
 		return err
 	}
-	if err := p.markMade(); err != nil {
-		return err
+	if !p.made() {
+		if err := p.adopt(); err != nil {
+			return err
+		}
 	}
 	st, err := d.status(p)
 	if err == nil {

@@ -5,7 +5,7 @@
 // never keeps one alive: an instance outlives the driver, and the next one finds it by its directory.
 //
 //	<id>/record.json  what was asked for; written before anything else and never changed
-//	<id>/run.json     where this run's cgroups are; written before they are made
+//	<id>/run.json     where this run's cgroups are; written before they are made, of no use after a reboot
 //	<id>/made         the instance ran once: its files are worth keeping
 //	<id>/reason       why its processes were ended, for people
 //	<id>/sock         the helper listens here; whoever listens is the instance's first process
@@ -99,6 +99,7 @@ func fill(l, defaults driver.Limits) driver.Limits {
 type Driver struct {
 	opts   Options
 	dir    string
+	disk   disk
 	groups cgroups
 	exe    exe
 
@@ -141,7 +142,12 @@ func New(ctx context.Context, opts Options) (*Driver, error) {
 		}
 		opts.Tier = report.Tier
 	}
-	d, err := open(opts)
+	return newOn(opts, machine{})
+}
+
+// newOn opens the driver on a disk.
+func newOn(opts Options, disk disk) (*Driver, error) {
+	d, err := open(opts, disk)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +160,7 @@ func New(ctx context.Context, opts Options) (*Driver, error) {
 }
 
 // open makes the driver without looking at what is there.
-func open(opts Options) (*Driver, error) {
+func open(opts Options, disk disk) (*Driver, error) {
 	opts = opts.filled()
 	dir, err := filepath.Abs(opts.Dir)
 	if err != nil {
@@ -162,6 +168,11 @@ func open(opts Options) (*Driver, error) {
 	}
 	for _, sub := range []string{"", newDir, trashDir, baseDir} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			return nil, fmt.Errorf("open directory of instances: %w", err)
+		}
+	}
+	for _, path := range []string{dir, filepath.Dir(dir)} {
+		if err := disk.sync(path); err != nil {
 			return nil, fmt.Errorf("open directory of instances: %w", err)
 		}
 	}
@@ -174,7 +185,7 @@ func open(opts Options) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{
-		opts: opts, dir: dir, groups: groups, exe: program, tidy: make(chan struct{}, removals),
+		opts: opts, dir: dir, disk: disk, groups: groups, exe: program, tidy: make(chan struct{}, removals),
 		running: map[driver.ID]*running{}, attached: map[driver.ID]*attached{}, removing: map[string]bool{}, awaited: map[driver.ID]int{},
 	}
 	d.ctx, d.stop = context.WithCancel(context.Background())

@@ -59,6 +59,9 @@ func makeImage(ctx context.Context, p *place, size int64) error {
 			return fmt.Errorf("make disk: %w", err)
 		}
 	}
+	if err := unix.Syncfs(mount); err != nil {
+		return fmt.Errorf("make disk: %w", err)
+	}
 	return nil
 }
 

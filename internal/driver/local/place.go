@@ -40,12 +40,20 @@ func idOf(k driver.Key) driver.ID {
 	return driver.ID(k.Sandbox + "-" + strconv.FormatInt(k.Incarnation, 10))
 }
 
+// keyOf is the key that an ID of the right form is made of.
+func keyOf(id driver.ID) driver.Key {
+	sandbox, number, _ := cutLast(string(id), "-")
+	incarnation, _ := strconv.ParseInt(number, 10, 64)
+	return driver.Key{Sandbox: sandbox, Incarnation: incarnation}
+}
+
 // place is the directory of an instance, held open.
 type place struct {
 	id   driver.ID
 	path string
 	dir  *os.File
 	held bool // we have the lock
+	disk disk
 }
 
 func (p *place) Close() error { return p.dir.Close() }
@@ -70,7 +78,11 @@ func (d *Driver) find(id driver.ID) (*place, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, driver.ErrNotFound
 	}
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	p.disk = d.disk
+	return p, nil
 }
 
 func openPlace(id driver.ID, path string) (*place, error) {
@@ -78,7 +90,7 @@ func openPlace(id driver.ID, path string) (*place, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	return &place{id: id, path: path, dir: os.NewFile(uintptr(fd), path)}, nil
+	return &place{id: id, path: path, dir: os.NewFile(uintptr(fd), path), disk: machine{}}, nil
 }
 
 // lock finds an instance's directory and waits until nobody else changes the instance. The lock ends
@@ -164,30 +176,17 @@ func (p *place) current() bool {
 	return err == nil && os.SameFile(held, named)
 }
 
-// made reports whether the instance was ever ready.
-func (p *place) made() bool {
-	_, err := os.Lstat(p.join(madeName))
-	return err == nil
-}
-
-func (p *place) markMade() error {
-	f, err := os.OpenFile(p.join(madeName), os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("mark instance as made: %w", err)
-	}
-	return f.Close()
-}
-
 // stage makes a directory with a record in it that nobody else knows of, locked.
 func (d *Driver) stage(id driver.ID, r record) (*place, error) {
 	path := filepath.Join(d.dir, newDir, string(id)+"."+strings.ToLower(rand.Text()[:8]))
-	if err := os.Mkdir(path, 0o700); err != nil {
+	if err := d.disk.mkdir(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make instance directory: %w", err)
 	}
 	p, err := openPlace(id, path)
 	if err != nil {
 		return nil, err
 	}
+	p.disk = d.disk
 	err = p.tryLock(unix.LOCK_EX)
 	p.held = err == nil
 	if err == nil {
@@ -210,7 +209,7 @@ func (d *Driver) furnish(p *place, r record) error {
 		dirs = dirs[:1]
 	}
 	for _, sub := range dirs {
-		if err := os.Mkdir(p.join(sub), 0o755); err != nil {
+		if err := p.disk.mkdir(p.join(sub), 0o755); err != nil {
 			return fmt.Errorf("make instance directory: %w", err)
 		}
 	}
@@ -220,9 +219,8 @@ func (d *Driver) furnish(p *place, r record) error {
 // claim gives a staged directory its name. It is fs.ErrExist where somebody has it.
 func (d *Driver) claim(p *place) error {
 	to := d.path(p.id)
-	err := unix.Renameat2(unix.AT_FDCWD, p.path, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if err != nil {
-		return &os.LinkError{Op: "rename", Old: p.path, New: to, Err: err}
+	if err := d.disk.rename(p.path, to, unix.RENAME_NOREPLACE); err != nil {
+		return err
 	}
 	p.path = to
 	return nil
@@ -239,7 +237,7 @@ func (d *Driver) discard(path string) error {
 
 func (d *Driver) moveToTrash(path string) error {
 	to := filepath.Join(d.dir, trashDir, filepath.Base(path)+"."+strings.ToLower(rand.Text()[:8]))
-	if err := os.Rename(path, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := d.disk.rename(path, to, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("discard instance directory: %w", err)
 	}
 	return nil

@@ -76,7 +76,7 @@ func trial(ctx context.Context, opts Options) (err error) {
 		return err
 	}
 	opts.Dir, opts.Attach, opts.At, opts.DiskEvery = filepath.Join(dir, probeDir), nil, nil, -1
-	d, err := open(opts)
+	d, err := open(opts, machine{})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,17 +35,17 @@ type run struct {
 // maxRecord is far more than the bounds of a Spec allow.
 const maxRecord = 1 << 20
 
-// writeJSON replaces a file of an instance at once.
+// writeJSON replaces a file of an instance at once. It does not sync it.
 func writeJSON(p *place, name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	temp := p.join("." + name)
-	if err := os.WriteFile(temp, data, 0o600); err != nil {
+	if err := p.disk.write(temp, data); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	if err := os.Rename(temp, p.join(name)); err != nil {
+	if err := p.disk.rename(temp, p.join(name), 0); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
@@ -88,17 +89,15 @@ func (p *place) run() (run, error) {
 	return r, err
 }
 
-// syncer makes a record survive a loss of power. It takes too long to be waited for.
-func (p *place) syncer() func() {
-	paths := []string{p.join(recordName), p.path, filepath.Dir(p.path)}
-	return func() {
-		for _, path := range paths {
-			if f, err := os.Open(path); err == nil {
-				_ = f.Sync()
-				_ = f.Close()
-			}
-		}
+// lastRun reads the run file of a run that has ended or is being ended. A file that a power loss left empty
+// or garbled counts as none: the cgroups it named ended with the machine, and the next start writes it anew.
+func (d *Driver) lastRun(p *place) run {
+	r, err := p.run()
+	if err != nil {
+		d.opts.Log.Warn("read the run file of an instance; its cgroups are unknown", "path", p.path, "error", err)
+		return run{}
 	}
+	return r
 }
 
 // maxReason bounds what is kept for people to read.
@@ -106,7 +105,7 @@ const maxReason = 1 << 10
 
 func (p *place) reason() string {
 	data, err := os.ReadFile(p.join(reasonName))
-	if err != nil {
+	if err != nil || bytes.IndexByte(data, 0) >= 0 { // a power loss may leave zeros
 		return ""
 	}
 	return string(data[:min(len(data), maxReason)])
@@ -114,11 +113,11 @@ func (p *place) reason() string {
 
 func (p *place) setReason(text string) error {
 	if text == "" {
-		err := os.Remove(p.join(reasonName))
+		err := p.disk.remove(p.join(reasonName))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		return err
 	}
-	return os.WriteFile(p.join(reasonName), []byte(text), 0o600)
+	return p.disk.write(p.join(reasonName), []byte(text))
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -56,13 +57,39 @@ var skeletonFiles = map[string]string{
 // linked are the directories that are links into /usr where the host has them so.
 var linked = []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 
+// skeletonPrefix begins the names of skeletons that were made since this machine was booted. A skeleton is
+// not synced: after a power loss it may lack anything, so no boot uses what another one made.
+func skeletonPrefix() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil || len(boot) < 8 {
+		return "host-"
+	}
+	return "host-" + string(boot[:8]) + "-"
+}
+
+// skeletonForm is the name of a skeleton that belongs to one boot.
+var skeletonForm = regexp.MustCompile(`^host-[0-9a-f]{8}-[0-9a-f]{16}$`)
+
+// sweepSkeletons discards the skeletons of earlier boots. No instance that runs is made of them.
+func (d *Driver) sweepSkeletons() {
+	entries, err := os.ReadDir(filepath.Join(d.dir, baseDir))
+	for _, e := range entries {
+		if skeletonForm.MatchString(e.Name()) && !strings.HasPrefix(e.Name(), skeletonPrefix()) {
+			err = errors.Join(err, d.discard(filepath.Join(d.dir, baseDir, e.Name())))
+		}
+	}
+	if err != nil {
+		d.opts.Log.Warn("sweep bases of earlier boots", "error", err)
+	}
+}
+
 // buildSkeleton finds the skeleton for the host as it is, or makes it.
 func buildSkeleton(dir string) (skeleton, error) {
 	sum, err := hostDigest()
 	if err != nil {
 		return skeleton{}, err
 	}
-	path := filepath.Join(dir, "host-"+sum)
+	path := filepath.Join(dir, skeletonPrefix()+sum)
 	made := skeleton{root: filepath.Join(path, "root"), mask: filepath.Join(path, "mask")}
 	if _, err := os.Stat(path); err == nil {
 		return made, nil

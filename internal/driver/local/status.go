@@ -81,7 +81,7 @@ func (d *Driver) statusOf(p *place, r record) (driver.Status, error) {
 	}
 	st.Phase = d.phase(p, alive)
 	if st.Phase == driver.PhaseFailed {
-		st.Reason = "its creation was cut short"
+		st.Reason = cutShort
 	}
 	st.Raw = string(st.Phase)
 	return st, nil
@@ -107,7 +107,21 @@ func (d *Driver) unreadable(p *place, err error) (driver.Status, error) {
 	if !p.current() {
 		return driver.Status{}, driver.ErrNotFound
 	}
+	if d.unfinished(p) {
+		return driver.Status{
+			ID: p.id, Key: keyOf(p.id), Phase: driver.PhaseFailed, Raw: string(driver.PhaseFailed), Reason: cutShort,
+		}, nil
+	}
 	return driver.Status{ID: p.id, Phase: driver.PhaseUnknown, Raw: "unreadable", Reason: err.Error()}, nil
+}
+
+const cutShort = "its creation was cut short"
+
+// unfinished reports whether a directory is left of a creation that was never acknowledged. The record is
+// synced before the mark that the instance was made.
+func (d *Driver) unfinished(p *place) bool {
+	alive, err := d.live(p)
+	return err == nil && alive == nil && !p.made() && !p.busy()
 }
 
 // Inspect looks at the instance's directory and asks the kernel for its first process.

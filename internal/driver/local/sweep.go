@@ -15,6 +15,7 @@ func (d *Driver) sweep() {
 	d.background(d.emptyTrash)
 	d.sweepNew()
 	d.sweepProbes()
+	d.sweepSkeletons()
 	for _, id := range d.ids() {
 		d.adopt(id)
 	}

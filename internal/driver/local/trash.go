@@ -105,11 +105,7 @@ func (d *Driver) remove(outer context.Context, path string) error {
 
 // end ends what runs of a discarded instance.
 func (d *Driver) end(ctx context.Context, p *place) error {
-	r, err := p.run()
-	if err != nil {
-		// A damaged file cannot be helped, and says nothing about what else is to be done.
-		d.opts.Log.Warn("read a discarded instance", "path", p.path, "error", err)
-	}
+	r := d.lastRun(p)
 	alive, err := peerOf(p)
 	if err != nil {
 		return err

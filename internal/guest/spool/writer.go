@@ -163,24 +163,48 @@ func (w *Writer) Finish(x wire.Exit) error {
 	return os.NewSyscallError("write", writeAll(w.exit, encodeEnd(w.end, x)))
 }
 
-// Sync brings a finished spool to the disk, and closes it.
+// Sync brings a finished spool to the disk, with its own name, and closes it.
 func (w *Writer) Sync() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.exit < 0 {
 		return unix.EINVAL
 	}
-	var err error
-	if w.segment >= 0 {
-		err = unix.Fdatasync(w.segment)
-	}
+	err := w.syncSegments()
 	for _, fd := range []int{w.exit, w.dir} {
 		if failed := unix.Fsync(fd); err == nil {
 			err = failed
 		}
 	}
+	if failed := w.syncAt(".."); err == nil {
+		err = failed
+	}
 	w.close()
 	return os.NewSyscallError("fsync", err)
+}
+
+// syncSegments syncs all segments: one that is complete may not have reached the disk by itself.
+func (w *Writer) syncSegments() error {
+	if w.segment < 0 {
+		return nil
+	}
+	err := unix.Fdatasync(w.segment)
+	for _, start := range w.starts[:len(w.starts)-1] {
+		if failed := w.syncAt(segmentName(start)); err == nil {
+			err = failed
+		}
+	}
+	return err
+}
+
+// syncAt syncs a file beside the spool's others, or the directory above.
+func (w *Writer) syncAt(name string) error {
+	fd, err := unix.Openat(w.dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Fsync(fd)
 }
 
 func (w *Writer) close() {

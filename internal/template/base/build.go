@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/sandbox"
 )
@@ -190,6 +192,9 @@ func (o *Options) sweep() {
 // install puts the finished directory in its place. The base it replaces may be under sandboxes that
 // run, so it is moved aside and not removed.
 func (o *Options) install(target string, b Base) (former string, err error) {
+	if err := syncBelow(target); err != nil {
+		return "", fmt.Errorf("sync base: %w", err)
+	}
 	if _, err := os.Lstat(b.Path); err == nil {
 		former = filepath.Join(root(o.DataDir), "."+o.Name+".former-"+b.BuiltAt.Format("20060102T150405.000000000Z"))
 		former = unique(former)
@@ -208,6 +213,16 @@ func (o *Options) install(target string, b Base) (former string, err error) {
 		return former, fmt.Errorf("note what the base is made of: %w", err)
 	}
 	return former, nil
+}
+
+// syncBelow makes all files of a base outlive a power loss, before sandboxes are made of it.
+func syncBelow(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Syncfs(int(f.Fd()))
 }
 
 // unique is the path, or one with a number behind it if that is taken.
