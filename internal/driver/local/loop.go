@@ -59,10 +59,20 @@ func makeImage(ctx context.Context, p *place, size int64) error {
 			return fmt.Errorf("make disk: %w", err)
 		}
 	}
-	if err := unix.Syncfs(mount); err != nil {
+	if err := syncMount(mount); err != nil {
 		return fmt.Errorf("make disk: %w", err)
 	}
 	return nil
+}
+
+// syncMount writes a file system to its device, and through it to the file.
+func syncMount(mount int) error {
+	root, err := unix.Openat(mount, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(root)
+	return unix.Syncfs(root)
 }
 
 // mountImage mounts the instance's disk nowhere. Its lock is held, so that nobody else is about to: the
