@@ -37,6 +37,24 @@ type Sandbox struct {
 	ActiveAt    time.Time         `json:"active_at" doc:"Last use"`
 	DeletedAt   *time.Time        `json:"deleted_at,omitempty"`
 	Finalizers  []string          `json:"finalizers,omitempty" doc:"What is left to do before it has ended"`
+
+	UnsavedSince *time.Time       `json:"unsaved_since,omitempty" doc:"Files may differ from the newest version since then; absent when everything is saved"`
+	SaveError    *SandboxError    `json:"save_error,omitempty" doc:"Why the last save failed; it is tried again"`
+	Restored     *RestoredVersion `json:"restored,omitempty" doc:"What the last start brought back into the workspace"`
+	Lost         *LostChanges     `json:"lost,omitempty" doc:"Changes that were not saved when an instance was lost"`
+}
+
+// RestoredVersion is a version that a start brought back into the workspace.
+type RestoredVersion struct {
+	Version string    `json:"version"`
+	SavedAt time.Time `json:"saved_at" doc:"When the version was saved"`
+	At      time.Time `json:"at" doc:"When it was brought back"`
+}
+
+// LostChanges says that changes of files were not saved when their instance was lost.
+type LostChanges struct {
+	Since time.Time `json:"since" doc:"Files changed since then were not saved"`
+	At    time.Time `json:"at" doc:"When the instance was found lost"`
 }
 
 // Traffic is how many bytes a sandbox exchanged with the outside since it, or the server, was last started.

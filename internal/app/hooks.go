@@ -50,7 +50,7 @@ func (s *System) push(ctx context.Context, d *hook.Data) error {
 		return nil
 	}
 	h := s.Engine.Handle(d.Record.Owner.Tenant, d.Record.ID, "hook")
-	sb, err := h.Exclusively(ctx, "save workspace", s.keeper.Save)
+	sb, err := h.Saving(ctx, "save workspace", s.keeper.Save)
 	if err == nil {
 		d.Version = sb.Synced.Version
 	}

@@ -56,6 +56,7 @@ func (f *frame) describe(s api.Sandbox) []detail {
 	if t := s.Traffic; t != nil {
 		lines = append(lines, detail{"traffic", fmt.Sprintf("%d bytes in, %d bytes out", t.BytesIn, t.BytesOut)})
 	}
+	lines = append(lines, f.saved(s)...)
 	if s.DeletedAt != nil {
 		lines = append(lines, detail{"deleted", f.when(*s.DeletedAt)})
 	}
@@ -91,4 +92,21 @@ func (f *frame) details(lines []detail) error {
 		}
 	}
 	return nil
+}
+
+// saved says how the workspace stands to its versions.
+func (f *frame) saved(s api.Sandbox) (lines []detail) {
+	if s.UnsavedSince != nil {
+		lines = append(lines, detail{"unsaved", "changes since " + f.when(*s.UnsavedSince)})
+	}
+	if e := s.SaveError; e != nil {
+		lines = append(lines, detail{"save error", fmt.Sprintf("%s (%s, %s)", e.Message, e.Code, f.when(e.At))})
+	}
+	if r := s.Restored; r != nil {
+		lines = append(lines, detail{"restored", fmt.Sprintf("version %s of %s, %s", r.Version, f.when(r.SavedAt), f.when(r.At))})
+	}
+	if l := s.Lost; l != nil {
+		lines = append(lines, detail{"lost", fmt.Sprintf("changes since %s were not saved when the instance was lost, %s", f.when(l.Since), f.when(l.At))})
+	}
+	return lines
 }

@@ -53,10 +53,10 @@ func (f *frame) runLs(ctx context.Context, filter client.SandboxFilter, most lim
 		return err
 	}
 	return c.explain(show(f, c.Sandboxes.List(ctx, filter), listing[api.Sandbox]{
-		columns: []string{"NAME", "ID", "STATE", "DRIVER", "TEMPLATE", "CREATED", "ACTIVE"},
+		columns: []string{"NAME", "ID", "STATE", "DRIVER", "TEMPLATE", "CREATED", "ACTIVE", "UNSAVED"},
 		row: func(s api.Sandbox) []cell {
 			return []cell{nameOf(s), plain(s.ID), {s.State, stateColour(s.State)}, plain(s.Driver),
-				plain(s.Template), plain(f.when(s.CreatedAt)), plain(f.when(s.ActiveAt))}
+				plain(s.Template), plain(f.when(s.CreatedAt)), plain(f.when(s.ActiveAt)), {f.whenever(s.UnsavedSince), yellow}}
 		},
 		id:    func(s api.Sandbox) string { return s.ID },
 		empty: noSandboxes(filter),

@@ -9,10 +9,20 @@ import (
 	"github.com/berthdev/berth/internal/store"
 )
 
+// Saving is Exclusively for what saves the workspace: with its success, changes made before it began are
+// recorded as saved.
+func (h *Handle) Saving(ctx context.Context, doing string, do func(context.Context, sandbox.Sandbox) (sandbox.SyncMark, error)) (sandbox.Sandbox, error) {
+	return h.leased(ctx, doing, true, do)
+}
+
 // Exclusively does something to the sandbox's workspace while nobody else works on the sandbox: under its
 // lease, so that it never meets a stop, an archive or another sync. What it returns is recorded as the
 // version that the workspace is now the same as. The sandbox must have an instance, running or stopped.
 func (h *Handle) Exclusively(ctx context.Context, doing string, do func(context.Context, sandbox.Sandbox) (sandbox.SyncMark, error)) (sandbox.Sandbox, error) {
+	return h.leased(ctx, doing, false, do)
+}
+
+func (h *Handle) leased(ctx context.Context, doing string, saves bool, do func(context.Context, sandbox.Sandbox) (sandbox.SyncMark, error)) (sandbox.Sandbox, error) {
 	h.just.Store(nil)
 	s, err := h.record(ctx)
 	if err == nil {
@@ -29,7 +39,7 @@ func (h *Handle) Exclusively(ctx context.Context, doing string, do func(context.
 			return s, err
 		}
 		if grant.OK {
-			return h.e.exclusively(ctx, grant, asked, doing, do)
+			return h.e.exclusively(ctx, grant, asked, doing, saves, do)
 		}
 		select {
 		case <-ctx.Done():
@@ -39,7 +49,7 @@ func (h *Handle) Exclusively(ctx context.Context, doing string, do func(context.
 	}
 }
 
-func (e *Engine) exclusively(ctx context.Context, grant store.Grant, asked time.Time, doing string, do func(context.Context, sandbox.Sandbox) (sandbox.SyncMark, error)) (sandbox.Sandbox, error) {
+func (e *Engine) exclusively(ctx context.Context, grant store.Grant, asked time.Time, doing string, saves bool, do func(context.Context, sandbox.Sandbox) (sandbox.SyncMark, error)) (sandbox.Sandbox, error) {
 	s := grant.Sandbox
 	ctx, stop := e.renew(about(ctx, s), grant.Lease, asked)
 	defer stop()
@@ -50,5 +60,9 @@ func (e *Engine) exclusively(ctx context.Context, grant store.Grant, asked time.
 	if err != nil {
 		return s, err
 	}
-	return e.Store.Synced(ctx, grant.Lease, mark)
+	var began time.Time
+	if saves {
+		began = grant.Lease.Until.Add(-e.LeaseTTL)
+	}
+	return e.Store.Synced(ctx, grant.Lease, mark, began)
 }

@@ -78,7 +78,7 @@ func (h *Handle) Guest(ctx context.Context) (guest.Conn, error) {
 		conn, err := d.Guest(ctx, driver.ID(s.Instance))
 		switch {
 		case err == nil:
-			return conn, nil
+			return &recordingConn{conn, h.recorder(s)}, nil
 		case try == tries || !errors.Is(err, driver.ErrNotRunning) && !errors.Is(err, driver.ErrNotFound):
 			return nil, reached(s, err)
 		}
@@ -137,7 +137,13 @@ func (h *Handle) Files(ctx context.Context, root string) (files.FS, error) {
 		return nil, err
 	}
 	fs, err := d.Files(ctx, driver.ID(s.Instance), root)
-	return fs, reached(s, err)
+	if err != nil {
+		return nil, reached(s, err)
+	}
+	if root == files.WorkingDir { // nothing else is saved
+		fs = &recordingFS{fs, h.recorder(s)}
+	}
+	return fs, nil
 }
 
 // Output reads what a process in the sandbox wrote, without starting the sandbox.

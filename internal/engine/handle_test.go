@@ -22,13 +22,11 @@ import (
 // manned is a fake driver with a helper in its instances, which answers while the instance runs.
 type manned struct {
 	*fake.Driver
-	broken error // what the helper answers instead
+	broken error     // what the helper answers instead
+	last   driver.ID // the instance it was last connected to
 }
 
-type line struct {
-	guest.Conn
-	id driver.ID
-}
+type line struct{ guest.Conn }
 
 func (m *manned) Guest(ctx context.Context, id driver.ID) (guest.Conn, error) {
 	if m.broken != nil {
@@ -41,7 +39,8 @@ func (m *manned) Guest(ctx context.Context, id driver.ID) (guest.Conn, error) {
 	case st.Phase != driver.PhaseRunning:
 		return nil, driver.ErrNotRunning
 	}
-	return line{id: id}, nil
+	m.last = id
+	return line{}, nil
 }
 
 func (m *manned) Output(_ context.Context, _ driver.ID, process string, after int64) iter.Seq2[guest.Chunk, error] {
@@ -113,17 +112,16 @@ func TestUseFindsARunningInstance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, at place) {
-				srv, _, s, h := handled(t, at)
+				srv, manned, s, h := handled(t, at)
 				if err := befall(t, srv, h, driver.ID(s.Instance)); err != nil {
 					t.Fatal(err)
 				}
-				conn, err := h.Guest(t.Context())
-				if err != nil {
+				if _, err := h.Guest(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				now, err := h.Sandbox(t.Context())
-				if err != nil || now.State != sandbox.Running || conn.(line).id != driver.ID(now.Instance) {
-					t.Errorf("%+v, %v, connected to %s", now, err, conn.(line).id)
+				if err != nil || now.State != sandbox.Running || manned.last != driver.ID(now.Instance) {
+					t.Errorf("%+v, %v, connected to %s", now, err, manned.last)
 				}
 				srv.one(t, now)
 			})

@@ -147,6 +147,44 @@ func (m *memory) Touch(_ context.Context, _, id string) error {
 	return nil
 }
 
+func (m *memory) Changed(_ context.Context, _, id string, saved bool, saveAfter time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	row, now := m.rows[id], time.Now()
+	if due := now.Add(saveAfter); saved && row.UnsavedSince.IsZero() {
+		row.UnsavedSince = now
+		if row.DueAt.IsZero() || row.DueAt.After(due) {
+			row.DueAt = due
+		}
+	}
+	row.ActiveAt, row.ChangedAt = now, now
+	return nil
+}
+
+func (m *memory) Synced(_ context.Context, l store.Lease, mark sandbox.SyncMark, began time.Time) (sandbox.Sandbox, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	row, err := m.fenced(l)
+	if err != nil {
+		return sandbox.Sandbox{}, err
+	}
+	row.Synced = mark
+	if began.IsZero() {
+		return *row, nil
+	}
+	row.SaveFailure = nil
+	switch {
+	case !row.UnsavedSince.Before(began):
+	case !row.ChangedAt.Before(began):
+		row.UnsavedSince = began
+	default:
+		row.UnsavedSince = time.Time{}
+	}
+	return *row, nil
+}
+
+func (m *memory) Unsaved(context.Context) (int64, time.Time, error) { return 0, time.Time{}, nil }
+
 func (m *memory) Hold(_ context.Context, id, kind, ref string, until time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

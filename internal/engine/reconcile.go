@@ -90,7 +90,12 @@ func (e *Engine) Run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	freed := make(chan struct{}, e.Workers)
+	var counted time.Time
 	for busy := 0; ; {
+		if time.Since(counted) >= countEvery {
+			e.countUnsaved(ctx)
+			counted = time.Now()
+		}
 		started := e.start(ctx, e.Workers-busy, freed)
 		full := started > 0 && busy+started == e.Workers
 		busy += started
@@ -129,4 +134,22 @@ func (e *Engine) start(ctx context.Context, free int, freed chan<- struct{}) int
 		}()
 	}
 	return len(due)
+}
+
+// countEvery is how old the metrics of unsaved changes may be.
+const countEvery = 10 * time.Second
+
+func (e *Engine) countUnsaved(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, countEvery)
+	defer cancel()
+	n, oldest, err := e.Store.Unsaved(ctx)
+	if err != nil {
+		return // the scan for due sandboxes reports a database that does not answer
+	}
+	e.Metrics.Unsaved.Set(float64(n))
+	age := 0.0
+	if n > 0 {
+		age = max(0, time.Since(oldest).Seconds())
+	}
+	e.Metrics.UnsavedSeconds.Set(age)
 }

@@ -201,7 +201,7 @@ func (v *Service) SyncFiles(ctx context.Context) error {
 	if v.e.noSave {
 		return &named{sandbox.Errorf("sync files", api.CodeUnsupported, "this server cannot save workspaces"), ErrSyncFailed}
 	}
-	if _, err := v.Exclusively(ctx, "sync files", v.e.Restorer.Save); err != nil {
+	if _, err := v.Saving(ctx, "sync files", v.e.Restorer.Save); err != nil {
 		return &named{err, ErrSyncFailed}
 	}
 	return nil

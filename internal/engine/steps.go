@@ -47,9 +47,15 @@ func (w *work) take(ctx context.Context, step sandbox.Step) (again bool, err err
 
 // save saves the workspace. What was not saved is not recorded as saved.
 func (w *work) save(ctx context.Context) error {
+	began := w.now()
 	synced, err := w.Restorer.Save(ctx, w.s)
+	if err != nil {
+		return err
+	}
+	w.synced = synced
+	s, err := w.Store.Synced(ctx, w.lease, synced, began)
 	if err == nil {
-		w.synced = synced
+		w.s = s
 	}
 	return err
 }

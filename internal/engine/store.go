@@ -28,7 +28,9 @@ type Store interface {
 	Release(ctx context.Context, l store.Lease) error
 	Commit(ctx context.Context, l store.Lease, c sandbox.Change, due store.Due) (sandbox.Sandbox, error)
 	Stumble(ctx context.Context, l store.Lease, f sandbox.Failure, due store.Due, probed time.Time) error
-	Synced(ctx context.Context, l store.Lease, mark sandbox.SyncMark) (sandbox.Sandbox, error)
+	Synced(ctx context.Context, l store.Lease, mark sandbox.SyncMark, began time.Time) (sandbox.Sandbox, error)
+	Changed(ctx context.Context, tenant, id string, saved bool, saveAfter time.Duration) error
+	Unsaved(ctx context.Context) (n int64, oldest time.Time, err error)
 	SetDue(ctx context.Context, l store.Lease, due store.Due, probed time.Time) error
 	Due(ctx context.Context, host string, limit int) ([]sandbox.Sandbox, error)
 	Up(ctx context.Context, host, after string, limit int) ([]sandbox.Sandbox, error)
@@ -74,3 +76,7 @@ func (d onDB) Want(ctx context.Context, tenant, id string, w sandbox.Want, reaso
 }
 
 func (d onDB) Touch(ctx context.Context, tenant, id string) error { return d.in(tenant).Touch(ctx, id) }
+
+func (d onDB) Changed(ctx context.Context, tenant, id string, saved bool, saveAfter time.Duration) error {
+	return d.in(tenant).Changed(ctx, id, saved, saveAfter)
+}

@@ -11,7 +11,7 @@ import (
 
 // summary is a sandbox's story in one sentence.
 func (t story) summary() string {
-	parts := t.present()
+	parts := append(t.present(), t.saved()...)
 	if next := t.next(); next != "" {
 		parts = append(parts, next)
 	}
@@ -243,4 +243,23 @@ func times(n int) string {
 		return "twice"
 	}
 	return fmt.Sprintf("%d times", n)
+}
+
+// saved says how the workspace stands to its versions.
+func (t story) saved() (parts []string) {
+	s := t.s
+	if !s.UnsavedSince.IsZero() {
+		part := "changes of the last " + t.span(s.UnsavedSince) + " are not saved yet"
+		if f := s.SaveFailure; f != nil {
+			part += ", the last save failed " + t.ago(f.At) + ": " + f.Message
+		}
+		parts = append(parts, part)
+	}
+	if r := s.Restored; r.Version != "" && s.Instance != "" {
+		parts = append(parts, "its files were restored from version "+r.Version+", saved "+t.ago(r.SavedAt))
+	}
+	if l := s.Lost; !l.At.IsZero() {
+		parts = append(parts, "files changed since "+l.Since.UTC().Format(time.RFC3339)+" were not saved and are lost with an instance that was found gone "+t.ago(l.At))
+	}
+	return parts
 }

@@ -30,6 +30,7 @@ type Handle interface {
 	Thaw(ctx context.Context) (sandbox.Sandbox, error)
 	Archive(ctx context.Context) (sandbox.Sandbox, error)
 	Terminate(ctx context.Context, skipSave bool) (sandbox.Sandbox, error)
+	Saving(ctx context.Context, doing string, do func(context.Context, sandbox.Sandbox) (sandbox.SyncMark, error)) (sandbox.Sandbox, error)
 	Exclusively(ctx context.Context, doing string, do func(context.Context, sandbox.Sandbox) (sandbox.SyncMark, error)) (sandbox.Sandbox, error)
 }
 

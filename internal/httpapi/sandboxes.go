@@ -315,10 +315,22 @@ func sandboxOut(s sandbox.Sandbox) api.Sandbox {
 		Instance: string(s.Instance), Incarnation: s.Incarnation, Finalizers: s.Finalizers,
 		CreatedAt: s.CreatedAt, StartedAt: moment(s.StartedAt), ActiveAt: s.ActiveAt, DeletedAt: moment(s.DeletedAt),
 	}
-	if f := s.Failure; f != nil {
-		out.Error = &api.SandboxError{Code: f.Code, Message: withoutEnv(s.Spec.Env)(f.Message), At: f.At, Attempts: f.Attempts}
+	out.Error, out.SaveError = failureOut(s, s.Failure), failureOut(s, s.SaveFailure)
+	out.UnsavedSince = moment(s.UnsavedSince)
+	if r := s.Restored; r.Version != "" {
+		out.Restored = &api.RestoredVersion{Version: r.Version, SavedAt: r.SavedAt, At: r.At}
+	}
+	if l := s.Lost; !l.At.IsZero() {
+		out.Lost = &api.LostChanges{Since: l.Since, At: l.At}
 	}
 	return out
+}
+
+func failureOut(s sandbox.Sandbox, f *sandbox.Failure) *api.SandboxError {
+	if f == nil {
+		return nil
+	}
+	return &api.SandboxError{Code: f.Code, Message: withoutEnv(s.Spec.Env)(f.Message), At: f.At, Attempts: f.Attempts}
 }
 
 func transitionOut(t sandbox.Transition) api.Transition {

@@ -138,7 +138,7 @@ func (a *Handler) apart(from, to sandbox.Sandbox) error {
 // bring has the version brought into the sandbox of the handle.
 func (a *Handler) bring(ctx context.Context, h Handle, from sandbox.Sandbox, version string, status int) (*made[api.Restored], error) {
 	var res *workspace.Result
-	s, err := h.Exclusively(ctx, "restore version", func(ctx context.Context, s sandbox.Sandbox) (mark sandbox.SyncMark, err error) {
+	s, err := h.Saving(ctx, "restore version", func(ctx context.Context, s sandbox.Sandbox) (mark sandbox.SyncMark, err error) {
 		mark, res, err = a.Keeper.Bring(ctx, s, from, version)
 		return mark, err
 	})

@@ -30,7 +30,7 @@ func (a *Handler) syncSandbox(ctx context.Context, in *syncSandbox) (*reply[api.
 		o = keeper.SyncOptions{Note: in.Body.Note, AllowMassDelete: in.Body.AllowMassDelete}
 	}
 	var res *workspace.Result
-	s, err := h.Exclusively(ctx, "sync sandbox", func(ctx context.Context, s sandbox.Sandbox) (mark sandbox.SyncMark, err error) {
+	s, err := h.Saving(ctx, "sync sandbox", func(ctx context.Context, s sandbox.Sandbox) (mark sandbox.SyncMark, err error) {
 		mark, res, err = a.Keeper.Sync(ctx, s, o)
 		return mark, err
 	})

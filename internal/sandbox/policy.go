@@ -31,6 +31,9 @@ type Policy struct {
 	// UnreachableAfter.
 	Unreachable      Unseen
 	UnreachableAfter time.Duration
+	// SaveAfter is how long a changed workspace must be quiet before it is saved, SaveEvery how long
+	// changes wait at most while it is not. Zero: it is saved only by turns, when asked and before its end.
+	SaveAfter, SaveEvery time.Duration
 	// SaveFor is how long a delete tries to save a last version before it goes on without.
 	SaveFor time.Duration
 }
@@ -93,6 +96,8 @@ func DefaultPolicy(kind OwnerKind) Policy {
 
 		UnreachableAfter: 5 * time.Minute,
 		SaveFor:          10 * time.Minute,
+		SaveAfter:        30 * time.Second,
+		SaveEvery:        5 * time.Minute,
 	}
 }
 

@@ -39,6 +39,12 @@ type Sandbox struct {
 
 	SkipSave bool // its end was asked for without a last save
 
+	UnsavedSince time.Time // files may differ from the newest version since then; zero: all is saved
+	ChangedAt    time.Time // last use that may have changed a file
+	SaveFailure  *Failure  // why the last save by a timer failed
+	Restored     Restored  // what the last start brought back
+	Lost         Lost      // what the last lost instance took with it
+
 	CreatedAt   time.Time
 	StartedAt   time.Time // when the present instance became ready
 	ActiveAt    time.Time // last use
@@ -63,6 +69,20 @@ type Spec struct {
 type SyncMark struct {
 	Version     string
 	Incarnation int64
+}
+
+// Restored is the version that a start brought back into the workspace. The zero Restored: none.
+type Restored struct {
+	Version string
+	SavedAt time.Time // when that version was saved
+	At      time.Time // when it was brought back
+}
+
+// Lost says that files changed since Since were not saved when their instance was lost. The zero Lost:
+// nothing was.
+type Lost struct {
+	Since time.Time
+	At    time.Time
 }
 
 // Failure is why the sandbox is not where it should be, and how often that has happened in a row.

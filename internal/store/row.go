@@ -12,20 +12,27 @@ import (
 const sandboxColumns = `sandboxes.id, tenant, owner_kind, owner_id, name, template, driver, profile, env, metadata, host,
 	state, want, deleted_at, generation, incarnation, instance, synced_version, synced_incarnation, failure,
 	recoveries, recovered_since, finalizers, skip_save, created_at, started_at, active_at, probed_at, destroyed_at, due_at,
+	unsaved_since, changed_at, save_failure, restored_version, restored_saved_at, restored_at, lost_since, lost_at,
 	(select max(h.until) from holds h where h.sandbox = sandboxes.id) as held_until`
 
 func scanSandbox(row scanner) (s sandbox.Sandbox, err error) {
-	var failure *failureRow
+	var failure, saving *failureRow
 	err = row.Scan(&s.ID, &s.Owner.Tenant, &s.Owner.Kind, &s.Owner.ID, &s.Name,
 		&s.Spec.Template, &s.Spec.Driver, &s.Spec.Profile, document{&s.Spec.Env}, document{&s.Spec.Metadata}, &s.Host,
 		&s.State, &s.Want, instant{&s.DeletedAt}, &s.Generation, &s.Incarnation, &s.Instance,
 		&s.Synced.Version, &s.Synced.Incarnation, document{&failure},
 		&s.Recovered.Count, instant{&s.Recovered.Since}, document{&s.Finalizers}, &s.SkipSave,
 		instant{&s.CreatedAt}, instant{&s.StartedAt}, instant{&s.ActiveAt}, instant{&s.ProbedAt},
-		instant{&s.DestroyedAt}, instant{&s.DueAt}, instant{&s.HeldUntil})
+		instant{&s.DestroyedAt}, instant{&s.DueAt},
+		instant{&s.UnsavedSince}, instant{&s.ChangedAt}, document{&saving}, &s.Restored.Version,
+		instant{&s.Restored.SavedAt}, instant{&s.Restored.At}, instant{&s.Lost.Since}, instant{&s.Lost.At}, instant{&s.HeldUntil})
 	if failure != nil {
 		f := sandbox.Failure(*failure)
 		s.Failure = &f
+	}
+	if saving != nil {
+		f := sandbox.Failure(*saving)
+		s.SaveFailure = &f
 	}
 	return s, err
 }

@@ -19,6 +19,9 @@ type Metrics struct {
 	SessionReplacements prometheus.Counter
 	HealthRetries       prometheus.Counter
 	PromptRetries       prometheus.Counter
+	Unsaved             prometheus.Gauge   // sandboxes with changes that are not saved
+	UnsavedSeconds      prometheus.Gauge   // age of the oldest of those changes
+	LostChanges         prometheus.Counter // instances lost with unsaved changes
 
 	ReconcilePasses  prometheus.Counter
 	ReconcileErrors  prometheus.Counter
@@ -65,6 +68,9 @@ func (m *Metrics) makeSandbox(made maker) {
 	m.SandboxResumes = made.counter("sandbox_resumes_total", "Stopped sandboxes started again.")
 	m.SessionReplacements = made.counter("session_replacements_total", "Agent sessions replaced because the old one was gone.")
 	m.HealthRetries = made.counter("health_retries_total", "Health checks repeated after a failure.")
+	m.Unsaved = made.gauge("unsaved_sandboxes", "Sandboxes with changes that are not saved.")
+	m.UnsavedSeconds = made.gauge("unsaved_oldest_seconds", "Age of the oldest change that is not saved; 0 when there is none.")
+	m.LostChanges = made.counter("lost_changes_total", "Instances that were lost with changes that were not saved.")
 	m.PromptRetries = made.counter("prompt_retries_total", "Prompts sent again after a recoverable failure.")
 }
 
