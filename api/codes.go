@@ -28,6 +28,7 @@ const (
 	CodeIllegalTransition Code = "illegal_transition"
 	CodeStale             Code = "stale_write"
 	CodeDeleted           Code = "deleted"
+	CodeDeleting          Code = "deleting"
 	CodeBodyTooLarge      Code = "body_too_large"
 	CodeBodyTimeout       Code = "body_timeout"
 	CodeUnsupportedMedia  Code = "unsupported_media_type"
@@ -135,6 +136,7 @@ var Codes = []CodeInfo{
 	{CodeIllegalTransition, http.StatusConflict, false, "Not possible in this state", "Read the state and its history, then ask for what is possible."},
 	{CodeStale, http.StatusConflict, true, "Somebody else was faster", "Try again."},
 	{CodeDeleted, http.StatusGone, false, "Deleted for good", "Ids are never reused: create a new one."},
+	{CodeDeleting, http.StatusConflict, true, "The sandbox before it is still being deleted", "Try again after Retry-After: the owner and its name are free once nothing of the old sandbox is left. 'berth explain' says what its delete waits for."},
 	{CodeBodyTooLarge, http.StatusRequestEntityTooLarge, false, "The body is too large", "Send less, or raise max_body_bytes."},
 	{CodeBodyTimeout, http.StatusRequestTimeout, true, "The body came too slowly", "Send it again over a better connection."},
 	{CodeUnsupportedMedia, http.StatusUnsupportedMediaType, false, "Unsupported content type", "Send application/json."},

@@ -152,6 +152,7 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 		Finalizers:   s.finalizers(),
 		LeaseTTL:     s.Store.LeaseTTL(),
 		WorkTimeout:  keeper.Timeout + 5*time.Minute,
+		GoneWait:     min(30*time.Second, s.cfg.RequestTimeout/2),
 		Logger:       s.log,
 		Metrics:      metrics,
 		Host:         host,

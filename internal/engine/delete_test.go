@@ -382,7 +382,7 @@ func (s *server) deleteAndUse(o sandbox.Owner, mu *sync.Mutex, took *[]time.Dura
 	}
 	use := func() error {
 		_, _, err := s.Ensure(ctx, engine.Request{Owner: o, Actor: "use"})
-		if err != nil && !strings.Contains(err.Error(), "connection reset") && sandbox.CodeOf(err) != "sandbox_busy" {
+		if err != nil && !strings.Contains(err.Error(), "connection reset") && !slices.Contains([]api.Code{api.CodeBusy, api.CodeDeleting}, sandbox.CodeOf(err)) {
 			return err
 		}
 		return nil

@@ -44,6 +44,8 @@ type Options struct {
 	LeaseTTL time.Duration
 	// WorkTimeout bounds one holder's work on one sandbox, driver calls included.
 	WorkTimeout time.Duration
+	// GoneWait is how long an Ensure waits for the delete of the owner's sandbox before; zero: 30 s.
+	GoneWait time.Duration
 	// ProbeFor bounds one look into an instance. An agent's server that was started again is asked every
 	// HealPoll whether it is well, and given up after HealFor.
 	ProbeFor, HealPoll, HealFor time.Duration
@@ -133,6 +135,7 @@ func New(o Options) *Engine {
 	}
 	o.LeaseTTL = cmp.Or(o.LeaseTTL, 15*time.Second)
 	o.WorkTimeout = cmp.Or(o.WorkTimeout, 5*time.Minute)
+	o.GoneWait = cmp.Or(o.GoneWait, 30*time.Second)
 	o.ProbeFor = cmp.Or(o.ProbeFor, 10*time.Second)
 	o.HealPoll = cmp.Or(o.HealPoll, 2*time.Second)
 	o.HealFor = cmp.Or(o.HealFor, time.Minute)

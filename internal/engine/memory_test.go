@@ -93,6 +93,12 @@ func (m *memory) Intend(ctx context.Context, tenant string, in store.Intent) (sa
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for id, row := range m.rows {
+		if row.Owner == owner && row.State != sandbox.Terminated {
+			s, _ := m.read(id)
+			return s, false, sandbox.Errorf("record sandbox", api.CodeDeleting, "sandbox %s is being deleted", id)
+		}
+	}
 	now := time.Now()
 	s := sandbox.Sandbox{ID: store.NewID(), Owner: owner, Spec: in.Spec, State: sandbox.Pending, Want: in.Want, CreatedAt: now, ActiveAt: now, DueAt: now}
 	m.rows[s.ID] = &s

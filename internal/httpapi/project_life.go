@@ -30,7 +30,7 @@ func (a *Handler) addProjectLife(one string) {
 	serve(a, terminate, a.terminateProject)
 
 	remove := projectOp(http.MethodDelete, oneProject, "delete-project", api.ScopeWrite, "Delete a project and its sandbox for good", api.CodeInvalidID, api.CodeNotFound)
-	remove.Description = "Answers 204 once nothing of it is left, or 202 if that takes longer; it then goes on by itself, and reading the sandbox by its sandbox_id shows how far it is. The id is free at once: ensuring it makes another project."
+	remove.Description = "Answers 204 once nothing of it is left, or 202 if that takes longer; it then goes on by itself, and reading the sandbox by its sandbox_id shows how far it is. A repeated delete joins it. The id is free once nothing is left: an ensure waits for that, or answers 409 deleting."
 	remove.Status, remove.Also = http.StatusAccepted, map[int]string{http.StatusNoContent: "Gone"}
 	serve(a, remove, a.deleteProject)
 
@@ -146,7 +146,7 @@ func (a *Handler) terminateProject(ctx context.Context, in *terminateProject) (*
 }
 
 func (a *Handler) deleteProject(ctx context.Context, in *endProject) (*deleted[api.ProjectSandbox], error) {
-	s, err := a.inProjects(ctx).Get(ctx, in.ProjectID)
+	s, err := a.inProjects(ctx).Occupant(ctx, in.ProjectID)
 	if err == nil {
 		err = a.clearToDelete(ctx, s)
 	}

@@ -34,7 +34,7 @@ var ensuring = []api.Code{
 func (a *Handler) addProjects() {
 	const one = oneProject + "/sandbox"
 	ensure := projectOp(http.MethodPost, one, "ensure-project-sandbox", api.ScopeWrite, "Get or create the project's sandbox, running",
-		append([]api.Code{api.CodeSpecMismatch, api.CodeUnknownTemplate, api.CodeUnknownProfile}, ensuring...)...)
+		append([]api.Code{api.CodeSpecMismatch, api.CodeDeleting, api.CodeUnknownTemplate, api.CodeUnknownProfile}, ensuring...)...)
 	ensure.Description = "The first one makes the project. Answers once the sandbox is running: 201 if it is new, 200 if the project had it. The fields given must agree with it. " +
 		"A project's id is your own: 1 to 255 printable bytes, percent-encoded in the path, an encoded slash included; 'sandboxes' and parts made of dots are not possible."
 	ensure.Status, ensure.Also = http.StatusCreated, map[int]string{http.StatusOK: "The project had it already"}

@@ -148,7 +148,11 @@ func TestSlowDeleteOfAProjectIsAccepted(t *testing.T) {
 	if left.SandboxID != made.SandboxID || left.ProjectID != "p" {
 		t.Errorf("left %+v", left)
 	}
-	s.get(at("p")).fails(api.CodeNotFound) // its id is free
+	s.get(at("p")).fails(api.CodeNotFound)
+	if again := into[api.ProjectSandbox](s.remove(projectsPath + "/p").is(http.StatusAccepted)); again.SandboxID != made.SandboxID {
+		t.Errorf("a repeated delete: %+v", again)
+	}
+	s.post(at("p"), "").fails(api.CodeDeleting)
 	if sb := into[api.Sandbox](s.get(sandboxesPath + "/" + made.SandboxID).is(http.StatusOK)); sb.Want != "gone" || !slices.Equal(sb.Finalizers, []string{"instance"}) {
 		t.Errorf("on its way: %+v", sb)
 	}

@@ -42,10 +42,11 @@ func sandboxOps(base string, twin bool) opMaker {
 func (a *Handler) addSandboxesAt(base string, twin bool) {
 	op := sandboxOps(base, twin)
 	create := op(http.MethodPost, "", "create-sandbox", api.ScopeWrite, "Get or create a sandbox, running",
-		api.CodeInvalidID, api.CodeInvalidName, api.CodeNotFound, api.CodeDeleted, api.CodeSpecMismatch, api.CodeNameTaken,
+		api.CodeInvalidID, api.CodeInvalidName, api.CodeNotFound, api.CodeDeleted, api.CodeDeleting, api.CodeSpecMismatch, api.CodeNameTaken,
 		api.CodeUnknownTemplate, api.CodeUnknownDriver, api.CodeUnknownProfile, api.CodeQuotaExceeded,
 		api.CodeCreateFailed, api.CodeDriverRefused, api.CodeDriverUnreachable, api.CodeUnhealthy, api.CodeBusy)
-	create.Description = "Answers once the sandbox is running: 201 if it is new, 200 if one with that id or name was there. The fields given must agree with it."
+	create.Description = "Answers once the sandbox is running: 201 if it is new, 200 if one with that id or name was there. The fields given must agree with it. " +
+		"If the sandbox that had the name is still being deleted, it waits for its end, or answers 409 deleting after half of a request's time, 30 s at most."
 	create.Status, create.Also = http.StatusCreated, map[int]string{http.StatusOK: "It was there already"}
 	serve(a, create, a.createSandbox)
 
@@ -57,7 +58,7 @@ func (a *Handler) addSandboxesAt(base string, twin bool) {
 
 	remove := op(http.MethodDelete, "/{id}", "delete-sandbox", api.ScopeWrite, "Delete a sandbox for good",
 		api.CodeInvalidID, api.CodeNotFound, api.CodeDeleted)
-	remove.Description = "Answers 204 once nothing of it is left at its driver, or 202 if that takes longer; it then goes on by itself, and reading the sandbox shows how far it is."
+	remove.Description = "Answers 204 once nothing of it is left at its driver, or 202 if that takes longer; it then goes on by itself, and reading the sandbox shows how far it is. A repeated delete joins it. The name is free once nothing is left."
 	remove.Status, remove.Also = http.StatusAccepted, map[int]string{http.StatusNoContent: "Gone"}
 	serve(a, remove, a.deleteSandbox)
 
@@ -210,8 +211,8 @@ func (a *Handler) getSandbox(ctx context.Context, in *ByRef) (*reply[api.Sandbox
 	return &reply[api.Sandbox]{Body: out}, err
 }
 
-// findSandbox finds a sandbox by id or name. One that is being deleted is still found by its id, so
-// that whoever asked for it can watch it go; once it is gone it is deleted.
+// findSandbox finds a sandbox by id or name. One that is being deleted is still found, so that a repeated
+// delete joins the first and its end can be watched; once it is gone it is deleted.
 func (a *Handler) findSandbox(ctx context.Context, ref string) (sandbox.Sandbox, error) {
 	s, err := a.recordOf(ctx, ref)
 	if err == nil && s.Deleted() && s.Settled() {
@@ -249,14 +250,14 @@ func (a *Handler) sandboxHistory(ctx context.Context, in *listHistory) (*reply[a
 	return out, nil
 }
 
-// recordOf finds a sandbox by id or name; by its id also after it was deleted.
+// recordOf finds a sandbox by id or name: by its name until nothing of it is left, by its id also after that.
 func (a *Handler) recordOf(ctx context.Context, ref string) (sandbox.Sandbox, error) {
 	id, name, err := sandbox.ParseRef(ref)
 	switch {
 	case err != nil:
 		return sandbox.Sandbox{}, err
 	case name != "":
-		return a.in(ctx).ByName(ctx, name)
+		return a.in(ctx).Named(ctx, name)
 	}
 	return a.in(ctx).Record(ctx, id)
 }

@@ -158,7 +158,20 @@ func TestSlowDeleteIsAccepted(t *testing.T) {
 	if left.ID != made.ID || left.Want != "gone" || left.DeletedAt == nil {
 		t.Errorf("left %+v", left)
 	}
-	s.get(sandboxesPath + "/" + made.ID).is(http.StatusOK)
+	for _, ref := range []string{made.ID, "slow"} {
+		s.get(sandboxesPath + "/" + ref).is(http.StatusOK)
+		again := into[api.Sandbox](s.remove(sandboxesPath + "/" + ref).is(http.StatusAccepted))
+		if again.ID != made.ID {
+			t.Errorf("a repeated delete of %s: %+v", ref, again)
+		}
+	}
+	a := s.post(sandboxesPath, `{"name":"slow"}`)
+	if p := a.fails(api.CodeDeleting); !p.Retryable || a.header.Get("Retry-After") == "" || !strings.Contains(p.Detail, made.ID) {
+		t.Errorf("told %+v, Retry-After %q", p, a.header.Get("Retry-After"))
+	}
+	if live, err := s.fake.Live(); err != nil || len(live) != 1 {
+		t.Errorf("the driver has %v, %v", live, err)
+	}
 	close(release)
 	testkit.Eventually(t, patience, func() error {
 		if a := s.get(sandboxesPath + "/" + made.ID); a.status != http.StatusGone {
@@ -166,6 +179,10 @@ func TestSlowDeleteIsAccepted(t *testing.T) {
 		}
 		return nil
 	})
+	s.remove(sandboxesPath + "/slow").fails(api.CodeNotFound)
+	if next := into[api.Sandbox](s.post(sandboxesPath, `{"name":"slow"}`).is(http.StatusCreated)); next.ID == made.ID {
+		t.Error("the tombstone was revived")
+	}
 }
 
 func TestListFiltersAndPages(t *testing.T) {

@@ -87,6 +87,7 @@ func newEngine(db *store.DB, f driver.Driver, log *slog.Logger) *engine.Engine {
 		Store: engine.OnDB(db), Drivers: map[string]driver.Driver{"fake": f}, Logger: log,
 		Defaults:  sandbox.Spec{Template: "default", Driver: "fake", Profile: "standard"},
 		Templates: template.New(template.Options{Driver: "fake"}),
+		GoneWait:  200 * time.Millisecond,
 	})
 }
 

@@ -45,11 +45,20 @@ type Projects struct {
 
 // Get returns the project's sandbox, or ErrNotFound if nobody has ensured it yet.
 func (p Projects) Get(ctx context.Context, id string) (sandbox.Sandbox, error) {
+	return p.find(ctx, id, store.Scope.ByOwner)
+}
+
+// Occupant returns the project's sandbox, also one that is being deleted, or ErrNotFound.
+func (p Projects) Occupant(ctx context.Context, id string) (sandbox.Sandbox, error) {
+	return p.find(ctx, id, store.Scope.Occupant)
+}
+
+func (p Projects) find(ctx context.Context, id string, look func(store.Scope, context.Context, sandbox.OwnerKind, string) (sandbox.Sandbox, error)) (sandbox.Sandbox, error) {
 	o, err := p.owner(id)
 	if err != nil {
 		return sandbox.Sandbox{}, err
 	}
-	s, err := p.scope().ByOwner(ctx, o.Kind, o.ID)
+	s, err := look(p.scope(), ctx, o.Kind, o.ID)
 	if errors.Is(err, sandbox.ErrNotFound) {
 		e := sandbox.Errorf("find project", api.CodeNotFound, "there is no project %q", id)
 		e.Hint = "Its first ensure makes it, with its sandbox: POST /api/v1/projects/{project_id}/sandbox."
@@ -88,9 +97,10 @@ func (p Projects) Terminate(ctx context.Context, id string, skipSave bool) (sand
 }
 
 // Delete ends the project with its sandbox, for good. It returns once nothing of it is left, or with the
-// context; the state of what it returns says how far it came, and the engine goes on by itself.
+// context; the state of what it returns says how far it came, and the engine goes on by itself. A delete
+// that is under way is joined.
 func (p Projects) Delete(ctx context.Context, id string, skipSave bool) (sandbox.Sandbox, error) {
-	s, err := p.Get(ctx, id)
+	s, err := p.Occupant(ctx, id)
 	if err != nil {
 		return s, err
 	}

@@ -44,6 +44,7 @@ func (e *Error) Is(target error) bool {
 var (
 	ErrNotFound = &Error{Code: api.CodeNotFound}
 	ErrDeleted  = &Error{Code: api.CodeDeleted}
+	ErrDeleting = &Error{Code: api.CodeDeleting, Retry: true}
 	ErrStale    = &Error{Code: api.CodeStale, Retry: true}
 	ErrBusy     = &Error{Code: api.CodeBusy, Retry: true}
 	// ErrOvertaken is the answer to a change that was planned on another wish than the present one.

@@ -28,7 +28,7 @@ var checks = []struct{ what, query string }{
 			or coalesce(used.output, 0) <> output_tokens or coalesce(used.reads, 0) <> cache_read_tokens
 			or coalesce(used.writes, 0) <> cache_write_tokens or coalesce(used.cost, 0) <> cost_nanos limit 20`},
 	{"an owner has two sandboxes", `
-		select tenant || ' ' || owner_kind || ' ' || owner_id from sandboxes where deleted_at is null
+		select tenant || ' ' || owner_kind || ' ' || owner_id from sandboxes where ` + occupies + `
 		group by tenant, owner_kind, owner_id having count(*) > 1 limit 20`},
 	{"a tenant's count of sandboxes is wrong", `
 		select quotas.tenant from quotas where kind = 'sandboxes' and used <> (

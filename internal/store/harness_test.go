@@ -155,6 +155,16 @@ func commit(t testing.TB, db *store.DB, l store.Lease, c sandbox.Change) sandbox
 	return sb
 }
 
+// end records that nothing is left of a deleted sandbox.
+func end(t testing.TB, db *store.DB, id string) sandbox.Sandbox {
+	t.Helper()
+	g := lease(t, db, id, "ender")
+	commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventEnd})
+	sb := commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventEnded})
+	noError(t, db.Release(t.Context(), g.Lease))
+	return sb
+}
+
 func near(t testing.TB, what string, got, want time.Time) {
 	t.Helper()
 	if d := got.Sub(want); d.Abs() > 30*time.Second {

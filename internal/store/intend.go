@@ -34,7 +34,8 @@ type Intent struct {
 
 // Intend gets or makes the owner's one sandbox and sets what is wanted of it. However many race for
 // one owner, one row is made, and created is true for one of them. A tombstone is never revived: its
-// owner gets a new sandbox, its id is refused with ErrDeleted.
+// id is refused with ErrDeleted, and its owner gets a new sandbox once nothing of the old one is left. Until
+// then Intend returns the old one with ErrDeleting.
 //
 // The unique index decides who makes the row. Each step is one statement, and what the first of them
 // met may be gone before the next looks: then Intend begins again.
@@ -53,6 +54,8 @@ func (s Scope) Intend(ctx context.Context, in Intent) (sb sandbox.Sandbox, creat
 			return sb, created, nil
 		case s.db.dialect.overQuota(err):
 			return sandbox.Sandbox{}, false, overQuota("record sandbox", QuotaSandboxes, in.Cap)
+		case errors.Is(err, sandbox.ErrDeleting):
+			return sb, false, err
 		case !errors.Is(err, sql.ErrNoRows):
 			return sandbox.Sandbox{}, false, s.db.fail("record sandbox", err)
 		}
@@ -113,26 +116,31 @@ func (s Scope) standing(ctx context.Context, in Intent) (sandbox.Sandbox, error)
 			return sandbox.Sandbox{}, err
 		}
 	}
-	sb, err := s.ByOwner(ctx, in.Kind, in.Owner)
+	sb, err := s.Occupant(ctx, in.Kind, in.Owner)
 	switch {
 	case errors.Is(err, sandbox.ErrNotFound):
-		return sb, s.checkName(ctx, in.Name)
+		return s.checkName(ctx, in.Name)
+	case err == nil && sb.Deleted():
+		return sb, deleting("record sandbox", sb)
 	case err == nil && in.ID != "" && sb.ID != in.ID:
 		return sb, sandbox.Errorf("record sandbox", api.CodeNameTaken, "%s has the sandbox %s already", sb.Owner, sb.ID)
 	}
 	return sb, err
 }
 
-// checkName says that the name is taken, or sql.ErrNoRows if it is not.
-func (s Scope) checkName(ctx context.Context, name string) error {
-	sb, err := s.ByName(ctx, name)
+// checkName returns the sandbox that has the name and says so, or sql.ErrNoRows if none has it.
+func (s Scope) checkName(ctx context.Context, name string) (sandbox.Sandbox, error) {
+	const op = "record sandbox"
+	sb, err := s.Named(ctx, name)
 	switch {
 	case errors.Is(err, sandbox.ErrNotFound):
-		return sql.ErrNoRows
+		return sb, sql.ErrNoRows
 	case err != nil:
-		return err
+		return sb, err
+	case sb.Deleted():
+		return sb, deleting(op, sb)
 	}
-	return sandbox.Errorf("record sandbox", api.CodeNameTaken, "the sandbox %s has the name %q already", sb.ID, name)
+	return sb, sandbox.Errorf(op, api.CodeNameTaken, "the sandbox %s has the name %q already", sb.ID, name)
 }
 
 // checkID refuses an id that is not this owner's: ids are unique over the whole server and never

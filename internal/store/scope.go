@@ -46,6 +46,22 @@ func (s Scope) ByName(ctx context.Context, name string) (sandbox.Sandbox, error)
 		where tenant = $1 and name = $2 and name <> '' and deleted_at is null`, name)
 }
 
+// occupies is the condition under which a sandbox has its owner and its name, as the unique indexes have
+// it: until it is deleted, and then until nothing of it is left at its driver.
+const occupies = `(deleted_at is null or state <> 'terminated' and not superseded)`
+
+// Named returns the sandbox that has the name, also one that is being deleted, or ErrNotFound.
+func (s Scope) Named(ctx context.Context, name string) (sandbox.Sandbox, error) {
+	return s.find(ctx, "name", `select `+sandboxColumns+` from sandboxes
+		where tenant = $1 and name = $2 and name <> '' and `+occupies, name)
+}
+
+// Occupant returns the sandbox that has the owner, also one that is being deleted, or ErrNotFound.
+func (s Scope) Occupant(ctx context.Context, kind sandbox.OwnerKind, id string) (sandbox.Sandbox, error) {
+	return s.find(ctx, "owner "+string(kind), `select `+sandboxColumns+` from sandboxes
+		where tenant = $1 and owner_id = $2 and owner_kind = $3 and `+occupies, id, kind)
+}
+
 // ByOwner returns the owner's sandbox, or ErrNotFound. It is one lookup in one index.
 func (s Scope) ByOwner(ctx context.Context, kind sandbox.OwnerKind, id string) (sandbox.Sandbox, error) {
 	return s.find(ctx, "owner "+string(kind), `select `+sandboxColumns+` from sandboxes
@@ -64,6 +80,11 @@ func (s Scope) find(ctx context.Context, what, text, ref string, more ...any) (s
 
 func deleted(op, what, id string) error {
 	return sandbox.Errorf(op, api.CodeDeleted, "the %s %s was deleted", what, id)
+}
+
+// deleting is the answer to a request for an owner or a name that a deleted sandbox still has.
+func deleting(op string, sb sandbox.Sandbox) error {
+	return sandbox.Errorf(op, api.CodeDeleting, "%s has the sandbox %s, which is still being deleted", sb.Owner, sb.ID)
 }
 
 func notFound(op, what, id string) error {

@@ -40,6 +40,9 @@ func TestDeleteIsFinalUnderUse(t *testing.T) {
 				t.Fatal(err)
 			}
 			testkit.Eventually(t, 30*time.Second, func() error { return f.Unsettled(t.Context()) })
+			if found := fleet.Overlaps(f.Lives(), nil); len(found) > 0 {
+				t.Errorf("an owner had two: %v", found)
+			}
 			for _, c := range f.Calls() {
 				if at := ended[c.Key.Sandbox]; !at.IsZero() && c.Time.After(at) && (c.Op == fake.Create || c.Op == fake.Start) {
 					t.Errorf("%s of sandbox %s %v after its delete was answered", c.Op, c.Key.Sandbox, c.Time.Sub(at))

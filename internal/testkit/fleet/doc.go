@@ -9,5 +9,5 @@
 // [Proxy] is the faulty network in front of the database.
 //
 // What happened is read where nobody can embellish it: [Fleet.Creates] and [Fleet.Doubles] in the
-// driver's call log, [Fleet.Unsettled] by comparing the rows of the database with the driver's instances.
+// driver's call log, [Overlaps] in what the driver had and from when to when, [Fleet.Unsettled] by comparing the rows of the database with the driver's instances.
 package fleet

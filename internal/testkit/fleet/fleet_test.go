@@ -153,3 +153,32 @@ func TestDoublesFindsTwoAtOnce(t *testing.T) {
 		t.Errorf("creates %v", n)
 	}
 }
+
+func TestOverlapsFindsTwoOfOneOwner(t *testing.T) {
+	at := func(s int) time.Time {
+		if s == 0 {
+			return time.Time{}
+		}
+		return time.Unix(int64(s), 0)
+	}
+	life := func(owner, box string, from, to int) fake.Life {
+		return fake.Life{ID: driver.ID(box), Key: driver.Key{Sandbox: box}, Labels: map[string]string{"berth.owner.kind": "project", "berth.owner.id": owner}, From: at(from), To: at(to)}
+	}
+	for name, c := range map[string]struct {
+		lives []fake.Life
+		found int
+	}{
+		"one after the other":        {[]fake.Life{life("p", "a", 1, 2), life("p", "b", 2, 3), life("p", "c", 4, 0)}, 0},
+		"of two owners":              {[]fake.Life{life("p", "a", 1, 0), life("q", "b", 2, 0)}, 0},
+		"a successor too early":      {[]fake.Life{life("p", "a", 1, 3), life("p", "b", 2, 0)}, 1},
+		"beside one that stays":      {[]fake.Life{life("p", "a", 1, 0), life("p", "b", 2, 3)}, 1},
+		"under one that lasted long": {[]fake.Life{life("p", "a", 1, 9), life("p", "b", 2, 3), life("p", "c", 4, 5)}, 2},
+	} {
+		if found := fleet.Overlaps(c.lives, nil); len(found) != c.found {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+	if found := fleet.Overlaps([]fake.Life{life("p", "a", 1, 3), life("p", "b", 2, 0)}, func(l fake.Life) bool { return l.ID == "b" }); len(found) != 0 {
+		t.Errorf("a stray counts: %v", found)
+	}
+}

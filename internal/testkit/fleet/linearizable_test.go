@@ -111,11 +111,11 @@ func stuck(history []request, moves []porcupine.Operation) string {
 	return b.String()
 }
 
-// one checks that no sandbox had two instances. Where leases are short a server may lose one in the middle of
+// one checks that no sandbox, and no owner, had two instances. Where leases are short a server may lose one in the middle of
 // a create: it makes its instance all the same, and ends it, so that it is the end that counts.
 func (c *crowd) one(always bool) {
 	testkit.Eventually(c, 2*time.Minute, func() error { return c.f.Unsettled(c.Context()) })
-	if found := fleet.Doubles(c.f.Calls()); always && len(found) > 0 {
+	if found := append(fleet.Doubles(c.f.Calls()), fleet.Overlaps(c.f.Lives(), nil)...); always && len(found) > 0 {
 		c.Errorf("two instances at once: %v", found)
 	}
 }

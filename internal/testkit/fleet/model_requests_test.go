@@ -191,7 +191,7 @@ func (s *script) add(r request) {
 func (s *script) failed(r request, wish string) {
 	ret := int64(math.MaxInt64)
 	switch r.code {
-	case api.CodeBusy, api.CodeDriverUnreachable, api.CodeCreateFailed, api.CodeNotRunning, api.CodeDriverRefused, api.CodeDeleted:
+	case api.CodeBusy, api.CodeDriverUnreachable, api.CodeCreateFailed, api.CodeNotRunning, api.CodeDriverRefused, api.CodeDeleted, api.CodeDeleting:
 		ret = r.ret
 	}
 	switch r.verb {

@@ -17,8 +17,8 @@ import (
 // one moment between call and return, and in their order: porcupine looks for an order of all moves of all
 // requests in which each could happen.
 //
-// Exact in the model: which id the owner's name stands for, who made it, what is wanted, and that deleted
-// is for ever. A sandbox goes only where its wish leads: what was begun for an older one may be finished, but
+// Exact in the model: which id the owner's name stands for, who made it, what is wanted, that deleted is
+// for ever, and that nothing is left of a deleted one when the next is made or the name stands for nothing. A sandbox goes only where its wish leads: what was begun for an older one may be finished, but
 // nothing is begun for a wish that is no more. A request whose answer was lost may have had its effect at any
 // time until the end.
 
@@ -59,6 +59,7 @@ func (w world) do(m move) []world {
 		if w.is || m.id != "" && w.mark(m.id) != "" {
 			return nil
 		}
+		w = w.allGone() // an owner has one sandbox at a time, the deleted ones until they are gone included
 		w.is, w.row = true, row{id: m.id, want: "running", may: at("pending", 0).onward("running")}
 		return []world{w}
 	case "wish":
@@ -86,7 +87,7 @@ func (w world) do(m move) []world {
 		if w.is {
 			return nil
 		}
-		return []world{w}
+		return []world{w.allGone()}
 	case "deleted":
 		if w.mark(m.id) == "" {
 			return nil
@@ -151,6 +152,13 @@ func (w world) mark(id string) string {
 		return ""
 	}
 	return w.ended[at+len(id) : at+len(id)+1]
+}
+
+// allGone is the world in which nothing is left of any deleted sandbox.
+func (w world) allGone() world {
+	w.ended = strings.ReplaceAll(w.ended+" ", "- ", "+ ")
+	w.ended = strings.TrimSuffix(w.ended, " ")
+	return w
 }
 
 func (w world) with(id, mark string) world {

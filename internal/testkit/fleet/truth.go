@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/berthdev/berth/client"
 	"github.com/berthdev/berth/internal/driver"
@@ -51,6 +52,41 @@ func Doubles(calls []fake.Call) (found []string) {
 		}
 	}
 	return found
+}
+
+// Overlaps says where an owner had two instances at once, of one sandbox or of two: a deleted one and its
+// successor. Stray tells which instances were made by a server that had lost its lease in the middle of the
+// call, because it was stopped or cut off: no server can take such a call back. They are left out here; that
+// they are ended is for Unsettled to check. Nil: none.
+func Overlaps(lives []fake.Life, stray func(fake.Life) bool) (found []string) {
+	last := map[string]fake.Life{} // of each owner, the one that lasted longest so far
+	for _, l := range lives {
+		if stray != nil && stray(l) {
+			continue
+		}
+		owner := strings.Join([]string{l.Tenant, l.Labels["berth.owner.kind"], l.Labels["berth.owner.id"]}, "/")
+		before, was := last[owner]
+		if was && (before.To.IsZero() || before.To.After(l.From)) {
+			found = append(found, fmt.Sprintf("%s: %s was made at %s, and %s was there until %s",
+				owner, l.ID, l.From.Format(clock), before.ID, before.To.Format(clock)))
+		}
+		if !was || !before.To.IsZero() && (l.To.IsZero() || l.To.After(before.To)) {
+			last[owner] = l
+		}
+	}
+	return found
+}
+
+const clock = "15:04:05.000000"
+
+// Lives is every instance that the driver has or had.
+func (f *Fleet) Lives() []fake.Life {
+	f.t.Helper()
+	lives, err := f.Driver.Lives()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return lives
 }
 
 // Unsettled compares what the servers say with what the driver has. It is nil when every sandbox is where
