@@ -258,7 +258,7 @@ func (r *reading) step() Step {
 		memory
 		Agent any `json:"agent,omitempty"`
 	}{r.memory, r.agent.State()})
-	s := Step{Events: r.events, Cursor: Cursor{Offset: r.place(), State: state}}
+	s := Step{Events: r.events, Cursor: Cursor{Offset: r.mark, State: state}}
 	r.events, r.last = nil, r.mark
 	return s
 }

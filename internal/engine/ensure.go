@@ -111,7 +111,7 @@ func (e *Engine) join(ctx context.Context, s sandbox.Sandbox, actor string) (got
 			e.at("flight", s)
 			return e.await(ctx, s, actor)
 		})
-		if got.ID == "" || !fresh || knows(got, s) {
+		if got.ID == "" || knows(got, s) {
 			break
 		}
 	}

@@ -25,7 +25,7 @@ func (w *work) observe(ctx context.Context) (sandbox.Observation, error) {
 			// Not ours, whatever the driver thought we asked for; or gone, whatever its list says.
 		case st.ID == "":
 			return w.unseenNow(sandbox.Unreachable, "the driver lists an instance of this sandbox without its id"), nil
-		case guarded && st.Key.Incarnation > w.s.Incarnation && !(ending && w.holds(ctx)):
+		case st.Key.Incarnation > w.s.Incarnation && !(ending && w.holds(ctx)):
 			return o, w.unknown(ctx, st)
 		case sandbox.InstanceID(st.ID) == w.s.Instance:
 			recorded = st
@@ -84,7 +84,7 @@ func (w *work) confirm(ctx context.Context, o sandbox.Observation) (sandbox.Obse
 	switch {
 	case err == nil:
 		o.Sight, o.Detail = sight(st)
-	case errors.Is(err, driver.ErrNotFound), !strict:
+	case errors.Is(err, driver.ErrNotFound):
 		o.Detail = err.Error()
 	default:
 		o.Sight, o.Detail = sandbox.Unclear, err.Error()

@@ -63,7 +63,7 @@ func (w *work) save(ctx context.Context) error {
 // destroy ends an instance, if we still hold the lease: what a holder without one takes for a leftover
 // may be its successor's pride.
 func (w *work) destroy(ctx context.Context, id driver.ID) error {
-	if err := w.extend(ctx, w.lease); guarded && err != nil {
+	if err := w.extend(ctx, w.lease); err != nil {
 		return err
 	}
 	err := w.driver.Destroy(ctx, id)
@@ -94,7 +94,7 @@ func (w *work) mark(ctx context.Context, step sandbox.Step) (again bool, err err
 	if step.Event == sandbox.EventEnd {
 		change.Finalizers = w.finalizers(step.Final)
 	}
-	if overtakes && slices.Contains(begins, step.Event) {
+	if slices.Contains(begins, step.Event) {
 		change.If = w.s.Want
 	}
 	if step.Event == sandbox.EventBegin || step.Event == sandbox.EventStart {
@@ -214,7 +214,7 @@ func (w *work) broken(ctx context.Context, step sandbox.Step, err error) error {
 	}
 	ctx, cancel := w.aftermath(ctx)
 	defer cancel()
-	if w.s.Instance == "" && tidy {
+	if w.s.Instance == "" {
 		if cleanErr := w.cleanUp(ctx); cleanErr != nil {
 			return errors.Join(told, cleanErr)
 		}
@@ -240,7 +240,7 @@ func (w *work) disown(ctx context.Context) {
 	defer cancel()
 	// The generation has moved on, so that our commit has come through by now or never will.
 	row, err := w.Store.Sandbox(ctx, w.s.ID)
-	if guarded && err == nil && row.Instance == w.made {
+	if err == nil && row.Instance == w.made {
 		return
 	}
 	if err == nil {

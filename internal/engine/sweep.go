@@ -124,7 +124,7 @@ func (e *Engine) sweepDriver(ctx context.Context, name string, o SweepOptions) D
 		listed[st.ID] = st
 	}
 	claims, err := e.claims(ctx, name)
-	if err != nil && strict {
+	if err != nil {
 		sw.Err = err
 		return sw
 	}
@@ -188,11 +188,9 @@ func (e *Engine) unclaimedOne(ctx context.Context, sw *DriverSweep, st driver.St
 		f.Action, f.Detail = ActionWaits, "the sandbox is on the machine "+row.Host+" now"
 	case err == nil && row.Instance == sandbox.InstanceID(st.ID):
 		return // recorded meanwhile
-	case err == nil && !leased && !o.DryRun:
-		_ = e.Drivers[sw.Driver].Destroy(ctx, st.ID)
 	case err == nil:
 		f.Action, f.Detail = e.settleFound(ctx, st.Key.Sandbox, o)
-	case !errors.Is(err, sandbox.ErrNotFound) && strict:
+	case !errors.Is(err, sandbox.ErrNotFound):
 		f.Action, f.Detail = ActionFailed, err.Error()
 	case e.Installation == "" || st.Labels[LabelInstallation] != e.Installation:
 		sw.Foreign++
@@ -246,7 +244,7 @@ func (e *Engine) endOrphan(ctx context.Context, name string, st driver.Status, o
 	now := time.Now()
 	left := o.Grace - now.Sub(e.orphans.since(sighting{name, st.ID}, now, time.Time{}))
 	switch {
-	case graced && left > 0:
+	case left > 0:
 		return ActionWaits, fmt.Sprintf("it is ended in %s if no record claims it", left.Round(time.Second))
 	case o.DryRun:
 		return ActionKept, "a dry run"

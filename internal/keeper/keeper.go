@@ -164,7 +164,7 @@ func (k *Keeper) Sync(ctx context.Context, s sandbox.Sandbox, o SyncOptions) (sa
 	if k.Plan(s).Off || !k.hasFiles(s) {
 		return s.Synced, &workspace.Result{Version: s.Synced.Version}, nil
 	}
-	if restored && s.Synced.Incarnation != s.Incarnation {
+	if s.Synced.Incarnation != s.Incarnation {
 		return s.Synced, nil, sandbox.Errorf("save workspace", api.CodeSyncFailed, "this instance never had the workspace restored into it, so that saving it could only lose files")
 	}
 	ctx, cancel := context.WithTimeout(ctx, Timeout)

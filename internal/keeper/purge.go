@@ -75,10 +75,8 @@ func (k *Keeper) PurgeEnded(ctx context.Context, s sandbox.Sandbox) error {
 	if err := k.alone(ctx, s, k.Plan(s)); err != nil {
 		return err
 	}
-	if lasting {
-		if err := k.Records.Unwanted(ctx, s.ID); err != nil {
-			return err
-		}
+	if err := k.Records.Unwanted(ctx, s.ID); err != nil {
+		return err
 	}
 	if err := k.Purge(ctx, s); err != nil {
 		return fmt.Errorf("the versions that are left are removed later: %w", err)
@@ -144,7 +142,7 @@ func (k *Keeper) alone(ctx context.Context, s sandbox.Sandbox, plan Plan) error 
 	if plan.Shared || plan.Prefix == "" {
 		return sandbox.Errorf("purge versions", api.CodeConflict, "the workspace of sandbox %s is that of other sandboxes, too; prune its versions instead", s.ID)
 	}
-	if !careful || strings.Contains(plan.Prefix, "/"+s.ID+"/") || k.Records == nil {
+	if strings.Contains(plan.Prefix, "/"+s.ID+"/") || k.Records == nil {
 		return nil // nobody else can have it
 	}
 	for after := ""; ; {

@@ -57,13 +57,9 @@ const mostRefused = 10
 // Expire removes the versions of sandboxes that were deleted longer ago than they are kept, and those that
 // somebody wanted gone.
 func (k *Keeper) Expire(ctx context.Context) error {
-	failed, age := 0, k.Retention
-	if !patient {
-		age = time.Microsecond
-	}
-	var why error
+	failed, why := 0, error(nil)
 	for after := ""; ; {
-		due, err := k.Records.Unpurged(ctx, age, after, besidePage)
+		due, err := k.Records.Unpurged(ctx, k.Retention, after, besidePage)
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func (o *Outbox) bring(ctx context.Context, k *kind, m store.Message) error {
 	case err == nil:
 		o.record(ctx, m, func(ctx context.Context) error { return o.Store.Delivered(ctx, m) })
 		return nil
-	case errors.Is(err, ErrDrop), !keeps:
+	case errors.Is(err, ErrDrop):
 		o.Log.ErrorContext(ctx, "a message of the outbox is given up", about...)
 		o.record(ctx, m, func(ctx context.Context) error { return o.Store.Delivered(ctx, m) })
 		return nil

@@ -77,7 +77,7 @@ func (p Projects) clean(ctx context.Context, s sandbox.Sandbox, idle time.Durati
 	case dryRun:
 		return c
 	}
-	now, done, err := p.lapse(ctx, s, c.Want, fmt.Sprintf("not used for %s, in a cleanup", idle))
+	now, done, err := p.scope().Lapse(ctx, s, c.Want, fmt.Sprintf("not used for %s, in a cleanup", idle), p.actor)
 	switch {
 	case err != nil:
 		c.Err = err

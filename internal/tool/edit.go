@@ -130,7 +130,7 @@ func store(ctx context.Context, root files.FS, was files.Info, content []byte) (
 	}
 	defer unlock()
 	now, err := root.Stat(ctx, was.Path)
-	if err != nil || changed(was, now) {
+	if err != nil || was.Tag != now.Tag {
 		return false, err
 	}
 	_, _, err = root.Write(ctx, was.Path, bytes.NewReader(content), files.WriteOptions{})

@@ -1,5 +1,3 @@
-//go:build !seeded_shadow
-
 package tool
 
 import "strings"

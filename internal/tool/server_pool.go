@@ -33,11 +33,15 @@ const (
 	mostServers = 256
 )
 
-// serverKey is what keyOf makes of a sandbox and the name of a server.
+// serverKey names a server in one life of one sandbox: a server that was started in an earlier life is gone.
 type serverKey struct {
 	tenant, sandbox      string
 	incarnation, started int64
 	server               string
+}
+
+func keyOf(s sandbox.Sandbox, server string) serverKey {
+	return serverKey{s.Owner.Tenant, s.ID, s.Incarnation, s.StartedAt.UnixNano(), server}
 }
 
 // NewServers makes the servers that templates declare: a registry tells.
@@ -157,6 +161,15 @@ func (p *Servers) leave(s *session) {
 		return
 	}
 	s.idle = time.AfterFunc(p.idle, func() { p.expire(s) })
+}
+
+// expire retires a session that has no users any more.
+func (p *Servers) expire(s *session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.users == 0 {
+		p.retire(s)
+	}
 }
 
 // drop is retire for who does not have the lock.

@@ -193,7 +193,7 @@ func (w *work) asked(history []api.Message) agent.Turn {
 // follow stores what the agent says until it ends.
 func (w *work) follow(ctx context.Context, asked agent.Turn) (*agent.End, last, error) {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		from := readOn(w.turn, w.place)
+		from := agent.Cursor{Offset: w.turn.ReadTo, State: w.place.State}
 		read := func(ctx context.Context) iter.Seq2[agent.Step, error] {
 			return w.runtime.Events(ctx, w.box, asked, from)
 		}

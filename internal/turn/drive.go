@@ -202,7 +202,7 @@ func (w *work) outcome(ctx context.Context) error {
 		switch again := now.CancelAt.IsZero(); {
 		case again && end.NoSession && w.turn.Resume:
 			err = w.replaceSession(ctx)
-		case again && end.Again && !w.place.Retried && w.unseen():
+		case again && end.Again && !w.place.Retried && !w.seen: // nothing is done twice
 			if end, err = w.retry(ctx, end); end != nil {
 				return w.end(ctx, *end, last)
 			}

@@ -30,7 +30,7 @@ func (s *Service) Events(ctx context.Context, t store.Turn, after int64) iter.Se
 		defer leave()
 		poll := time.NewTimer(s.Poll)
 		defer poll.Stop()
-		after, well := resume(after), time.Now()
+		after, well := after, time.Now()
 		for look := true; ; {
 			found, news := s.hub.since(t.ID, after)
 			for _, data := range found {

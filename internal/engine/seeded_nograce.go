@@ -1,5 +1,0 @@
-//go:build seeded_nograce
-
-package engine
-
-const graced = false

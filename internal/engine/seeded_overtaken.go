@@ -1,5 +1,0 @@
-//go:build seeded_overtaken
-
-package engine
-
-const overtakes = false

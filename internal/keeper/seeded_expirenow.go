@@ -1,5 +1,0 @@
-//go:build seeded_expirenow
-
-package keeper
-
-const patient = false

@@ -1,5 +1,0 @@
-//go:build seeded_forgetpurge
-
-package keeper
-
-const lasting = false

@@ -1,5 +1,0 @@
-//go:build seeded_purgeshared
-
-package keeper
-
-const careful = false

@@ -1,5 +1,0 @@
-//go:build seeded_pushany
-
-package keeper
-
-const restored = false
