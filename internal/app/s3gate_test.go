@@ -22,6 +22,7 @@ type gate struct {
 
 	unconditional bool
 	noDeletes     atomic.Bool
+	hangs         atomic.Bool // requests get no answer
 	refused       atomic.Int64
 }
 
@@ -45,6 +46,10 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/xml")
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>`)
+		return
+	}
+	if g.hangs.Load() {
+		<-r.Context().Done()
 		return
 	}
 	out := r.Clone(r.Context())

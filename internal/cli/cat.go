@@ -15,7 +15,8 @@ func (f *frame) cat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cat ID|NAME:PATH",
 		Short: "Print a file of a sandbox",
-		Long: `Print a file of a sandbox, running or stopped. PATH is below /workspace, where relative ones begin, or
+		Long: `Print a file of a sandbox. Of an archived or terminated one it is read from the newest version,
+without starting anything. PATH is below /workspace, where relative ones begin, or
 below /home/agent (~). It goes to stdout byte by byte; at a terminal, escape sequences other than
 colours are shown as their characters.`,
 		Example:           "  berth cat scratch:notes.txt\n  berth cat scratch:~/.bashrc",

@@ -13,7 +13,8 @@ import (
 	"github.com/berthdev/berth/internal/cli/tarball"
 )
 
-const cpHelp = `Copy files and folders into a sandbox or out of it, running or stopped. One side is NAME:PATH, the
+const cpHelp = `Copy files and folders into a sandbox or out of it. Out of an archived or terminated one they come
+from its newest version; copying into it brings it back first. One side is NAME:PATH, the
 other a path of this machine; write ./a:b for a local name with a colon. Paths in a sandbox are below
 /workspace, where relative ones begin, or below /home/agent (~).
 

@@ -29,7 +29,8 @@ func (f *frame) files() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "files ID|NAME [PATH]",
 		Short: "List the files of a sandbox",
-		Long: `List the files of a sandbox, running or stopped. PATH is below /workspace, where relative ones begin,
+		Long: `List the files of a sandbox. Those of an archived or terminated one are read from its newest version,
+without starting anything. PATH is below /workspace, where relative ones begin,
 or below /home/agent (~). NAME:PATH, as cp takes it, will do as well.`,
 		Example:           "  berth files scratch\n  berth files scratch src -R\n  berth files scratch:~ -a --json",
 		Args:              takes(1, 2, "the ID or NAME of one sandbox and at most one PATH"),

@@ -15,8 +15,8 @@ func (f *frame) sync() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sync ID|NAME",
 		Short: "Save a sandbox's workspace now",
-		Long: `Save the workspace of a sandbox, running or stopped, as a new version; it is not started. When nothing has
-changed there is none. The end of a sandbox saves it by itself.
+		Long: `Save the workspace of a sandbox as a new version. When nothing has changed there is none. A running or
+stopped sandbox stays as it is; an archived or terminated one is brought back first. The end of a sandbox saves it by itself.
 
 Where sandboxes share a workspace, what others saved comes here first. If that would delete more than half
 of the files here, it is refused without --allow-mass-delete.

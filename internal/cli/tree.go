@@ -15,7 +15,8 @@ func (f *frame) tree() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tree ID|NAME [PATH]",
 		Short: "Show the files of a sandbox as a tree",
-		Long: `Show the files of a sandbox, running or stopped, as a tree. PATH is below /workspace, where relative
+		Long: `Show the files of a sandbox as a tree. Those of an archived or terminated one are read from its newest
+version, without starting anything. PATH is below /workspace, where relative
 ones begin, or below /home/agent (~). What is cut off by a limit is marked with an ellipsis.`,
 		Example:           "  berth tree scratch\n  berth tree scratch src --depth 5 -a",
 		Args:              takes(1, 2, "the ID or NAME of one sandbox and at most one PATH"),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/sandbox"
 )
 
 const (
@@ -26,13 +27,15 @@ const (
 var (
 	finding = slices.Clip(slices.Concat(reaching, []api.Code{
 		api.CodePathOutside, api.CodeFileNotFound, api.CodeFileDenied, api.CodeNotADirectory,
+		api.CodeBlobUnreachable, api.CodeBadManifest, api.CodeSyncFailed, api.CodeWorkspaceTooLarge,
 	}))
 	changing = slices.Clip(slices.Concat(finding, []api.Code{
 		api.CodeFileExists, api.CodeIsADirectory, api.CodeSpecialFile, api.CodeDiskFull, api.CodeConflict,
 	}))
 )
 
-// addFiles adds the routes of a sandbox's files. They neither start a sandbox nor count as its use.
+// addFiles adds the routes of a sandbox's files. Reads start no sandbox and do not count as its use; changes start
+// one that has no instance.
 func (a *Handler) addFiles(op opMaker) {
 	serve(a, op(http.MethodGet, "/{id}/files", "list-files", api.ScopeRead, "List files, each folder before what is in it",
 		append(finding, api.CodeInvalidCursor)...), a.listFiles)
@@ -99,21 +102,59 @@ func (a *Handler) fileTree(ctx context.Context, in *fileTree) (*reply[api.FileTr
 	return &reply[api.FileTree]{Body: out}, nil
 }
 
-// filesAt opens one root of a sandbox's files, and cleans the path that was asked for in it.
+// filesAt opens one root of a sandbox's files for reading, and cleans the path that was asked for in it. A sandbox
+// without an instance, such as an archived one, has the files of its newest version.
 func (a *Handler) filesAt(ctx context.Context, ref, source, name string) (files.FS, string, error) {
+	return a.openFiles(ctx, ref, source, name, func(h Handle, s sandbox.Sandbox) (files.FS, error) {
+		root, err := h.Files(ctx, source)
+		if ends := s.State == sandbox.Terminating; s.Instance != "" && (!ends || sandbox.CodeOf(err) != api.CodeNotRunning) {
+			return root, err
+		}
+		return a.storedFiles(ctx, s, source, err)
+	})
+}
+
+// filesToChange is filesAt for changes. They revive a sandbox that has no instance.
+func (a *Handler) filesToChange(ctx context.Context, ref, source, name string) (files.FS, string, error) {
+	return a.openFiles(ctx, ref, source, name, func(h Handle, s sandbox.Sandbox) (files.FS, error) {
+		if s.Instance == "" {
+			if _, err := h.Sandbox(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return h.Files(ctx, source)
+	})
+}
+
+func (a *Handler) openFiles(ctx context.Context, ref, source, name string, open func(Handle, sandbox.Sandbox) (files.FS, error)) (files.FS, string, error) {
 	at, err := files.Clean(name)
 	if err != nil {
 		return nil, "", err
 	}
-	h, _, err := a.open(ctx, ref)
+	h, s, err := a.open(ctx, ref)
 	if err != nil {
 		return nil, "", err
 	}
-	root, err := h.Files(ctx, source)
+	root, err := open(h, s)
 	if err != nil {
 		return nil, "", guestError("open files", err)
 	}
 	return root, at, nil
+}
+
+// storedFiles are the files of a sandbox that has no instance; live is why it has none. A sandbox that is being
+// made, or failed before it ever saved anything, has no files yet.
+func (a *Handler) storedFiles(ctx context.Context, s sandbox.Sandbox, source string, live error) (files.FS, error) {
+	never := s.Synced.Version == "" && s.State != sandbox.Archived && s.State != sandbox.Terminated
+	if s.Deleted() || never || !a.Keeper.Saves(s) {
+		return nil, live
+	}
+	if source == files.HomeDir {
+		e := sandbox.Errorf("open files", api.CodeNotRunning, "sandbox %s is %s, and versions have its workspace alone, not its home directory", s.ID, s.State)
+		e.Hint = "Read the workspace (source=working_dir). A home directory ends with its instance: the next one begins with a new one."
+		return nil, e
+	}
+	return a.Keeper.Stored(ctx, s)
 }
 
 func fileOut(info files.Info) api.File {

@@ -123,7 +123,7 @@ func (a *Handler) uploadArchive(w http.ResponseWriter, r *http.Request) {
 		a.failUpload(w, r, err)
 		return
 	}
-	root, at, err := a.fileOf(r, r.URL.Query().Get("path"), "path")
+	root, at, err := a.fileToChange(r, r.URL.Query().Get("path"), "path")
 	if err != nil {
 		a.failUpload(w, r, err)
 		return

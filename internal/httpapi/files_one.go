@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -59,6 +60,15 @@ func nothing(o *huma.Operation) {
 
 // fileOf opens the root that the request names, and cleans the path in it.
 func (a *Handler) fileOf(r *http.Request, name string, known ...string) (files.FS, string, error) {
+	return a.fileBy(a.filesAt, r, name, known...)
+}
+
+// fileToChange is fileOf for a change.
+func (a *Handler) fileToChange(r *http.Request, name string, known ...string) (files.FS, string, error) {
+	return a.fileBy(a.filesToChange, r, name, known...)
+}
+
+func (a *Handler) fileBy(open func(ctx context.Context, ref, source, name string) (files.FS, string, error), r *http.Request, name string, known ...string) (files.FS, string, error) {
 	if err := readQuery(r, append(known, "source")...); err != nil {
 		return nil, "", err
 	}
@@ -66,7 +76,7 @@ func (a *Handler) fileOf(r *http.Request, name string, known ...string) (files.F
 	if err != nil {
 		return nil, "", err
 	}
-	return a.filesAt(r.Context(), r.PathValue("id"), source, name)
+	return open(r.Context(), r.PathValue("id"), source, name)
 }
 
 func sourceOf(r *http.Request) (string, error) {
@@ -184,7 +194,7 @@ func (a *Handler) writeFile(w http.ResponseWriter, r *http.Request) {
 		a.failUpload(w, r, err)
 		return
 	}
-	root, at, err := a.fileOf(r, r.PathValue("path"), "mode")
+	root, at, err := a.fileToChange(r, r.PathValue("path"), "mode")
 	if err != nil {
 		a.failUpload(w, r, err)
 		return
@@ -233,7 +243,7 @@ func writeOptions(r *http.Request) (o files.WriteOptions, err error) {
 }
 
 func (a *Handler) deleteFile(w http.ResponseWriter, r *http.Request) {
-	root, at, err := a.fileOf(r, r.PathValue("path"), "recursive")
+	root, at, err := a.fileToChange(r, r.PathValue("path"), "recursive")
 	if err != nil {
 		fail(w, r, err)
 		return
@@ -261,7 +271,7 @@ func (a *Handler) actOnFile(body *jsonBody[api.FileOperation]) http.HandlerFunc 
 			fail(w, r, err)
 			return
 		}
-		root, at, err := a.fileOf(r, r.PathValue("path"))
+		root, at, err := a.fileToChange(r, r.PathValue("path"))
 		if err != nil {
 			fail(w, r, err)
 			return

@@ -32,7 +32,7 @@ func (a *Handler) addVersions(op opMaker) {
 	serve(a, op(http.MethodGet, "/{id}/versions/{version}/diff/{other}", "diff-versions", api.ScopeRead, "What differs between two versions", storing...), a.diffVersions)
 
 	sync := op(http.MethodPost, "/{id}/sync", "sync-sandbox", api.ScopeWrite, "Save a sandbox's workspace now", bringing...)
-	sync.Description = "For a sandbox that has an instance, running or stopped; it is not started. What others have saved to the same workspace comes here first. When nothing has changed there is no new version."
+	sync.Description = "A running or stopped sandbox stays as it is; one that is archived or terminated is brought back first. What others have saved to the same workspace comes here first. When nothing has changed there is no new version."
 	sync.Timeout = unlimited
 	serve(a, sync, a.syncSandbox)
 

@@ -21,7 +21,10 @@ func (a *Handler) syncSandbox(ctx context.Context, in *syncSandbox) (*reply[api.
 	if _, _, err := a.kept(ctx, in.ID); err != nil {
 		return nil, err
 	}
-	h, _, err := a.open(ctx, in.ID)
+	h, s, err := a.open(ctx, in.ID)
+	if err == nil && s.Instance == "" && !s.Deleted() {
+		s, err = h.Sandbox(ctx) // its files are those of the newest version, which a new instance gets
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +33,7 @@ func (a *Handler) syncSandbox(ctx context.Context, in *syncSandbox) (*reply[api.
 		o = keeper.SyncOptions{Note: in.Body.Note, AllowMassDelete: in.Body.AllowMassDelete}
 	}
 	var res *workspace.Result
-	s, err := h.Saving(ctx, "sync sandbox", func(ctx context.Context, s sandbox.Sandbox) (mark sandbox.SyncMark, err error) {
+	s, err = h.Saving(ctx, "sync sandbox", func(ctx context.Context, s sandbox.Sandbox) (mark sandbox.SyncMark, err error) {
 		mark, res, err = a.Keeper.Sync(ctx, s, o)
 		return mark, err
 	})

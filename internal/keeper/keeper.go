@@ -59,7 +59,8 @@ type Keeper struct {
 	// Known reports whether Plan can say where a sandbox's versions are; nil: always.
 	Known func(sandbox.Sandbox) bool
 
-	overdue overdue
+	overdue   overdue
+	manifests manifests
 }
 
 // Repo is where the versions of a sandbox's workspace are.
