@@ -36,7 +36,7 @@ func (a *Handler) merge(ctx context.Context, h Handle) (sandbox.Sandbox, error) 
 	if a.Keeper == nil {
 		return sandbox.Sandbox{}, nil
 	}
-	s, err := h.Exclusively(ctx, "sync sandbox", func(ctx context.Context, s sandbox.Sandbox) (sandbox.SyncMark, error) {
+	s, err := h.Saving(ctx, "sync sandbox", func(ctx context.Context, s sandbox.Sandbox) (sandbox.SyncMark, error) {
 		mark, _, err := a.Keeper.Sync(ctx, s, keeper.SyncOptions{AllowMassDelete: true})
 		return mark, err
 	})
