@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Sources are the places values come from.
@@ -44,6 +45,8 @@ func Load(src Sources) (*Loaded, error) {
 	for _, s := range table {
 		l.resolve(s, src, file)
 	}
+	l.useBucket()
+	l.warnUnused()
 	l.Templates = file.templates
 	l.checkPairs()
 	if len(l.problems) > 0 {
@@ -143,6 +146,27 @@ func (l *Loaded) refuseUnknownFlags(flags map[string]string) {
 	for name := range flags {
 		if !slices.ContainsFunc(table, func(s Setting) bool { return s.Flag == name && name != "" }) {
 			l.refuse("--"+name, "", "", faultf("leave it out", "is not a configuration flag"))
+		}
+	}
+}
+
+// useBucket takes s3_bucket_agent_docs for the object store where none is named.
+func (l *Loaded) useBucket() {
+	switch bucket := l.S3BucketAgentDocs; {
+	case bucket == "":
+	case l.ObjectStore == "":
+		l.ObjectStore, l.origins["object_store"] = "s3://"+bucket, l.origins["s3_bucket_agent_docs"]
+	case l.ObjectStore != "s3://"+bucket && !strings.HasPrefix(l.ObjectStore, "s3://"+bucket+"/") && !strings.HasPrefix(l.ObjectStore, "s3://"+bucket+"?"):
+		l.Warnings = append(l.Warnings, fmt.Sprintf("s3_bucket_agent_docs (%s) is not used: object_store names another place", l.origins["s3_bucket_agent_docs"]))
+	}
+}
+
+// warnUnused names the settings that were given and have no effect.
+func (l *Loaded) warnUnused() {
+	for _, s := range table {
+		origin := l.origins[s.Key]
+		if s.Unused && origin != "" && origin != "default" && (s.Secret || s.field.text(&l.Config) != s.Default) {
+			l.Warnings = append(l.Warnings, fmt.Sprintf("%s (%s) is accepted and has no effect in this version", s.Key, origin))
 		}
 	}
 }

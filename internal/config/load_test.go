@@ -287,3 +287,59 @@ func TestRelativeDataDirStartsAtWorkingDirectory(t *testing.T) {
 		t.Errorf("data dir %q", l.DataDir)
 	}
 }
+
+func environ(vars map[string]string) func(string) (string, bool) {
+	var pairs []string
+	for name, value := range vars {
+		pairs = append(pairs, name, value)
+	}
+	return env(pairs...)
+}
+
+// What is accepted and has no effect is named, with where it was set; defaults are not.
+func TestSettingsWithoutEffectAreNamed(t *testing.T) {
+	testkit.Proves(t, "X7")
+	vars := map[string]string{
+		"BERTH_SECRET_KEY": "0123456789abcdef-secret", "SANDBOX_AGENT_TOKEN": "token-secret-1", "MODAL_TOKEN_ID": "id", "MODAL_TOKEN_SECRET": "modal-secret-1",
+		"DAYTONA_API_KEY": "daytona-secret-1", "DAYTONA_API_URL": "https://daytona.example", "DAYTONA_TARGET": "eu",
+		"SANDBOX_HACKCLUB_API_KEY": "hack-secret-1", "SANDBOX_RUNTIME_ENABLED": "false",
+	}
+	l, err := config.Load(config.Sources{Env: environ(vars)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := strings.Join(l.Warnings, "\n")
+	for name, value := range vars {
+		if !strings.Contains(said, name) {
+			t.Errorf("nothing is said about %s", name)
+		}
+		if len(value) > 10 && strings.Contains(said, value) {
+			t.Errorf("the value of %s is shown", name)
+		}
+	}
+	vars = map[string]string{"SANDBOX_RUNTIME_ENABLED": "true"}
+	if l, err = config.Load(config.Sources{Env: environ(vars)}); err != nil || len(l.Warnings) != 0 {
+		t.Errorf("%v, %v", l.Warnings, err)
+	}
+}
+
+func TestBucketIsTheObjectStore(t *testing.T) {
+	testkit.Proves(t, "X7")
+	load := func(vars map[string]string) *config.Loaded {
+		t.Helper()
+		l, err := config.Load(config.Sources{Env: environ(vars)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	if l := load(map[string]string{"S3_BUCKET_AGENT_DOCS": "docs-bucket"}); l.ObjectStore != "s3://docs-bucket" || l.Origin("object_store") != "env S3_BUCKET_AGENT_DOCS" || len(l.Warnings) != 0 {
+		t.Errorf("%q from %s, %v", l.ObjectStore, l.Origin("object_store"), l.Warnings)
+	}
+	if l := load(map[string]string{"S3_BUCKET_AGENT_DOCS": "docs-bucket", "BERTH_OBJECT_STORE": "s3://docs-bucket/x"}); l.ObjectStore != "s3://docs-bucket/x" || len(l.Warnings) != 0 {
+		t.Errorf("%q, %v", l.ObjectStore, l.Warnings)
+	}
+	if l := load(map[string]string{"S3_BUCKET_AGENT_DOCS": "docs-bucket", "BERTH_OBJECT_STORE": "s3://other"}); l.ObjectStore != "s3://other" || len(l.Warnings) != 1 {
+		t.Errorf("%q, %v", l.ObjectStore, l.Warnings)
+	}
+}

@@ -31,8 +31,12 @@ func Reference() string {
 	b.WriteString(referenceHead)
 	b.WriteString("| setting | environment | flag | kind | default | meaning |\n|---|---|---|---|---|---|\n")
 	for _, s := range table {
+		help := s.Help
+		if s.Unused {
+			help = "*Accepted, without effect in this version; setting it gets a warning.* " + help
+		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n",
-			s.Key, quoted(s.Env), flagCell(s), kindCell(s), defaultCell(s), s.Help)
+			s.Key, quoted(s.Env), flagCell(s), kindCell(s), defaultCell(s), help)
 	}
 	return b.String()
 }

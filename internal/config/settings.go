@@ -35,6 +35,7 @@ type Setting struct {
 	Default string // as it would be written; for computed ones, how it is computed
 	Secret  bool   // never shown whole
 	Tuning  bool   // a bad value becomes the default with a warning, instead of refusing to start
+	Unused  bool   // accepted, and nothing in this version acts on it: setting it gets a warning
 	Help    string
 
 	field  field
