@@ -67,13 +67,15 @@ func TestSandboxWithoutNameIsAlwaysNew(t *testing.T) {
 
 func TestSandboxUnderAChosenID(t *testing.T) {
 	s := newSite(t)
-	const id = "00000000-0000-0000-0000-000000000000"
+	const id = "00000000-0000-0000-0000-000000000002"
 	s.get(sandboxesPath + "/" + id).fails(api.CodeNotFound)
-	made := into[api.Sandbox](s.post(sandboxesPath, `{"id":"`+id+`","name":"nil"}`).is(http.StatusCreated))
-	if made.ID != id || made.Owner.ID != "nil" {
+	made := into[api.Sandbox](s.post(sandboxesPath, `{"id":"`+id+`","name":"two"}`).is(http.StatusCreated))
+	if made.ID != id || made.Owner.ID != "two" {
 		t.Errorf("made %+v", made)
 	}
-	s.post(sandboxesPath, `{"name":"nil","id":"00000000-0000-0000-0000-000000000001"}`).is(http.StatusConflict)
+	s.post(sandboxesPath, `{"name":"two","id":"00000000-0000-0000-0000-000000000001"}`).is(http.StatusConflict)
+	s.post(sandboxesPath, `{"id":"00000000-0000-0000-0000-000000000000"}`).fails(api.CodeInvalidID)
+	s.get(sandboxesPath + "/00000000-0000-0000-0000-000000000000").fails(api.CodeInvalidID)
 }
 
 func TestOlderCallersSaySandbox(t *testing.T) {

@@ -62,11 +62,17 @@ func checkOwnerID(id string) error {
 	return nil
 }
 
-// ParseID returns the canonical form of an id given from outside. Any UUID in its 36-character form
-// will do, the nil one included; nothing relies on an id's time.
+// nilID is the UUID of zeros, which programs send when they forgot to set one.
+const nilID = "00000000-0000-0000-0000-000000000000"
+
+// ParseID returns the canonical form of an id given from outside. Any UUID in its 36-character form will do
+// but the nil one; nothing relies on an id's time.
 func ParseID(s string) (string, error) {
 	if !isUUID(s) {
 		return "", Errorf("check id", api.CodeInvalidID, "%q is not a UUID", clip(s))
+	}
+	if s == nilID {
+		return "", Errorf("check id", api.CodeInvalidID, "the nil UUID is no id")
 	}
 	return strings.ToLower(s), nil
 }
@@ -106,8 +112,9 @@ func CheckName(s string) error {
 
 // ParseRef tells whether a reference from outside is an id (returned canonical) or a name.
 func ParseRef(s string) (id, name string, err error) {
-	if id, err := ParseID(s); err == nil {
-		return id, "", nil
+	if isUUID(s) {
+		id, err = ParseID(s)
+		return id, "", err
 	}
 	if err := CheckName(s); err != nil {
 		return "", "", Errorf("check id", api.CodeInvalidID, "%q is neither an id nor a name", clip(s))
