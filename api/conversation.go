@@ -20,6 +20,7 @@ type Conversation struct {
 	Stats          Stats              `json:"stats"`
 	ExtraStats     map[string]float64 `json:"extra_stats,omitempty" doc:"What the template's hooks count beside the stats"`
 	Undelivered    *Undelivered       `json:"undelivered,omitempty" doc:"Messages that are kept, and could not be brought to the message store yet"`
+	Env            []string           `json:"env,omitempty" doc:"Names of the variables that its own sandbox is made with; values are never shown"`
 	Metadata       map[string]string  `json:"metadata,omitempty"`
 	CreatedAt      time.Time          `json:"created_at"`
 	UpdatedAt      time.Time          `json:"updated_at"`
@@ -140,7 +141,14 @@ type CreateConversation struct {
 	AgentID   string            `json:"agent_id,omitempty" maxLength:"63"`
 	Template  string            `json:"template,omitempty" maxLength:"63" doc:"Of its sandbox and agent; the agent's, else the server's default"`
 	SandboxID string            `json:"sandbox_id,omitempty" doc:"A sandbox of the tenant to work in; without one it gets its own"`
-	Metadata  map[string]string `json:"metadata,omitempty"`
+	Env       map[string]string `json:"env,omitempty" doc:"Variables of its own sandbox, beside those of its agent and template: at most 64, 16 KiB in all. Not for a sandbox that is there already"`
+	Metadata  map[string]string `json:"metadata,omitempty" doc:"Anything of yours; its own sandbox gets the same"`
+}
+
+// PatchConversation changes a conversation. A field that is left out stays as it is.
+type PatchConversation struct {
+	Title     *string `json:"title,omitempty" maxLength:"200"`
+	SandboxID string  `json:"sandbox_id,omitempty" doc:"Another sandbox of the tenant to work in from now on, by its id or its name"`
 }
 
 // Prompt asks an agent to do something.

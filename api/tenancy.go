@@ -62,7 +62,7 @@ type Agent struct {
 	ID        string          `json:"id"`
 	Name      string          `json:"name"`
 	Template  string          `json:"template"`
-	Overrides json.RawMessage `json:"overrides,omitempty" doc:"Fields of the template that this agent changes"`
+	Overrides json.RawMessage `json:"overrides,omitempty" doc:"What this agent changes of its template: model, profile and env. Values of env are masked for keys without the scope admin"`
 	CreatedAt time.Time       `json:"created_at"`
 	UpdatedAt time.Time       `json:"updated_at"`
 }
@@ -71,5 +71,5 @@ type Agent struct {
 type PutAgent struct {
 	Name      string          `json:"name" minLength:"1" maxLength:"200"`
 	Template  string          `json:"template,omitempty" maxLength:"63"`
-	Overrides json.RawMessage `json:"overrides,omitempty"`
+	Overrides json.RawMessage `json:"overrides,omitempty" doc:"What this agent changes of its template: model (text), profile (lite, standard or full) and env (an object of variables)"`
 }

@@ -29,6 +29,12 @@ func (s Conversations) Get(ctx context.Context, id string) (conversation api.Con
 	return conversation, err
 }
 
+// Patch changes a conversation: its title, or the sandbox that it works in from now on.
+func (s Conversations) Patch(ctx context.Context, id string, want api.PatchConversation) (conversation api.Conversation, err error) {
+	_, err = s.c.do(ctx, call{op: "change conversation", method: http.MethodPatch, path: path{conversationsPath, id}, body: want}, &conversation)
+	return conversation, err
+}
+
 // ConversationFilter narrows a list. Empty fields do not narrow.
 type ConversationFilter struct{ SandboxID string }
 

@@ -130,6 +130,9 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 	if err := s.openHooks(metrics); err != nil {
 		return err
 	}
+	if err := s.recordPrefixes(ctx); err != nil {
+		return err
+	}
 	installation, err := s.Store.Installation(ctx)
 	if err != nil {
 		return err
@@ -145,6 +148,7 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 		Prober:    s.Prober,
 		Defaults:  sandbox.Spec{Template: s.cfg.DefaultTemplate, Driver: s.cfg.DefaultDriver, Profile: s.cfg.SandboxProfileType},
 		Templates: s.templates,
+		Prefix:    s.templates.Prefix,
 		Policy:    s.policy,
 
 		MaxSandboxes: int64(s.cfg.Caps().SandboxesPerTenant),

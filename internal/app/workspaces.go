@@ -15,6 +15,7 @@ import (
 	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/keeper"
 	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
 )
 
 // probeFor bounds the trial of the object store when a server starts.
@@ -84,10 +85,34 @@ func (s *System) workspace(sb sandbox.Sandbox) keeper.Plan {
 	return keeper.Plan(s.templates.Workspace(sb))
 }
 
-// knows reports whether the template of a sandbox is still there.
+// knows reports whether it is known where a sandbox's versions are: it was recorded, or its template is
+// still there.
 func (s *System) knows(sb sandbox.Sandbox) bool {
+	if sb.Prefix != "" {
+		return true
+	}
 	_, err := s.templates.Lookup(sb.Spec.Template)
 	return err == nil
+}
+
+// recordPrefixes writes down where the versions of sandboxes from before prefixes were recorded are, so that no
+// change of a template moves them.
+func (s *System) recordPrefixes(ctx context.Context) error {
+	for after := ""; ; {
+		found, err := s.Store.WithoutPrefix(ctx, after, store.MaxLimit)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		for _, sb := range found {
+			after = sb.ID
+			if !s.knows(sb) {
+				continue
+			}
+			if err := s.Store.SetPrefix(ctx, sb.ID, s.templates.Workspace(sb).Prefix); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // checkKeeper looks whether the object store answers.

@@ -16,6 +16,15 @@ type Principal struct {
 	Scope     api.Scope
 }
 
+// Within is the one account whose sandboxes and conversations the principal may see; empty for a key that is
+// bound to none, and for an administrator: those see all of the tenant.
+func (p Principal) Within() string {
+	if p.Scope == api.ScopeAdmin {
+		return ""
+	}
+	return p.AccountID
+}
+
 // Actor names the principal in a sandbox's history.
 func (p Principal) Actor() string {
 	if p.KeyLabel == "" {

@@ -8,10 +8,11 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/engine"
@@ -63,20 +64,21 @@ func New(o Options) *Service {
 	return s
 }
 
-// Of returns the conversations of one tenant, for one who works with them.
-func (s *Service) Of(tenant, actor, account string) Conversations {
-	return Conversations{s, store.TenantID(tenant), actor, account}
+// Of returns the conversations that a caller may see. New ones are for the account, empty for none.
+func (s *Service) Of(scope store.Scope, actor, account string) Conversations {
+	return Conversations{s, scope, scope.Tenant(), actor, account}
 }
 
 // Conversations are those of one tenant.
 type Conversations struct {
 	*Service
+	in      store.Scope
 	tenant  store.TenantID
 	actor   string
-	account string // whom new ones are for
+	account string // of new ones
 }
 
-func (c Conversations) scope() store.Scope { return c.Store.In(c.tenant) }
+func (c Conversations) scope() store.Scope { return c.in }
 
 // Create makes a conversation, and says whether it did: one with the id already is returned if it agrees
 // with what is asked for.
@@ -89,6 +91,9 @@ func (c Conversations) Create(ctx context.Context, want api.CreateConversation) 
 		if n.Sandbox, n.OwnSandbox, err = c.linkable(ctx, n.ID, want.SandboxID); err != nil {
 			return n, false, err
 		}
+		if len(n.Env) > 0 && !n.OwnSandbox {
+			return n, false, sandbox.Errorf("create conversation", api.CodeInvalidRequest, "sandbox %s has its own variables; env is for a sandbox that the conversation makes", n.Sandbox)
+		}
 	}
 	made, created, err := c.scope().CreateConversation(ctx, n)
 	if err == nil && !created {
@@ -99,16 +104,16 @@ func (c Conversations) Create(ctx context.Context, want api.CreateConversation) 
 
 // draft is a conversation as it is asked for, complete with what was left out.
 func (c Conversations) draft(ctx context.Context, want api.CreateConversation) (n store.Conversation, err error) {
-	n = store.Conversation{ID: want.ID, Title: want.Title, Account: want.AccountID, Agent: want.AgentID, Template: want.Template, Metadata: want.Metadata}
-	if n.Account == "" {
-		n.Account = c.account
+	n = store.Conversation{ID: want.ID, Title: want.Title, Account: want.AccountID, Agent: want.AgentID, Template: want.Template, Env: want.Env, Metadata: want.Metadata}
+	if n.Account, err = c.accountFor(ctx, want.AccountID); err != nil {
+		return n, err
 	}
 	if n.ID == "" {
 		n.ID = store.NewID()
 	} else if n.ID, err = sandbox.ParseID(n.ID); err != nil {
 		return n, err
 	}
-	if err := sandbox.CheckMetadata(n.Metadata); err != nil {
+	if err := cmp.Or(sandbox.CheckMetadata(n.Metadata), sandbox.CheckEnv(n.Env)); err != nil {
 		return n, err
 	}
 	if n.Template == "" {
@@ -121,6 +126,19 @@ func (c Conversations) draft(ctx context.Context, want api.CreateConversation) (
 		}
 	}
 	return n, c.Engine.CheckTemplate(n.Template)
+}
+
+// accountFor is the account of a new conversation: the one asked for, which must exist, or the caller's.
+func (c Conversations) accountFor(ctx context.Context, asked string) (string, error) {
+	if asked == "" || asked == c.account {
+		return c.account, nil
+	}
+	id, err := sandbox.ParseID(asked)
+	if err != nil {
+		return "", err
+	}
+	a, err := c.scope().Account(ctx, id)
+	return a.ID, err
 }
 
 // template is the one of a conversation that names none: its agent's, that of the sandbox it is linked to,
@@ -175,6 +193,9 @@ func agree(is store.Conversation, want api.CreateConversation) error {
 			return sandbox.Errorf("create conversation", api.CodeSpecMismatch, "%s has the %s %q, not %q", name, f.name, f.is, f.want)
 		}
 	}
+	if want.Env != nil && !maps.Equal(is.Env, want.Env) {
+		return sandbox.Errorf("create conversation", api.CodeSpecMismatch, "conversation %s has another env", is.ID)
+	}
 	if want.SandboxID != "" && is.Sandbox != "" && want.SandboxID != is.Sandbox {
 		return mismatch(is, want.SandboxID)
 	}
@@ -214,27 +235,4 @@ func (c Conversations) ofSandbox(ctx context.Context, sandboxID string) (store.C
 		return store.Conversation{Account: c.account, Template: s.Spec.Template, Sandbox: s.ID, Default: true, Title: "sandbox " + s.ID}, nil
 	}
 	return conv, err
-}
-
-// overrides is what an agent changes of its template, as far as conversations know it.
-type overrides struct {
-	Model   string            `json:"model"`
-	Profile string            `json:"profile"`
-	Env     map[string]string `json:"env"`
-}
-
-func (c Conversations) overrides(ctx context.Context, agent string) (o overrides, err error) {
-	if agent == "" {
-		return o, nil
-	}
-	a, err := c.scope().Agent(ctx, agent)
-	if err != nil {
-		return o, err
-	}
-	if len(a.Overrides) > 0 {
-		if err := json.Unmarshal(a.Overrides, &o); err != nil {
-			return o, sandbox.Errorf("read the agent's overrides", api.CodeInvalidRequest, "agent %s: %w", agent, err)
-		}
-	}
-	return o, nil
 }

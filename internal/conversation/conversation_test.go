@@ -107,7 +107,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) mine() conversation.Conversations { return w.svc.Of("acme", "test", "ann") }
+func (w *world) mine() conversation.Conversations { return w.svc.Of(w.db.In("acme"), "test", "ann") }
 
 // The agent.
 func (w *world) Name() string                                        { return "ok" }
@@ -182,12 +182,17 @@ func TestConversationsAreMadeOnceAndAgree(t *testing.T) {
 	if again, created, err := w.mine().Create(t.Context(), api.CreateConversation{ID: id, AgentID: agentID}); err != nil || created || again.ID != id {
 		t.Errorf("again: %+v, %v, %v", again, created, err)
 	}
+	bob, err := w.db.In("acme").CreateAccount(t.Context(), store.Account{Name: "bob"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]struct {
 		api.CreateConversation
 		code api.Code
 	}{
+		"unknown account":  {api.CreateConversation{AccountID: store.NewID()}, api.CodeNotFound},
 		"another template": {api.CreateConversation{ID: id, Template: "test"}, api.CodeSpecMismatch},
-		"another account":  {api.CreateConversation{ID: id, AccountID: "bob"}, api.CodeSpecMismatch},
+		"another account":  {api.CreateConversation{ID: id, AccountID: bob.ID}, api.CodeSpecMismatch},
 		"unknown template": {api.CreateConversation{Template: "none such"}, api.CodeUnknownTemplate},
 		"unknown agent":    {api.CreateConversation{AgentID: store.NewID()}, api.CodeUnknownAgent},
 		"agent, template":  {api.CreateConversation{AgentID: store.NewID(), Template: "test"}, api.CodeUnknownAgent},
@@ -210,7 +215,7 @@ func TestConversationsAreMadeOnceAndAgree(t *testing.T) {
 	if err != nil || created || s.ID != c.Sandbox || s.Spec.Profile != "standard" || s.Spec.Env["A"] != "1" || s.Owner.Kind != sandbox.OwnerConversation {
 		t.Errorf("the sandbox is %+v, %v, %v", s, created, err)
 	}
-	_, err = w.svc.Of("other", "test", "").Get(t.Context(), id)
+	_, err = w.svc.Of(w.db.In("other"), "test", "").Get(t.Context(), id)
 	w.refused(err, api.CodeNotFound)
 	_, _, _, err = w.mine().Ensure(t.Context(), store.NewID())
 	w.refused(err, api.CodeNotFound)
@@ -254,7 +259,7 @@ func TestSandboxOfAConversation(t *testing.T) {
 	_, _, err = w.mine().Create(t.Context(), api.CreateConversation{ID: id, SandboxID: store.NewID()})
 	w.refused(err, api.CodeSandboxMismatch)
 	// What another tenant has does not exist.
-	_, err = w.svc.Of("other", "test", "").Prompt(t.Context(), conversation.Asking{Conversation: store.NewID(), Sandbox: box, Make: true, Prompt: api.Prompt{Prompt: "hi"}, TurnID: store.NewID()})
+	_, err = w.svc.Of(w.db.In("other"), "test", "").Prompt(t.Context(), conversation.Asking{Conversation: store.NewID(), Sandbox: box, Make: true, Prompt: api.Prompt{Prompt: "hi"}, TurnID: store.NewID()})
 	w.refused(err, api.CodeNotFound)
 	// A sandbox that was deleted is followed by another one, its own alone.
 	linked := w.create(api.CreateConversation{SandboxID: box})

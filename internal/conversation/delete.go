@@ -30,7 +30,8 @@ type ending struct {
 }
 
 // Delete ends what runs in the conversation and removes it with its messages. Its own sandbox goes with it,
-// if so asked and nobody else works in it; one that it was linked to stays.
+// if so asked and no other conversation works in it. One that it was linked to stays, unless it was the last
+// to work in the sandbox of a conversation that is gone.
 func (c Conversations) Delete(ctx context.Context, id string, d Deletion) error {
 	conv, err := c.scope().Conversation(ctx, id)
 	if err != nil {
@@ -43,18 +44,46 @@ func (c Conversations) Delete(ctx context.Context, id string, d Deletion) error 
 	if d.Sandbox == nil {
 		d.Sandbox = &c.DeleteSandbox
 	}
-	if *d.Sandbox && conv.OwnSandbox {
-		text, err := json.Marshal(ending{conv.Sandbox, d.SkipSave, c.actor})
+	if *d.Sandbox {
+		ends, err := c.ends(ctx, conv)
 		if err != nil {
 			return err
 		}
-		then = append(then, store.Message{Kind: kindEnd, Ref: id, Payload: text})
+		for _, s := range ends {
+			text, err := json.Marshal(ending{s, d.SkipSave, c.actor})
+			if err != nil {
+				return err
+			}
+			then = append(then, store.Message{Kind: kindEnd, Ref: id, Payload: text})
+		}
 	}
 	if there, err := c.scope().DeleteConversation(ctx, id, then...); err != nil || !there {
 		return err
 	}
 	c.flush(ctx, id, flushTime) // what cannot be done now is done later
 	return nil
+}
+
+// ends lists the sandboxes that may end with a conversation: the one it works in, if a conversation owns it,
+// and the one it owns, if it was linked to another since. Who else uses them is looked at when they end.
+func (c Conversations) ends(ctx context.Context, conv store.Conversation) (ids []string, err error) {
+	s, err := c.scope().ByID(ctx, conv.Sandbox)
+	switch {
+	case err == nil && s.Owner.Kind == sandbox.OwnerConversation, conv.OwnSandbox && conv.Sandbox != "":
+		ids = append(ids, conv.Sandbox)
+	case err != nil && !errors.Is(err, sandbox.ErrNotFound) && !errors.Is(err, sandbox.ErrDeleted):
+		return nil, err
+	}
+	if conv.OwnSandbox {
+		return ids, nil
+	}
+	switch s, err = c.scope().ByOwner(ctx, sandbox.OwnerConversation, conv.ID); {
+	case err == nil && s.ID != conv.Sandbox:
+		ids = append(ids, s.ID)
+	case err != nil && !errors.Is(err, sandbox.ErrNotFound):
+		return nil, err
+	}
+	return ids, nil
 }
 
 // forget removes the messages of a conversation that was deleted.
@@ -68,9 +97,16 @@ func (s *Service) endSandbox(ctx context.Context, out store.Message) error {
 	if err := json.Unmarshal(out.Payload, &e); err != nil {
 		return errors.Join(outbox.ErrDrop, err)
 	}
-	users, err := s.Store.In(out.Tenant).Users(ctx, e.Sandbox)
+	in := s.Store.In(out.Tenant)
+	users, err := in.Users(ctx, e.Sandbox)
 	if err != nil || users > 0 {
 		return err
+	}
+	sb, err := in.ByID(ctx, e.Sandbox)
+	if err == nil && sb.Owner.Kind == sandbox.OwnerConversation && sb.Owner.ID != out.Ref {
+		if gone, err := in.ConversationDeleted(ctx, sb.Owner.ID); err != nil || !gone {
+			return err // its owner may come back to it
+		}
 	}
 	_, err = s.Engine.Delete(ctx, string(out.Tenant), e.Sandbox, e.Actor, e.SkipSave)
 	if errors.Is(err, sandbox.ErrNotFound) || errors.Is(err, sandbox.ErrDeleted) { // it never ran, or is gone

@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"errors"
+	"maps"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/engine"
@@ -144,16 +145,59 @@ func (c Conversations) bring(ctx context.Context, conv store.Conversation) (sand
 	if err != nil {
 		return s, false, err
 	}
-	return c.Engine.Ensure(ctx, engine.Request{
+	s, created, err := c.Engine.Ensure(ctx, engine.Request{
 		Owner: sandbox.Owner{Tenant: string(c.tenant), Kind: sandbox.OwnerConversation, ID: conv.ID},
-		NewID: conv.Sandbox, Actor: c.actor,
-		Spec: sandbox.Spec{Template: conv.Template, Profile: over.Profile, Env: over.Env},
+		NewID: conv.Sandbox, Actor: c.actor, Account: conv.Account, Agent: conv.Agent,
+		Spec: sandbox.Spec{Template: conv.Template, Profile: over.Profile, Env: merged(over.Env, conv.Env), Metadata: conv.Metadata},
 	})
+	if sandbox.CodeOf(err) == api.CodeSpecMismatch { // made by another request since, and its metadata has grown
+		if there, again := c.scope().ByID(ctx, conv.Sandbox); again == nil {
+			return c.Engine.Ensure(ctx, engine.Request{Owner: there.Owner, ID: there.ID, Actor: c.actor})
+		}
+	}
+	return s, created, err
+}
+
+// merged is both together; what is in the second goes first.
+func merged(under, over map[string]string) map[string]string {
+	if len(under) == 0 {
+		return over
+	}
+	all := maps.Clone(under)
+	maps.Copy(all, over)
+	return all
+}
+
+// Link has the conversation work in another sandbox from now on. The agent's session stays with the
+// conversation; where it does not exist in the new sandbox the next turn starts one with the history at hand.
+func (c Conversations) Link(ctx context.Context, id, sandboxID string) (store.Conversation, error) {
+	conv, err := c.scope().Conversation(ctx, id)
+	if err != nil || conv.Sandbox == sandboxID {
+		return conv, err
+	}
+	open, err := c.scope().OpenTurns(ctx, id, "")
+	if err != nil {
+		return conv, err
+	}
+	if len(open) > 0 {
+		return conv, sandbox.Errorf("link sandbox", api.CodeTurnRunning, "turn %s runs in the conversation", open[0].ID)
+	}
+	if _, err := c.scope().ByID(ctx, sandboxID); err != nil {
+		return conv, err
+	}
+	to, own, err := c.linkable(ctx, id, sandboxID)
+	if err != nil {
+		return conv, err
+	}
+	if conv, err = c.scope().LinkSandbox(ctx, id, conv.Sandbox, to, own); err == nil && conv.Sandbox != to {
+		err = sandbox.Errorf("link sandbox", api.CodeConflict, "conversation %s was linked to sandbox %s by another request", id, conv.Sandbox)
+	}
+	return conv, err
 }
 
 // Bring makes the sandbox of a turn run.
 func (s *Service) Bring(ctx context.Context, t store.Turn) (sandbox.Sandbox, error) {
-	c := s.Of(string(t.Tenant), t.Actor, "")
+	c := s.Of(s.Store.In(t.Tenant), t.Actor, "")
 	conv, err := c.scope().Conversation(ctx, t.Conversation)
 	if err != nil {
 		return sandbox.Sandbox{}, err

@@ -36,6 +36,8 @@ type Options struct {
 	// Finalizers are done when a sandbox ends, after its instance is gone.
 	Finalizers []Finalizer
 	Defaults   sandbox.Spec
+	// Prefix returns where the versions of a new sandbox will be; nil: it is not recorded.
+	Prefix func(sandbox.Sandbox) string
 	// Templates are those a sandbox may ask for; nil: it need not name one.
 	Templates Templates
 	// Policy says what applies to a sandbox; nil: sandbox.DefaultPolicy of its owner's kind.

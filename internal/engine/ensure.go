@@ -26,6 +26,11 @@ type Request struct {
 	Name  string
 	Spec  sandbox.Spec
 	Actor string
+
+	// Account and Agent are whom a new sandbox is made for; empty for none.
+	Account, Agent string
+	// Within is the only account whose sandboxes the caller may use; empty: those of all.
+	Within string
 }
 
 // Ensure returns the owner's one sandbox, running, and whether this call created it. Of many callers at
@@ -235,6 +240,7 @@ func (e *Engine) intent(r Request) store.Intent {
 	spec = spec.Or(e.Defaults)
 	return store.Intent{
 		Kind: r.Owner.Kind, Owner: r.Owner.ID, ID: r.ID, NewID: r.NewID, Name: r.Name, Spec: spec, Host: e.pin(spec), Cap: e.MaxSandboxes,
+		Account: r.Account, Agent: r.Agent, Prefix: e.Prefix,
 		Want: sandbox.WantRunning, Reason: "asked for", Actor: r.Actor,
 		Accept: func(s sandbox.Sandbox) error { return agree(s, r) },
 	}
@@ -259,6 +265,9 @@ func (e *Engine) here(s sandbox.Sandbox) error {
 
 // agree compares what was asked for with what is there, over the fields given.
 func agree(s sandbox.Sandbox, r Request) error {
+	if r.Within != "" && s.Account != r.Within {
+		return sandbox.Errorf("find sandbox", api.CodeNotFound, "%s %q is not one of this key's account", r.Owner.Kind, r.Owner.ID)
+	}
 	var differ []string
 	for _, f := range []struct{ name, is, asked string }{
 		{"id", s.ID, r.ID}, {"name", s.Name, r.Name}, {"template", s.Spec.Template, r.Spec.Template},

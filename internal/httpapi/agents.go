@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/auth"
+	"github.com/berthdev/berth/internal/conversation"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 )
@@ -44,16 +46,10 @@ func (a *Handler) agentRow(id string, want api.PutAgent) (store.Agent, error) {
 	if err := a.Engine.CheckTemplate(want.Template); err != nil {
 		return store.Agent{}, err
 	}
-	if !isObject(want.Overrides) {
-		return store.Agent{}, invalidField("body.overrides", "expected object")
+	if _, err := conversation.ParseOverrides(want.Overrides); err != nil {
+		return store.Agent{}, invalidField("body.overrides", err.Error())
 	}
 	return store.Agent{ID: id, Name: want.Name, Template: want.Template, Overrides: want.Overrides}, nil
-}
-
-// isObject reports whether the JSON is an object, or was left out.
-func isObject(text json.RawMessage) bool {
-	var fields map[string]json.RawMessage
-	return len(text) == 0 || json.Unmarshal(text, &fields) == nil && fields != nil
 }
 
 func (a *Handler) createAgent(ctx context.Context, in *struct{ Body api.PutAgent }) (*made[api.Agent], error) {
@@ -68,7 +64,7 @@ func (a *Handler) createAgent(ctx context.Context, in *struct{ Body api.PutAgent
 	if err != nil {
 		return nil, err
 	}
-	return &made[api.Agent]{http.StatusCreated, agentsPath + "/" + agent.ID, agentOut(agent)}, nil
+	return &made[api.Agent]{http.StatusCreated, agentsPath + "/" + agent.ID, agentOut(ctx)(agent)}, nil
 }
 
 func (a *Handler) listAgents(ctx context.Context, in *struct{ Paging }) (*reply[api.List[api.Agent]], error) {
@@ -80,7 +76,7 @@ func (a *Handler) listAgents(ctx context.Context, in *struct{ Paging }) (*reply[
 	if err != nil {
 		return nil, err
 	}
-	return listOf("agents", rows, next, agentOut), nil
+	return listOf("agents", rows, next, agentOut(ctx)), nil
 }
 
 func (a *Handler) getAgent(ctx context.Context, in *ByID) (*reply[api.Agent], error) {
@@ -92,7 +88,7 @@ func (a *Handler) getAgent(ctx context.Context, in *ByID) (*reply[api.Agent], er
 	if err != nil {
 		return nil, err
 	}
-	return &reply[api.Agent]{agentOut(agent)}, nil
+	return &reply[api.Agent]{agentOut(ctx)(agent)}, nil
 }
 
 type putAgent struct {
@@ -113,7 +109,7 @@ func (a *Handler) putAgent(ctx context.Context, in *putAgent) (*reply[api.Agent]
 	if err != nil {
 		return nil, err
 	}
-	return &reply[api.Agent]{agentOut(agent)}, nil
+	return &reply[api.Agent]{agentOut(ctx)(agent)}, nil
 }
 
 func (a *Handler) deleteAgent(ctx context.Context, in *ByID) (*struct{}, error) {
@@ -124,6 +120,34 @@ func (a *Handler) deleteAgent(ctx context.Context, in *ByID) (*struct{}, error) 
 	return nil, a.in(ctx).DeleteAgent(ctx, id)
 }
 
-func agentOut(a store.Agent) api.Agent {
-	return api.Agent{ID: a.ID, Name: a.Name, Template: a.Template, Overrides: a.Overrides, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt}
+// agentOut converts agents for the caller. Variables may be secrets: only an administrator, who sets them, sees
+// their values.
+func agentOut(ctx context.Context) func(store.Agent) api.Agent {
+	who, _ := auth.PrincipalFrom(ctx)
+	return func(a store.Agent) api.Agent {
+		if who.Scope != api.ScopeAdmin {
+			a.Overrides = withoutValues(a.Overrides)
+		}
+		return api.Agent{ID: a.ID, Name: a.Name, Template: a.Template, Overrides: a.Overrides, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt}
+	}
+}
+
+// withoutValues masks the values of the variables in an agent's overrides.
+func withoutValues(overrides json.RawMessage) json.RawMessage {
+	var fields map[string]any
+	if json.Unmarshal(overrides, &fields) != nil || fields["env"] == nil {
+		return overrides
+	}
+	env, _ := fields["env"].(map[string]any)
+	for name := range env {
+		env[name] = "***"
+	}
+	if env == nil {
+		fields["env"] = "***" // whatever it is
+	}
+	masked, err := json.Marshal(fields)
+	if err != nil {
+		return nil
+	}
+	return masked
 }

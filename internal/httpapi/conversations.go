@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/auth"
@@ -39,8 +41,13 @@ func (a *Handler) addConversationsAt(base string, twin bool) {
 		api.CodeInvalidCursor, api.CodeInvalidID, api.CodeNotFound), a.listConversations)
 	serve(a, op(http.MethodGet, "/{id}", "get-conversation", api.ScopeRead, "Read a conversation", ofConversation()...), a.getConversation)
 
+	change := op(http.MethodPatch, "/{id}", "patch-conversation", api.ScopeWrite, "Change a conversation: its title, or the sandbox it works in",
+		ofConversation(api.CodeTurnRunning, api.CodeConflict)...)
+	change.Description = "A conversation that is linked to another sandbox keeps its messages and goes on there; its own sandbox stays as it is. Not while a turn runs."
+	serve(a, change, a.patchConversation)
+
 	remove := op(http.MethodDelete, "/{id}", "delete-conversation", api.ScopeWrite, "Delete a conversation and its messages for good", ofConversation()...)
-	remove.Description = "Ends what runs in it first. Its own sandbox goes with it, unless the server or the request says otherwise, or another conversation uses it; one that it was only linked to stays."
+	remove.Description = "Ends what runs in it first. Its own sandbox goes with it, unless the server or the request says otherwise, or another conversation uses it. One that it was only linked to stays, unless it was the last to use the sandbox of a conversation that is gone."
 	remove.Status = http.StatusNoContent
 	serve(a, remove, a.deleteConversation)
 
@@ -65,7 +72,7 @@ func (a *Handler) inConversations(ctx context.Context) (conversation.Conversatio
 		return conversation.Conversations{}, sandbox.Errorf("find conversations", api.CodeUnsupported, "this server has no conversations")
 	}
 	who, _ := auth.PrincipalFrom(ctx)
-	return a.Conversations.Of(who.Tenant, who.Actor(), who.AccountID), nil
+	return a.Conversations.Of(a.in(ctx), who.Actor(), who.AccountID), nil
 }
 
 // findConversation finds the one that the caller named.
@@ -126,8 +133,9 @@ func (a *Handler) checkConversation(ctx context.Context, want *api.CreateConvers
 	if err := checkPlain("body.account_id", want.AccountID); err != nil {
 		return err
 	}
-	if err := sandbox.CheckMetadata(want.Metadata); err != nil {
-		return invalidField("body.metadata", err.Error())
+	hideEnv(ctx, want.Env)
+	if err := checkSpec(sandbox.Spec{Env: want.Env, Metadata: want.Metadata}); err != nil {
+		return err
 	}
 	if want.SandboxID != "" {
 		want.SandboxID, err = a.sandboxID(ctx, want.SandboxID)
@@ -203,6 +211,42 @@ func (a *Handler) getConversation(ctx context.Context, in *ByConversation) (*rep
 	return &reply[api.Conversation]{out}, nil
 }
 
+type patchConversation struct {
+	ByConversation
+	Body api.PatchConversation
+}
+
+func (a *Handler) patchConversation(ctx context.Context, in *patchConversation) (*reply[api.Conversation], error) {
+	all, c, err := a.findConversation(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if in.Body.Title != nil {
+		if err := checkPlain("body.title", *in.Body.Title); err != nil {
+			return nil, err
+		}
+	}
+	if in.Body.SandboxID != "" {
+		box, err := a.sandboxID(ctx, in.Body.SandboxID)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := all.Link(ctx, c.ID, box); err != nil {
+			return nil, err
+		}
+	}
+	if in.Body.Title != nil {
+		if err := a.in(ctx).SetTitle(ctx, c.ID, *in.Body.Title); err != nil {
+			return nil, err
+		}
+	}
+	if c, err = all.Get(ctx, c.ID); err != nil {
+		return nil, err
+	}
+	out, err := a.conversationNow(ctx, c)
+	return &reply[api.Conversation]{out}, err
+}
+
 type deleteConversation struct {
 	ByConversation
 	TerminateSandbox string `query:"terminate_sandbox" enum:"true,false" doc:"End its own sandbox; the server's setting if left out"`
@@ -263,7 +307,8 @@ func (a *Handler) conversationNow(ctx context.Context, c store.Conversation) (ap
 func conversationOut(c store.Conversation, turn string) api.Conversation {
 	out := api.Conversation{
 		ID: c.ID, Title: c.Title, AccountID: c.Account, OrganizationID: string(c.Tenant), AgentID: c.Agent, Template: c.Template,
-		SandboxID: c.Sandbox, SessionID: c.Session, Status: "idle", TurnID: turn, Stats: c.Stats.Stats(), ExtraStats: c.Extra, Metadata: c.Metadata,
+		SandboxID: c.Sandbox, SessionID: c.Session, Status: "idle", TurnID: turn, Stats: c.Stats.Stats(), ExtraStats: c.Extra,
+		Env: slices.Sorted(maps.Keys(c.Env)), Metadata: c.Metadata,
 		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 	}
 	if turn != "" {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 )
@@ -63,7 +64,7 @@ func (a *Handler) claim(r *http.Request, sent []string) (store.Claim, error) {
 		return store.Claim{}, err
 	}
 	claim, err := a.in(r.Context()).ClaimKey(r.Context(), store.ClaimRequest{
-		Route: exchangeOf(r.Context()).route.Name, Key: sent[0], BodyHash: hash, Holder: newID(), TTL: a.claimTime,
+		Route: claimRoute(r.Context()), Key: sent[0], BodyHash: hash, Holder: newID(), TTL: a.claimTime,
 	})
 	switch {
 	case err != nil:
@@ -74,6 +75,15 @@ func (a *Handler) claim(r *http.Request, sent []string) (store.Claim, error) {
 		return claim, sandbox.Errorf("", api.CodeKeyReused, "this Idempotency-Key was sent before with another path, query or body")
 	}
 	return claim, nil
+}
+
+// claimRoute is what a key is unique for: the route, and the account of a caller that sees no other.
+func claimRoute(ctx context.Context) string {
+	route := exchangeOf(ctx).route.Name
+	if who, _ := auth.PrincipalFrom(ctx); who.Within() != "" {
+		route += " of account " + who.Within()
+	}
+	return route
 }
 
 func unprintable(r rune) bool { return r < ' ' || r > '~' }

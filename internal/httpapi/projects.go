@@ -48,7 +48,7 @@ func (a *Handler) addProjects() {
 // inProjects returns the projects that the caller may see.
 func (a *Handler) inProjects(ctx context.Context) project.Projects {
 	who, _ := auth.PrincipalFrom(ctx)
-	return a.projects.Of(who.Tenant, who.Actor())
+	return a.projects.Of(a.in(ctx), who.Actor(), who.AccountID)
 }
 
 // ByProject names a project in a path.

@@ -76,7 +76,7 @@ func (a *Handler) addSandboxesAt(base string, twin bool) {
 // in returns the part of the store that the caller may see.
 func (a *Handler) in(ctx context.Context) store.Scope {
 	who, _ := auth.PrincipalFrom(ctx)
-	return a.Store.In(store.TenantID(who.Tenant))
+	return a.Store.In(store.TenantID(who.Tenant)).Within(who.Within())
 }
 
 type createSandbox struct {
@@ -116,7 +116,7 @@ func (a *Handler) createSandbox(ctx context.Context, in *createSandbox) (*made[a
 func request(ctx context.Context, want api.CreateSandbox) (engine.Request, error) {
 	who, _ := auth.PrincipalFrom(ctx)
 	r := engine.Request{
-		Name: want.Name, NewID: effectID(ctx), Actor: who.Actor(),
+		Name: want.Name, NewID: effectID(ctx), Actor: who.Actor(), Account: who.AccountID, Within: who.Within(),
 		Spec: sandbox.Spec{Template: want.Template, Driver: want.Driver, Profile: want.Profile, Env: want.Env, Metadata: want.Metadata},
 	}
 	if want.ID != "" {

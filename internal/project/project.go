@@ -34,13 +34,17 @@ type Service struct {
 // New returns the projects on an engine and its database.
 func New(e Engine, db *store.DB) *Service { return &Service{e, db} }
 
-// Of returns the projects of one tenant, for one who works with them.
-func (s *Service) Of(tenant, actor string) Projects { return Projects{s, tenant, actor} }
+// Of returns the projects that a caller may see. New ones are made for the account, empty for none.
+func (s *Service) Of(scope store.Scope, actor, account string) Projects {
+	return Projects{s, scope, string(scope.Tenant()), actor, account}
+}
 
 // Projects are those of one tenant. What another tenant has under the same id is another project.
 type Projects struct {
 	*Service
+	in            store.Scope
 	tenant, actor string
+	account       string
 }
 
 // Get returns the project's sandbox, or ErrNotFound if nobody has ensured it yet.
@@ -74,7 +78,7 @@ func (p Projects) Ensure(ctx context.Context, id string, spec sandbox.Spec, newI
 	if err != nil {
 		return s, false, err
 	}
-	return p.engine.Ensure(ctx, engine.Request{Owner: o, NewID: newID, Spec: spec, Actor: p.actor})
+	return p.engine.Ensure(ctx, engine.Request{Owner: o, NewID: newID, Spec: spec, Actor: p.actor, Account: p.account, Within: p.in.OnlyAccount()})
 }
 
 // Restart stops the project's sandbox and starts it again.
@@ -153,7 +157,7 @@ func (p Projects) owner(id string) (sandbox.Owner, error) {
 	return sandbox.Owner{Tenant: p.tenant, Kind: sandbox.OwnerProject, ID: id}, CheckID(id)
 }
 
-func (p Projects) scope() store.Scope { return p.db.In(store.TenantID(p.tenant)) }
+func (p Projects) scope() store.Scope { return p.in }
 
 func (p Projects) handle(s sandbox.Sandbox) *engine.Handle {
 	return p.engine.Handle(p.tenant, s.ID, p.actor)

@@ -93,12 +93,14 @@ func newWorld(t *testing.T, at store.Options, change ...func(*engine.Options)) *
 	}
 	w := &world{t: t, engine: engine.New(o), db: db, raw: raw, fake: f}
 	w.Service = project.New(w.engine, db)
-	w.Projects = w.Of("acme", "tester")
+	w.Projects = w.Of(w.db.In("acme"), "tester", "")
 	return w
 }
 
 // of are the projects of another tenant.
-func (w *world) of(tenant string) project.Projects { return w.Of(tenant, "tester") }
+func (w *world) of(tenant string) project.Projects {
+	return w.Of(w.db.In(store.TenantID(tenant)), "tester", "")
+}
 
 func (w *world) ensure(id string) sandbox.Sandbox {
 	w.t.Helper()

@@ -23,7 +23,11 @@ type Sandbox struct {
 	Name  string // empty when it has none
 	Owner Owner
 	Spec  Spec
-	Host  string // machine that a local instance is pinned to; empty for drivers reachable from anywhere
+	// Account and Agent are those of the tenant that it was made for; empty for none.
+	Account, Agent string
+	// Prefix of its versions in the object store, fixed at birth. Empty for one from before prefixes were recorded.
+	Prefix string
+	Host   string // machine that a local instance is pinned to; empty for drivers reachable from anywhere
 
 	State     State
 	Want      Want

@@ -43,6 +43,9 @@ func (s Scope) CreateAccount(ctx context.Context, a Account) (Account, error) {
 // Account returns the account, ErrNotFound, or ErrDeleted.
 func (s Scope) Account(ctx context.Context, id string) (Account, error) {
 	const op = "read account"
+	if s.account != "" && id != s.account {
+		return Account{}, accounts.missing(op, id)
+	}
 	a, err := first(ctx, s.db.read, scanAccount,
 		`select `+accountColumns+` from accounts where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -59,6 +62,9 @@ func (s Scope) Accounts(ctx context.Context, page Page) ([]Account, Position, er
 		conditions: []string{"deleted_at is null"},
 	}
 	l.where("tenant = $%d", s.tenant)
+	if s.account != "" {
+		l.where("id = $%d", s.account)
+	}
 	items, next, err := l.read(ctx, s.db.read, page)
 	return items, next, s.db.fail("list accounts", err)
 }

@@ -72,6 +72,16 @@ func (s Scope) Agent(ctx context.Context, id string) (Agent, error) {
 	return a, s.db.fail(op, err)
 }
 
+// AgentRecord returns the agent, a deleted one too: conversations that were made with it go on.
+func (s Scope) AgentRecord(ctx context.Context, id string) (Agent, error) {
+	const op = "read agent"
+	a, err := first(ctx, s.db.read, scanAgent, `select `+agentColumns+` from agents where tenant = $1 and id = $2`, s.tenant, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return a, agents.missing(op, id)
+	}
+	return a, s.db.fail(op, err)
+}
+
 // Agents returns one page of the tenant's agents, newest first, and where the next one begins.
 func (s Scope) Agents(ctx context.Context, page Page) ([]Agent, Position, error) {
 	l := listing[Agent]{

@@ -19,11 +19,12 @@ type Conversation struct {
 	Title        string
 	Agent        string
 	Template     string
-	Sandbox      string // empty until it has one
-	OwnSandbox   bool   // the sandbox is its own, and not only linked to
-	Default      bool   // the one of its sandbox that older callers speak to
-	Session      string // the agent's; empty until it has one
-	SessionTurns int64  // that the session has had
+	Sandbox      string            // empty until it has one
+	OwnSandbox   bool              // the sandbox is its own, and not only linked to
+	Default      bool              // the one of its sandbox that older callers speak to
+	Session      string            // the agent's; empty until it has one
+	SessionTurns int64             // that the session has had
+	Env          map[string]string // of its own sandbox, once it is made
 	Metadata     map[string]string
 	Stats        Totals
 	Extra        map[string]float64 // what hooks add to the stats
@@ -75,14 +76,14 @@ func Nanos(usd float64) int64 {
 // Dollars is the other way round.
 func Dollars(nanos int64) float64 { return float64(nanos) / 1e9 }
 
-var conversations = recordKind{table: "conversations", noun: "conversation", unknown: api.CodeNotFound}
+var conversations = recordKind{table: "conversations", noun: "conversation", unknown: api.CodeNotFound, walled: true}
 
-const conversationColumns = `id, tenant, account, title, agent, template, sandbox, own_sandbox, is_default, session, session_turns, metadata,
+const conversationColumns = `id, tenant, account, title, agent, template, sandbox, own_sandbox, is_default, session, session_turns, env, metadata,
 	messages, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos, extra, last_message, created_at, updated_at`
 
 func scanConversation(row scanner) (c Conversation, err error) {
 	err = row.Scan(&c.ID, &c.Tenant, &c.Account, &c.Title, &c.Agent, &c.Template, &c.Sandbox, &c.OwnSandbox, &c.Default, &c.Session, &c.SessionTurns,
-		document{&c.Metadata}, &c.Stats.Messages, &c.Stats.Input, &c.Stats.Output, &c.Stats.CacheRead, &c.Stats.CacheWrite, &c.Stats.CostNanos,
+		document{&c.Env}, document{&c.Metadata}, &c.Stats.Messages, &c.Stats.Input, &c.Stats.Output, &c.Stats.CacheRead, &c.Stats.CacheWrite, &c.Stats.CostNanos,
 		document{&c.Extra}, &c.LastMessage, instant{&c.CreatedAt}, instant{&c.UpdatedAt})
 	return c, err
 }
@@ -95,11 +96,11 @@ func (s Scope) CreateConversation(ctx context.Context, c Conversation) (Conversa
 		c.ID = NewID()
 	}
 	made, err := first(ctx, s.db.write, scanConversation, `
-		insert into conversations (id, tenant, account, title, agent, template, sandbox, own_sandbox, is_default, session, session_turns, metadata,
+		insert into conversations (id, tenant, account, title, agent, template, sandbox, own_sandbox, is_default, session, session_turns, env, metadata,
 			messages, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos, extra, last_message, created_at, updated_at)
-		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', 0, $10, 0, 0, 0, 0, 0, 0, '{}', '', {now}, {now})
+		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', 0, $10, $11, 0, 0, 0, 0, 0, 0, '{}', '', {now}, {now})
 		on conflict do nothing returning `+conversationColumns,
-		c.ID, s.tenant, c.Account, c.Title, c.Agent, c.Template, c.Sandbox, c.OwnSandbox, c.Default, asJSON(c.Metadata))
+		c.ID, s.tenant, c.Account, c.Title, c.Agent, c.Template, c.Sandbox, c.OwnSandbox, c.Default, asJSON(c.Env), asJSON(c.Metadata))
 	if !errors.Is(err, sql.ErrNoRows) {
 		return made, err == nil, s.db.fail(op, err)
 	}
@@ -118,6 +119,9 @@ func (s Scope) Conversation(ctx context.Context, id string) (Conversation, error
 	for {
 		c, err := first(ctx, s.db.read, scanConversation,
 			`select `+conversationColumns+` from conversations where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
+		if err == nil && s.account != "" && c.Account != s.account {
+			return Conversation{}, conversations.missing(op, id)
+		}
 		if !errors.Is(err, sql.ErrNoRows) {
 			return c, s.db.fail(op, err)
 		}
@@ -132,8 +136,8 @@ func (s Scope) DefaultConversation(ctx context.Context, sandbox string) (Convers
 	const op = "read conversation"
 	c, err := first(ctx, s.db.read, scanConversation,
 		`select `+conversationColumns+` from conversations where tenant = $1 and sandbox = $2 and is_default and deleted_at is null`, s.tenant, sandbox)
-	if errors.Is(err, sql.ErrNoRows) {
-		return c, notFound(op, "default conversation of sandbox", sandbox)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && s.account != "" && c.Account != s.account {
+		return Conversation{}, notFound(op, "default conversation of sandbox", sandbox)
 	}
 	return c, s.db.fail(op, err)
 }
@@ -146,6 +150,7 @@ func (s Scope) Conversations(ctx context.Context, sandbox string, page Page) ([]
 		position: func(c Conversation) Position { return Position{c.CreatedAt, c.ID} },
 	}
 	l.where("tenant = $%d", s.tenant)
+	l.within(s.account)
 	l.conditions = append(l.conditions, "deleted_at is null")
 	if sandbox != "" {
 		l.where("sandbox = $%d", sandbox)
@@ -165,6 +170,18 @@ func (s Scope) LinkSandbox(ctx context.Context, id, had, sandbox string, own boo
 		return Conversation{}, s.db.fail(op, err)
 	}
 	return s.Conversation(ctx, id)
+}
+
+// ConversationDeleted reports whether there was such a conversation and it was deleted.
+func (s Scope) ConversationDeleted(ctx context.Context, id string) (bool, error) {
+	_, err := s.Conversation(ctx, id)
+	switch {
+	case errors.Is(err, sandbox.ErrDeleted):
+		return true, nil
+	case errors.Is(err, sandbox.ErrNotFound):
+		return false, nil
+	}
+	return false, err
 }
 
 // SetTitle names the conversation.
@@ -241,9 +258,10 @@ func (s Scope) DeleteConversation(ctx context.Context, id string, then ...Messag
 	return there, s.db.fail("delete conversation", err)
 }
 
-// Foreign says whether a sandbox's id is another tenant's.
+// Foreign reports whether a sandbox's id is outside the scope: another tenant's, or another account's.
 func (s Scope) Foreign(ctx context.Context, sandbox string) (bool, error) {
-	n, err := first(ctx, s.db.read, scanOne[int64], `select count(*) from sandboxes where id = $2 and tenant <> $1`, s.tenant, sandbox)
+	n, err := first(ctx, s.db.read, scanOne[int64], `select count(*) from sandboxes
+		where id = $2 and (tenant <> $1 or cast($3 as text) <> '' and account <> $3)`, s.tenant, sandbox, s.account)
 	return n > 0, s.db.fail("read sandbox", err)
 }
 

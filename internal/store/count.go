@@ -62,7 +62,7 @@ type Used struct {
 	Totals
 }
 
-// Usage groups what the tenant used, from one day to another, both included: by day and model, or, if
+// Usage groups what the tenant, or the scope's one account, used, from one day to another, both included: by day and model, or, if
 // asked, by conversation too.
 func (s Scope) Usage(ctx context.Context, from, to string, conversation string, apart bool, limit int) ([]Used, error) {
 	by := `day, model, ''`
@@ -75,6 +75,7 @@ func (s Scope) Usage(ctx context.Context, from, to string, conversation string, 
 	}, `select `+by+`, cast(sum(messages) as bigint), cast(sum(input_tokens) as bigint), cast(sum(output_tokens) as bigint),
 			cast(sum(cache_read_tokens) as bigint), cast(sum(cache_write_tokens) as bigint), cast(sum(cost_nanos) as bigint)
 		from usage_days where tenant = $1 and day >= $2 and day <= $3 and (cast($4 as text) = '' or conversation = $4)
-		group by 1, 2, 3 order by 1 desc, 2, 3 limit cast($5 as bigint)`, s.tenant, from, to, conversation, limit)
+			and (cast($6 as text) = '' or conversation in (select id from conversations where tenant = $1 and account = $6))
+		group by 1, 2, 3 order by 1 desc, 2, 3 limit cast($5 as bigint)`, s.tenant, from, to, conversation, limit, s.account)
 	return used, s.db.fail("read usage", err)
 }

@@ -20,8 +20,12 @@ type Intent struct {
 	NewID string // the id to make it under where ID is empty; empty: a new one
 	Name  string // empty for none
 	Spec  sandbox.Spec
-	Host  string // machine to pin it to; empty for none
-	Cap   int64  // how many sandboxes the tenant may have; 0: any number
+	// Account and Agent are whom a new sandbox is made for; empty for none.
+	Account, Agent string
+	// Prefix returns where the versions of a new sandbox will be; nil: nowhere yet.
+	Prefix func(sandbox.Sandbox) string
+	Host   string // machine to pin it to; empty for none
+	Cap    int64  // how many sandboxes the tenant may have; 0: any number
 
 	Want   sandbox.Want
 	Reason string
@@ -66,17 +70,24 @@ func (s Scope) Intend(ctx context.Context, in Intent) (sb sandbox.Sandbox, creat
 // for one owner queue at its gate; that saves them work, and nothing relies on it.
 func (s Scope) insert(ctx context.Context, in Intent) (sandbox.Sandbox, error) {
 	id := cmp.Or(in.ID, in.NewID, NewID())
+	prefix := ""
+	if in.Prefix != nil {
+		prefix = in.Prefix(sandbox.Sandbox{
+			ID: id, Name: in.Name, Owner: sandbox.Owner{Tenant: string(s.tenant), Kind: in.Kind, ID: in.Owner},
+			Spec: in.Spec, Account: in.Account, Agent: in.Agent,
+		})
+	}
 	return s.db.dialect.apply(ctx, s.db, change{
 		text: `
-			insert into sandboxes (id, tenant, owner_kind, owner_id, name, template, driver, profile, env, metadata, host,
+			insert into sandboxes (id, tenant, owner_kind, owner_id, name, template, driver, profile, env, metadata, account, agent, prefix, host,
 				state, want, generation, incarnation, instance, synced_version, synced_incarnation, changes,
 				created_at, active_at, due_at)
-			select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, 0, '', '', 0, 1, {now}, {now}, {now}
-			from {gate $14} where true
+			select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, 0, 0, '', '', 0, 1, {now}, {now}, {now}
+			from {gate $17} where true
 			on conflict do nothing`,
 		args: []any{
 			id, s.tenant, in.Kind, in.Owner, in.Name, in.Spec.Template, in.Spec.Driver, in.Spec.Profile,
-			asJSON(in.Spec.Env), asJSON(in.Spec.Metadata), in.Host, sandbox.Pending, in.Want, s.gate(in),
+			asJSON(in.Spec.Env), asJSON(in.Spec.Metadata), in.Account, in.Agent, prefix, in.Host, sandbox.Pending, in.Want, s.gate(in),
 		},
 		reason: in.Reason, actor: in.Actor,
 		count: taken(in.Cap),

@@ -32,6 +32,7 @@ func (s Scope) sandboxes(f Filter) listing[sandbox.Sandbox] {
 		position: func(sb sandbox.Sandbox) Position { return Position{sb.CreatedAt, sb.ID} },
 	}
 	l.where("tenant = $%d", s.tenant)
+	l.within(s.account)
 	if f.State == sandbox.Terminating {
 		l.conditions = append(l.conditions, "state = 'terminating'") // those being deleted, too; they have an index
 	} else if f.State != "" {

@@ -55,6 +55,14 @@ func (l *listing[T]) where(condition string, arg any) {
 	l.conditions = append(l.conditions, fmt.Sprintf(condition, len(l.args)))
 }
 
+// within keeps what belongs to the account; empty: to any.
+func (l *listing[T]) within(account string) {
+	if account != "" {
+		l.where("account = $%d", account)
+		l.conditions = append(l.conditions, "account <> ''") // as the index has it
+	}
+}
+
 // orWhere adds a condition of which one must hold.
 func (l *listing[T]) orWhere(condition string, arg any) {
 	l.args = append(l.args, arg)

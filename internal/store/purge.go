@@ -47,6 +47,20 @@ func (db *DB) setVersions(ctx context.Context, id string, to int) error {
 	return db.fail("record what becomes of versions", err)
 }
 
+// WithoutPrefix lists sandboxes of every tenant, tombstones too, whose prefix is not recorded, in the order of
+// their ids from after on.
+func (db *DB) WithoutPrefix(ctx context.Context, after string, limit int) ([]sandbox.Sandbox, error) {
+	found, err := all(ctx, db.read, scanSandbox, `select `+sandboxColumns+` from sandboxes
+		where prefix = '' and sandboxes.id > $1 order by sandboxes.id limit $2`, after, clampLimit(limit))
+	return found, db.fail("list sandboxes without a prefix", err)
+}
+
+// SetPrefix records where the versions of a sandbox are, unless that is recorded already.
+func (db *DB) SetPrefix(ctx context.Context, id, prefix string) error {
+	_, err := db.write.exec(ctx, `update sandboxes set prefix = $2 where id = $1 and prefix = ''`, id, prefix)
+	return db.fail("record a prefix", err)
+}
+
 // Beside lists the other sandboxes of a tenant that may have versions where this one has its own: those
 // that live, and those that were deleted later and are not purged yet. They come in the order of their
 // ids, from after on.

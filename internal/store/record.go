@@ -14,6 +14,7 @@ type recordKind struct {
 	table   string
 	noun    string
 	unknown api.Code
+	walled  bool // each record belongs to an account
 }
 
 // refuse explains an insert that met a taken id or name. As everywhere, what another tenant holds
@@ -43,8 +44,11 @@ func (k recordKind) refuse(ctx context.Context, s Scope, id, name string) error 
 
 // miss explains a read or write that found no record: deleted, or unknown.
 func (k recordKind) miss(ctx context.Context, s Scope, op, id string) error {
-	gone, err := first(ctx, s.db.read, scanOne[bool],
-		`select deleted_at is not null from `+k.table+` where tenant = $1 and id = $2`, s.tenant, id)
+	text, args := `select deleted_at is not null from `+k.table+` where tenant = $1 and id = $2`, []any{s.tenant, id}
+	if k.walled && s.account != "" {
+		text, args = text+` and account = $3`, append(args, s.account)
+	}
+	gone, err := first(ctx, s.db.read, scanOne[bool], text, args...)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return k.missing(op, id)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/sandbox"
@@ -15,13 +16,24 @@ type TenantID string
 // Scope is one tenant's part of the database. It reads and writes nothing of any other tenant; what
 // another tenant holds is not found.
 type Scope struct {
-	db     *DB
-	tenant TenantID
+	db      *DB
+	tenant  TenantID
+	account string // the only account whose sandboxes and conversations it has; empty: those of all
 }
 
 // In returns the tenant's part of the database. It asks nothing of the database: a tenant that does
 // not exist has nothing in its part.
-func (db *DB) In(t TenantID) Scope { return Scope{db, t} }
+func (db *DB) In(t TenantID) Scope { return Scope{db: db, tenant: t} }
+
+// Within returns the part of the scope that belongs to one account: other accounts' sandboxes, conversations
+// and usage are not found in it. An empty account does not narrow.
+func (s Scope) Within(account string) Scope {
+	s.account = account
+	return s
+}
+
+// OnlyAccount is the account that the scope is narrowed to, empty for none.
+func (s Scope) OnlyAccount() string { return s.account }
 
 // Tenant is whose part this is.
 func (s Scope) Tenant() TenantID { return s.tenant }
@@ -71,7 +83,12 @@ func (s Scope) ByOwner(ctx context.Context, kind sandbox.OwnerKind, id string) (
 // find reads one sandbox; what names it in the error, for people.
 func (s Scope) find(ctx context.Context, what, text, ref string, more ...any) (sandbox.Sandbox, error) {
 	const op = "read sandbox"
-	sb, err := first(ctx, s.db.read, scanSandbox, text, append([]any{s.tenant, ref}, more...)...)
+	args := append([]any{s.tenant, ref}, more...)
+	if s.account != "" {
+		args = append(args, s.account)
+		text += fmt.Sprintf(" and account = $%d", len(args))
+	}
+	sb, err := first(ctx, s.db.read, scanSandbox, text, args...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return sb, sandbox.Errorf(op, api.CodeNotFound, "there is no sandbox with the %s %q", what, ref)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -145,6 +146,46 @@ func TestTurnsOfTheEarlierSchemaGoOn(t *testing.T) {
 		noError(t, err)
 		if got := readLog(t, db, "t", 0); !done[0] || !slices.Equal(got, []string{`{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`}) {
 			t.Errorf("appended %v; the log is %q", done, got)
+		}
+	})
+}
+
+// Sandboxes of conversations from before belong to their conversation's account, if there is one, and are listed
+// until their prefix is recorded.
+func TestSandboxesOfTheEarlierSchemaGetTheirAccount(t *testing.T) {
+	testkit.Proves(t, "X3", "E8")
+	before(t, 4, func(t *testing.T, h harness, old func(string, ...any)) {
+		now := fmt.Sprint(time.Now().UnixMicro())
+		if h.engine == "postgres" {
+			now = "now()"
+		}
+		old(fmt.Sprintf(`insert into tenants (id, name, created_at) values ('acme', 'acme', %s)`, now))
+		old(fmt.Sprintf(`insert into accounts (id, tenant, name, email, created_at) values ('ann', 'acme', 'ann', '', %s)`, now))
+		for id, account := range map[string]string{"one": "ann", "two": "unknown"} {
+			old(fmt.Sprintf(`
+				insert into conversations (id, tenant, account, title, agent, template, sandbox, own_sandbox, is_default, session, session_turns,
+					metadata, messages, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos, extra, last_message,
+					created_at, updated_at)
+				values ('%[1]s', 'acme', '%[2]s', '', 'reviewer', 'demo', '%[1]s', true, false, '', 0, '{}', 0, 0, 0, 0, 0, 0, '{}', '', %[3]s, %[3]s)`, id, account, now))
+			old(h.oldInsert(id, acme, false))
+			old(`update sandboxes set owner_kind = 'conversation' where id = $1`, id)
+		}
+		db := h.open(t) // migrates
+		found, err := db.WithoutPrefix(t.Context(), "", 10)
+		noError(t, err)
+		if len(found) != 2 || found[0].Account != "ann" || found[0].Agent != "reviewer" || found[1].Account != "" {
+			t.Fatalf("without a prefix are %+v", found)
+		}
+		noError(t, db.SetPrefix(t.Context(), "one", "docs/acme/one/"))
+		noError(t, db.SetPrefix(t.Context(), "one", "docs/other/"))
+		if sb, err := db.In(acme).Within("ann").ByID(t.Context(), "one"); err != nil || sb.Prefix != "docs/acme/one/" {
+			t.Errorf("%q, %v", sb.Prefix, err)
+		}
+		if _, err := db.In(acme).Within("ann").ByID(t.Context(), "two"); sandbox.CodeOf(err) != api.CodeNotFound {
+			t.Errorf("another account's: %v", err)
+		}
+		if c, err := db.In(acme).Conversation(t.Context(), "one"); err != nil || len(c.Env) != 0 {
+			t.Errorf("%+v, %v", c, err)
 		}
 	})
 }

@@ -15,13 +15,13 @@ import (
 // DefaultPrefix is where the versions of a workspace are unless the template says otherwise.
 const DefaultPrefix = "docs/{account}/{sandbox}/"
 
-// placeholders are what a prefix may be made of. There are no accounts and agents of a sandbox yet: its
-// tenant and its template stand in.
+// placeholders are what a prefix may be made of. A sandbox that was made for no account or no agent has its
+// tenant or its template in their place. An account's id is a UUID, and no tenant's name looks like one.
 var placeholders = map[string]func(sandbox.Sandbox) string{
 	"{tenant}":  func(s sandbox.Sandbox) string { return s.Owner.Tenant },
-	"{account}": func(s sandbox.Sandbox) string { return s.Owner.Tenant },
-	"{agent}":   func(s sandbox.Sandbox) string { return s.Spec.Template },
-	"{owner}":   func(s sandbox.Sandbox) string { return string(s.Owner.Kind) + "-" + s.Owner.ID },
+	"{account}": func(s sandbox.Sandbox) string { return cmp.Or(s.Account, s.Owner.Tenant) },
+	"{agent}":   func(s sandbox.Sandbox) string { return cmp.Or(s.Agent, s.Spec.Template) },
+	"{owner}":   ownerSegment,
 	"{sandbox}": func(s sandbox.Sandbox) string { return s.ID },
 }
 
@@ -46,21 +46,47 @@ type Workspace struct {
 // larger than what they take, and nobody should read a terabyte of zeros.
 const roomier = 4
 
-// Workspace is what the sandbox's template says about its workspace.
+func ownerSegment(s sandbox.Sandbox) string { return string(s.Owner.Kind) + "-" + s.Owner.ID }
+
+// Workspace is what the sandbox's template says about its workspace. Its prefix is the one it was born with.
 func (r *Registry) Workspace(s sandbox.Sandbox) Workspace {
 	t := r.all[s.Spec.Template]
-	pattern := prefixPattern(t.S3KeyPrefix)
 	w := Workspace{
 		Off:   t.Sync != nil && !*t.Sync,
 		Empty: t.InitFromS3 != nil && !*t.InitFromS3,
 		Bytes: roomier * t.Limits(cmp.Or(s.Spec.Profile, t.Profile)).DiskBytes,
 	}
-	w.Shared = !ownPrefix(pattern)
-	if w.Shared && w.Empty { // a history of its own, beside the one that the others have
-		pattern, w.Shared = pattern+"{sandbox}/", false
+	if s.Prefix != "" {
+		w.Prefix, w.Shared = s.Prefix, !ownsPrefix(s)
+		return w
 	}
-	w.Prefix = inBraces.ReplaceAllStringFunc(pattern, func(name string) string { return segment(placeholders[name](s)) })
+	s.Account, s.Agent = "", "" // it is from before sandboxes had any
+	pattern := t.pattern()
+	w.Prefix, w.Shared = expand(pattern, s), !ownPrefix(pattern)
 	return w
+}
+
+// Prefix is where the versions of a new sandbox are to be.
+func (r *Registry) Prefix(s sandbox.Sandbox) string {
+	return expand(r.all[s.Spec.Template].pattern(), s)
+}
+
+// pattern is the template's, with a history of its own for each sandbox that starts empty.
+func (t Template) pattern() string {
+	pattern := prefixPattern(t.S3KeyPrefix)
+	if !ownPrefix(pattern) && t.InitFromS3 != nil && !*t.InitFromS3 {
+		pattern += "{sandbox}/"
+	}
+	return pattern
+}
+
+func expand(pattern string, s sandbox.Sandbox) string {
+	return inBraces.ReplaceAllStringFunc(pattern, func(name string) string { return segment(placeholders[name](s)) })
+}
+
+// ownsPrefix reports whether the sandbox's recorded prefix names it or its owner, so that no other has the same.
+func ownsPrefix(s sandbox.Sandbox) bool {
+	return strings.Contains(s.Prefix, "/"+segment(s.ID)+"/") || strings.Contains(s.Prefix, "/"+segment(ownerSegment(s))+"/")
 }
 
 // prefixPattern is the pattern as it is used: one that was not given is the default, and each ends with

@@ -95,3 +95,30 @@ func TestPrefixThatMixesTenantsIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A new sandbox's prefix names its account and its agent. One that is recorded stays, whatever the template
+// says since, and one from before has the tenant and the template in their places.
+func TestPrefixIsFixedAtBirth(t *testing.T) {
+	testkit.Proves(t, "S7")
+	r := withPrefix(t, "docs/{account}/{agent}/{sandbox}", false)
+	s := of("acme", "p", "id")
+	s.Account, s.Agent = "ann", "reviewer"
+	if got := r.Workspace(s).Prefix; got != "docs/acme/t/id/" {
+		t.Errorf("one from before is in %s", got)
+	}
+	s.Prefix = r.Prefix(s)
+	if s.Prefix != "docs/ann/reviewer/id/" {
+		t.Errorf("a new one is in %s", s.Prefix)
+	}
+	for _, pattern := range []string{"docs/{account}", "other/{tenant}/{owner}"} {
+		if w := withPrefix(t, pattern, false).Workspace(s); w.Prefix != s.Prefix || w.Shared {
+			t.Errorf("with %s it is in %+v", pattern, w)
+		}
+	}
+	for prefix, shared := range map[string]bool{"docs/ann/": true, "docs/ann/id/": false, "docs/ann/project-p/": false, "docs/ann/idx/": true} {
+		s.Prefix = prefix
+		if w := r.Workspace(s); w.Shared != shared {
+			t.Errorf("%s: %+v", prefix, w)
+		}
+	}
+}

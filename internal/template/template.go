@@ -11,6 +11,7 @@ package template
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/berthdev/berth/internal/driver"
@@ -69,6 +70,17 @@ type Mount struct {
 // unused are the keys that are kept and that nothing in this version acts on.
 var unused = []string{
 	"image", "volume",
+}
+
+// HasKey reports whether templates have a key of this name.
+func HasKey(name string) bool {
+	t := reflect.TypeFor[Template]()
+	for i := range t.NumField() {
+		if tag := t.Field(i).Tag.Get("toml"); tag == name && tag != "-" {
+			return true
+		}
+	}
+	return false
 }
 
 // Limits is what one sandbox may use, given the profile that it asked for.

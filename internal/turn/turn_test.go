@@ -212,7 +212,7 @@ func TestConversationsShareASandbox(t *testing.T) {
 	testkit.Proves(t, "C10")
 	onBoth(t, func(w *world) {
 		r := w.serve()
-		mine := r.conversations.Of(acme, "test", "")
+		mine := r.conversations.Of(r.db.In(acme), "test", "")
 		one := r.talk()
 		r.hear(r.ask(one, "hello"), 0)
 		one, err := mine.Get(w.Context(), one.ID)
@@ -261,7 +261,7 @@ func TestDeleteEndsTheTurnAndTheSandbox(t *testing.T) {
 	testkit.Proves(t, "O7")
 	onBoth(t, func(w *world) {
 		r := w.serve()
-		mine := r.conversations.Of(acme, "test", "")
+		mine := r.conversations.Of(r.db.In(acme), "test", "")
 		c := r.talk()
 		turn := r.ask(c, "one wait:forever")
 		r.reaches(turn, 2)

@@ -350,7 +350,7 @@ const acme = "acme"
 // talk makes a conversation.
 func (r *replica) talk() store.Conversation {
 	r.Helper()
-	c, _, err := r.conversations.Of(acme, "test", "").Create(r.Context(), api.CreateConversation{})
+	c, _, err := r.conversations.Of(r.db.In(acme), "test", "").Create(r.Context(), api.CreateConversation{})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -371,7 +371,7 @@ func (r *replica) try(c store.Conversation, prompt string, change ...func(*conve
 	for _, f := range change {
 		f(&a)
 	}
-	return r.conversations.Of(acme, "test", "").Prompt(r.Context(), a)
+	return r.conversations.Of(r.db.In(acme), "test", "").Prompt(r.Context(), a)
 }
 
 // reaches waits until the turn has so many events.
@@ -441,7 +441,7 @@ func last(events []api.TurnEvent) api.TurnEvent { return events[len(events)-1] }
 // messages, and hooks ran once for each message and each turn.
 func (r *replica) settled(c store.Conversation) []api.Message {
 	r.Helper()
-	mine := r.conversations.Of(acme, "test", "")
+	mine := r.conversations.Of(r.db.In(acme), "test", "")
 	messages, _, err := mine.Messages(r.Context(), c.ID, transcript.Page{Limit: 500})
 	if err != nil {
 		r.Fatal(err)
