@@ -45,13 +45,15 @@ func (f *frame) chat() *cobra.Command {
 	flags.BoolVar(&t.newest, "continue", false, "go on with the newest conversation")
 	flags.StringVarP(&t.id, "conversation", "c", "", "go on with the conversation of this `ID`")
 	flags.StringVar(&t.want.Template, "template", "", "`TEMPLATE` of the agent and its sandbox (default: the server's)")
-	flags.StringVar(&t.want.AgentID, "agent", "", "`ID` of the agent to talk with, as the server knows it")
+	flags.StringVar(&t.want.AgentID, "agent", "", "`ID|NAME` of the agent to talk with, see 'berth agent ls'")
 	flags.StringVar(&t.model, "model", "", "`MODEL` to ask (default: the agent's own choice)")
 	flags.StringVar(&t.want.SandboxID, "sandbox", "", "`ID|NAME` of a sandbox to work in (default: one of its own)")
+	f.environFlags(cmd, &t.env)
 	flags.BoolVar(&t.queue, "queue", false, "wait while another turn of the conversation runs")
 	_ = cmd.RegisterFlagCompletionFunc("conversation", f.completeConversations(-1))
 	_ = cmd.RegisterFlagCompletionFunc("sandbox", f.completeSandboxes(-1))
-	for _, name := range []string{"template", "agent", "model"} {
+	_ = cmd.RegisterFlagCompletionFunc("agent", f.completeAgents)
+	for _, name := range []string{"template", "model"} {
 		offer(cmd, name, []string{})
 	}
 	return cmd
@@ -60,6 +62,7 @@ func (f *frame) chat() *cobra.Command {
 // talk is one use of berth chat.
 type talk struct {
 	want   api.CreateConversation
+	env    environ
 	newest bool
 	id     string
 	model  string
@@ -96,10 +99,16 @@ func (t *talk) check() error {
 	switch old := t.newest || t.id != ""; {
 	case t.newest && t.id != "":
 		return &usageError{"--continue goes on with the newest conversation, --conversation with the one that is named; give one of them", hint}
-	case old && (t.want.Template != "" || t.want.AgentID != "" || t.want.SandboxID != ""):
-		return &usageError{"a conversation keeps its agent and its sandbox: --template, --agent and --sandbox are for new ones", hint}
+	case old && (t.want.Template != "" || t.want.AgentID != "" || t.want.SandboxID != "" || t.env.any()):
+		return &usageError{"a conversation keeps its agent and its sandbox: --template, --agent, --sandbox, --env and --env-file are for new ones", hint}
+	case t.want.SandboxID != "" && t.env.any():
+		return &usageError{"--env is for a sandbox of its own, which --sandbox does not make", hint}
+	case !t.env.any():
+		return nil
 	}
-	return nil
+	env, err := t.f.environment(t.env.given, t.env.file)
+	t.want.Env = env
+	return err
 }
 
 // mostPrompt is as much as a server takes.
@@ -147,7 +156,14 @@ func (t *talk) find(ctx context.Context) (err error) {
 	case t.id != "":
 		t.conv, err = t.c.Conversations.Get(ctx, t.id)
 		err = t.c.knownConversation(ctx, t.id, err)
-	case t.want.SandboxID != "":
+	case t.want.AgentID != "":
+		var a api.Agent
+		if a, err = t.c.agent(ctx, t.want.AgentID); err != nil {
+			return err
+		}
+		t.want.AgentID = a.ID
+	}
+	if t.want.SandboxID != "" && err == nil {
 		ref := t.want.SandboxID
 		var s api.Sandbox
 		s, err = t.c.Sandboxes.Get(ctx, ref)

@@ -107,6 +107,11 @@ func (f *frame) completeKeys(cmd *cobra.Command, args []string, _ string) ([]cob
 	})
 }
 
+func (f *frame) completeAgents(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	list := func(ctx context.Context, c *connection) iter.Seq2[api.Agent, error] { return c.Agents.List(ctx) }
+	return complete(cmd.Context(), f, args, list, func(a api.Agent) candidate { return candidate{first(a.Name, a.ID), a.Template} })
+}
+
 // complete asks the server what would fit. What is named already is not offered again, nor is
 // anything that a terminal might obey.
 func complete[T any](ctx context.Context, f *frame, args []string,

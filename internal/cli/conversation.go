@@ -14,11 +14,11 @@ func (f *frame) conversation() *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "conversation",
 		Aliases: []string{"conversations", "conv"},
-		Short:   "Look at what was said, export it, delete it",
+		Short:   "Look at what was said, export it, link it, delete it",
 		Long: `Conversations with agents: what was asked and answered, what was done and what it cost. 'berth chat' begins
 one and goes on with it.`,
 		Example: "  berth conversation ls\n  berth conversation messages",
-	}, f.conversationLs(), f.conversationShow(), f.conversationMessages(), f.conversationExport(), f.conversationRm())
+	}, f.conversationLs(), f.conversationShow(), f.conversationMessages(), f.conversationExport(), f.conversationLink(), f.conversationRm())
 }
 
 func (f *frame) conversationLs() *cobra.Command {

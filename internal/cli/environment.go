@@ -16,6 +16,9 @@ type environ struct {
 	file  string
 }
 
+// any reports whether there are any variables.
+func (e environ) any() bool { return len(e.given) > 0 || e.file != "" }
+
 // environFlags adds --env and --env-file.
 func (f *frame) environFlags(cmd *cobra.Command, env *environ) {
 	flags := cmd.Flags()
