@@ -82,9 +82,6 @@ func (f *frame) take(ctx context.Context, l *treeLock, dir string, wait bool) er
 }
 
 func (l *treeLock) try() error {
-	if !exclusive {
-		return nil
-	}
 	return os.NewSyscallError("lock the directory", unix.Flock(int(l.file.Fd()), unix.LOCK_EX|unix.LOCK_NB))
 }
 

@@ -66,9 +66,6 @@ func (t *worktree) base(ctx context.Context, repo *workspace.Repo) (*workspace.I
 	if t.state == nil {
 		return nil, nil
 	}
-	if !grounded {
-		return repo.BaseOf(ctx, "")
-	}
 	index, err := t.index()
 	if err == nil && index != nil && index.Digest == t.state.digest {
 		return index, nil

@@ -1,10 +1,6 @@
-//go:build !seeded_followlinks
-
 package files
 
-import (
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // beneath makes the kernel itself keep a path below its directory while it resolves it, whatever is
 // swapped meanwhile. Mounts are refused like links that lead out.

@@ -124,7 +124,7 @@ func (a *Handler) mcp() http.HandlerFunc {
 // where the request has an Idempotency-Key it outlives the connection: who asks again gets the answer, and
 // the tool is not used twice.
 func (a *Handler) working(ctx context.Context) (context.Context, context.CancelFunc) {
-	if exchangeOf(ctx).effect == "" || !outlives {
+	if exchangeOf(ctx).effect == "" {
 		return context.WithTimeout(ctx, tool.MaxTime+a.RequestTimeout)
 	}
 	own, cut := context.WithCancelCause(context.WithoutCancel(ctx))

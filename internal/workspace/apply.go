@@ -163,7 +163,7 @@ func (p *pull) untouched(dir int, name string, s *Step) bool {
 		return false
 	}
 	seen := &p.scan.Entries[s.here]
-	return careless || st.Ino == seen.Stamp.Inode && st.Mtim.Nano() == seen.ModTime && (seen.Kind != File || st.Size == seen.Size)
+	return st.Ino == seen.Stamp.Inode && st.Mtim.Nano() == seen.ModTime && (seen.Kind != File || st.Size == seen.Size)
 }
 
 // folders makes the folders of the version.

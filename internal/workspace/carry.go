@@ -8,7 +8,7 @@ import (
 // carry takes over from the base what could not be looked at or read: that a file cannot be read now does
 // not mean that it is gone, and a version without it would say so. It is read again at the next push.
 func (p *push) carry() {
-	if len(p.scan.unread) == 0 || !carried {
+	if len(p.scan.unread) == 0 {
 		return
 	}
 	have := make(map[string]bool, len(p.next.Entries))

@@ -48,7 +48,7 @@ func (r *Repo) collectOnce(ctx context.Context, done *Pruned, o PruneOptions) er
 		key := strings.TrimPrefix(e.Key, r.Prefix)
 		since, seen := known[key]
 		switch {
-		case seen && now.Sub(since) >= o.Grace || !collecting && strings.HasPrefix(key, packsFolder):
+		case seen && now.Sub(since) >= o.Grace:
 			gone = append(gone, e.Key)
 			done.Packs++
 			done.Bytes += e.Size
@@ -100,7 +100,7 @@ func (r *Repo) unneeded(ctx context.Context) (all []blob.Entry, commit func() er
 		return nil, nil, err
 	}
 	for _, e := range packs {
-		if !collecting || !live[strings.TrimPrefix(e.Key, r.Prefix)] {
+		if !live[strings.TrimPrefix(e.Key, r.Prefix)] {
 			all = append(all, e)
 		}
 	}
@@ -120,9 +120,6 @@ func (r *Repo) unneeded(ctx context.Context) (all []blob.Entry, commit func() er
 
 // fence writes HEAD anew, so that no push which began before commits.
 func (r *Repo) fence(ctx context.Context, head Head, tag blob.Tag) error {
-	if !fenced {
-		return nil
-	}
 	head.Prunes++
 	_, err := r.writeHead(ctx, &head, tag)
 	return err

@@ -73,7 +73,7 @@ func (e *Entry) content(o *Entry) bool {
 func (e *Entry) bytes(o *Entry) bool {
 	a, b := &e.Sum, &o.Sum
 	switch {
-	case strongSum && a.SHA256 != none.SHA256 && b.SHA256 != none.SHA256:
+	case a.SHA256 != none.SHA256 && b.SHA256 != none.SHA256:
 		return a.SHA256 == b.SHA256
 	case a.MD5 != none.MD5 && b.MD5 != none.MD5:
 		return a.MD5 == b.MD5

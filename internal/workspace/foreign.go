@@ -9,7 +9,7 @@ type foreign struct {
 // dropForeign takes out files of others that have a name outside the tree: somebody may have linked them
 // here in order to have them read. One whose names are all in the tree was made in it.
 func (r *ScanResult) dropForeign() {
-	if len(r.foreign) == 0 || !ownLinks {
+	if len(r.foreign) == 0 {
 		return
 	}
 	here := map[uint64]uint64{}

@@ -111,13 +111,8 @@ func (h *Head) newest() Version { return h.Versions[0] }
 
 const logFolder = "log/"
 
-// newPageKey is the key of a page that belongs to one write of HEAD alone: no other one's is overwritten.
-func newPageKey(first Version) string {
-	if sharedPages {
-		return logFolder + first.ID
-	}
-	return logFolder + newID()
-}
+// newPageKey makes the key of a page that belongs to one write of HEAD alone: no other one's is overwritten.
+func newPageKey() string { return logFolder + newID() }
 
 // writeHead commits: it makes next what HEAD is, if HEAD is still what it was when it was read.
 func (r *Repo) writeHead(ctx context.Context, next *Head, was blob.Tag) (blob.Tag, error) {
@@ -127,7 +122,7 @@ func (r *Repo) writeHead(ctx context.Context, next *Head, was blob.Tag) (blob.Ta
 		if err != nil {
 			return "", err
 		}
-		key := newPageKey(next.Versions[0])
+		key := newPageKey()
 		if _, err := r.put(ctx, key, text, blob.PutOptions{}); err != nil {
 			return "", err
 		}
@@ -137,7 +132,7 @@ func (r *Repo) writeHead(ctx context.Context, next *Head, was blob.Tag) (blob.Ta
 	if err != nil {
 		return "", err
 	}
-	if r.Unconditional || lastWins {
+	if r.Unconditional {
 		return r.put(ctx, headKey, text, blob.PutOptions{})
 	}
 	return r.put(ctx, headKey, text, blob.PutOptions{IfAbsent: was == "", IfMatch: was})
@@ -163,7 +158,7 @@ func checkVersion(id string) error {
 // after is an id later than the one before, whatever the clock says.
 func after(before string, now time.Time) string {
 	id := NewVersionID(now)
-	for ordered && id <= before {
+	for id <= before {
 		at, err := time.Parse(idTime, strings.SplitN(before, "-", 2)[0])
 		if err != nil {
 			return id
@@ -211,7 +206,7 @@ func (r *Repo) manifestText(ctx context.Context, v Version) (*Manifest, []byte, 
 		return nil, nil, fmt.Errorf("read the manifest of version %s: %w", v.ID, err)
 	}
 	sum := sha256.Sum256(text)
-	if digested && hex.EncodeToString(sum[:]) != v.SHA256 {
+	if hex.EncodeToString(sum[:]) != v.SHA256 {
 		return nil, nil, bad("the manifest of version %s is not the one that was saved", v.ID)
 	}
 	m, err := Decode(text)

@@ -34,7 +34,7 @@ type Index struct {
 func (x *Index) clean(i int, seen *Seen) bool {
 	e, stamp := &x.Entries[i], x.Stamps[i]
 	return e.Kind == seen.Kind && e.Size == seen.Size && e.ModTime == seen.ModTime && e.Mode == seen.Mode &&
-		stamp == seen.Stamp && stamp.Inode != 0 && (!racy || stamp.ChangeTime < x.Scanned-clockGrain)
+		stamp == seen.Stamp && stamp.Inode != 0 && stamp.ChangeTime < x.Scanned-clockGrain
 }
 
 // find is the entry of a path, nil if there is none.

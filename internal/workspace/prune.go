@@ -128,7 +128,7 @@ func (r *Repo) rewrite(ctx context.Context, head *Head, tag blob.Tag, kept []Ver
 		if err != nil {
 			return err
 		}
-		key := newPageKey(page[0])
+		key := newPageKey()
 		if _, err := r.put(ctx, key, text, blob.PutOptions{}); err != nil {
 			return fmt.Errorf("store the history: %w", err)
 		}

@@ -117,7 +117,7 @@ func (p *pull) look(ctx context.Context) (same bool, err error) {
 	if err := p.choose(ctx); err != nil {
 		return false, err
 	}
-	if p.base != nil && lineal && !p.head.follows(p.base) {
+	if p.base != nil && !p.head.follows(p.base) {
 		p.base = nil // another history: nothing of it is known here
 	}
 	if p.base != nil && p.base.ID == p.version.ID && !p.o.Discard {
@@ -249,7 +249,7 @@ func (p *pull) guard(here []Entry) error {
 			gone++
 		}
 	}
-	if massive && gone*2 > files {
+	if gone*2 > files {
 		return sandbox.Errorf("pull", api.CodeMassDelete, "version %s would delete %d of %d files; nothing was changed", p.version.ID, gone, files)
 	}
 	return nil

@@ -225,9 +225,7 @@ func (p *push) commit(ctx context.Context) (*Result, error) {
 		line.Manifest, err = p.storeManifest(ctx, text)
 		return err
 	})
-	if !headFirst {
-		g.Go(p.pack.wait)
-	}
+	g.Go(p.pack.wait)
 	if err := g.Wait(); err != nil {
 		return nil, p.failed(ctx, err)
 	}

@@ -100,7 +100,7 @@ func (r *reader) file(e *Entry, stamp *Stamp) (sent bool, err error) {
 			return false, r.unreadable(e, err)
 		}
 		switch {
-		case err == nil && !still && !grown && try < readTries && rereads:
+		case err == nil && !still && !grown && try < readTries:
 			continue
 		case err != nil && try < shrinkTries:
 			continue
@@ -161,7 +161,7 @@ var errShrunk = errors.New("the file became shorter while it was read")
 // whole reads a small file into memory.
 func (r *reader) whole(f *file, e *Entry) error {
 	r.buf = r.buf[:e.Size]
-	if _, err := io.ReadFull(f, r.buf); err != nil && rereads {
+	if _, err := io.ReadFull(f, r.buf); err != nil {
 		return short(err)
 	}
 	e.Sum = sumOf(r.buf)

@@ -293,7 +293,7 @@ func (w *walker) entry(fd int, dir, name string) (folder string, err error) {
 	case unix.S_IFREG:
 		e.Kind = File
 	case unix.S_IFDIR:
-		e.Kind, e.Size, e.unfinished = Folder, 0, marked && st.Mode&0o7777 == unfinishedFolder
+		e.Kind, e.Size, e.unfinished = Folder, 0, st.Mode&0o7777 == unfinishedFolder
 	case unix.S_IFLNK:
 		e.Kind, e.Size = Link, 0
 	default:
@@ -301,7 +301,7 @@ func (w *walker) entry(fd int, dir, name string) (folder string, err error) {
 		return "", nil
 	}
 	switch {
-	case e.Kind != Folder && isTemp(name), marked && e.Kind == File && st.Mode&0o7777 == unfinishedFile:
+	case e.Kind != Folder && isTemp(name), e.Kind == File && st.Mode&0o7777 == unfinishedFile:
 		w.out.strays = append(w.out.strays, path)
 		return "", nil
 	case w.o.Ignore.Match(path, e.Kind == Folder):

@@ -15,7 +15,7 @@ func WriteState(t Tree, text []byte) error {
 }
 
 func writeState(root int, text []byte) (err error) {
-	const temp = stateTemp // always the same, so that what a crash leaves is not left for long
+	const temp = StateFile + ".tmp" // always the same, so that what a crash leaves is not left for long
 	if err := unix.Unlinkat(root, temp, 0); err != nil && err != unix.ENOENT {
 		return &os.PathError{Op: "remove", Path: temp, Err: err}
 	}

@@ -53,7 +53,7 @@ func (r *Repo) Sync(ctx context.Context, t Tree, base *Index, o PushOptions) (*R
 // Own is the newest version behind base that the writer itself has saved, as a base; nil if there is none. A
 // writer that was ended after it saved, and before it could remember that, has one.
 func (r *Repo) Own(ctx context.Context, base *Index, writer string) (own *Index, err error) {
-	if writer == "" || forgetful {
+	if writer == "" {
 		return nil, nil
 	}
 	for v, err := range r.Versions(ctx) {

@@ -77,6 +77,9 @@ func closeOther(fd, keep int) {
 // moved about just then, and for as long as somebody holds a lease on a file.
 const openTries = 100
 
+// beneath makes the kernel resolve every path below the root, without links, on one file system.
+const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
+
 func openStep(dir int, path string, flags int, perm uint64) (int, error) {
 	how := unix.OpenHow{Flags: uint64(flags) | unix.O_CLOEXEC, Mode: perm, Resolve: beneath}
 	for try := 1; ; try++ {

@@ -192,7 +192,6 @@ func (e *Entry) believe(data []byte) error {
 // a version that others wrote may have MD5 alone, or none.
 func (e *Entry) settle(got Sum) error {
 	switch {
-	case !verified:
 	case e.Sum.SHA256 != none.SHA256:
 		if got.SHA256 != e.Sum.SHA256 {
 			return altered(e)

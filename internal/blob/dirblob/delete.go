@@ -50,10 +50,8 @@ func (s *Store) deleteIn(ctx context.Context, at string, keys []string) error {
 			return err
 		}
 	}
-	if syncFolders {
-		if err := dir.sync(); err != nil {
-			return err
-		}
+	if err := dir.sync(); err != nil {
+		return err
 	}
 	s.prune(at)
 	return nil

@@ -37,10 +37,8 @@ func (d *draft) finish(at time.Time) error {
 	if err := d.file.stamp(at); err != nil {
 		return err
 	}
-	if syncFiles {
-		if err := d.file.sync(); err != nil {
-			return err
-		}
+	if err := d.file.sync(); err != nil {
+		return err
 	}
 	st, err := d.file.stat()
 	if err != nil {

@@ -56,7 +56,7 @@ func (l *locks) takeFile(ctx context.Context, name string) (int, error) {
 		return -1, err
 	}
 	for pause := 20 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
-		err := lockFile(fd)
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return fd, nil
 		}

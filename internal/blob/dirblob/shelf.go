@@ -20,12 +20,7 @@ type shelf struct {
 }
 
 // keep makes the names in the folder outlive a power loss.
-func (s *shelf) keep() error {
-	if !syncFolders {
-		return nil
-	}
-	return s.syncs.do(s.sync)
-}
+func (s *shelf) keep() error { return s.syncs.do(s.sync) }
 
 // shelves keeps folders open that objects are put into, so that the folders above are synced once, and
 // not for every object.

@@ -135,9 +135,6 @@ func (b *body) Read(p []byte) (int, error) {
 			b.broken = 0
 		}
 		if err != nil && b.left > 0 {
-			if !demanding {
-				return n, io.EOF
-			}
 			b.breakOff(err)
 		}
 		if n > 0 {

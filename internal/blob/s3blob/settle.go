@@ -53,7 +53,7 @@ func (w *write) ifMatch() *string {
 func (s *Store) settle(ctx context.Context, key string, w *write, c *call, failure error) (blob.Tag, error) {
 	no := refused(failure, w.PutOptions)
 	switch {
-	case no && (!c.unsure || !doubtful):
+	case no && !c.unsure:
 		return "", blob.ErrPrecondition
 	case !no && code(failure) != "NoSuchUpload", w.id == "", !c.unsure:
 		return "", failure

@@ -152,9 +152,7 @@ func newOn(opts Options, disk disk) (*Driver, error) {
 		return nil, err
 	}
 	d.background(func() { _, _ = d.hostBase() }) // before somebody has to wait for it
-	if swept {
-		d.sweep()
-	}
+	d.sweep()
 	d.background(d.tend)
 	return d, nil
 }

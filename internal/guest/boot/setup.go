@@ -38,10 +38,8 @@ var steps = []step{
 	{"write files", (*world).etc},
 	{"set limits", (*world).limits},
 	{"give up capabilities", (*world).bounds},
-	{filterStep, (*world).filter},
+	{"filter system calls", (*world).filter},
 }
-
-const filterStep = "filter system calls"
 
 // setup makes the instance's world out of what the server sent: file systems, root, network, limits, and
 // at last the bounds. The descriptors are those that came with c; setup closes them. It is called once,
@@ -54,9 +52,6 @@ func setup(c *wire.Config, trees []int) error {
 	}
 	unix.Umask(0o022)
 	for _, s := range steps {
-		if !filtered && s.name == filterStep {
-			continue
-		}
 		if err := s.do(w); err != nil {
 			return &setupError{s.name, err}
 		}

@@ -20,13 +20,7 @@ func (w *world) identity() error {
 	if err := syscall.Setresgid(0, 0, 0); err != nil {
 		return failed("setresgid", err)
 	}
-	if err := syscall.Setresuid(0, 0, 0); err != nil {
-		return failed("setresuid", err)
-	}
-	if !untethered {
-		return unix.Prctl(syscall.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
-	}
-	return nil
+	return failed("setresuid", syscall.Setresuid(0, 0, 0))
 }
 
 // cgroups hides where in the host's tree this instance's cgroups are. Every thread must be in the new
@@ -91,9 +85,6 @@ func (w *world) bounds() error {
 		return failed("no new privileges", err)
 	}
 	keep := uint64(kept)
-	if !bounded {
-		keep = 1<<41 - 1
-	}
 	if w.config.Single {
 		keep = 0 // one user is everybody, and nobody has privileges
 	}

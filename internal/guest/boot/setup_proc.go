@@ -26,9 +26,6 @@ func (w *world) mountProc() error {
 			return failed(name, err)
 		}
 	}
-	if !veiled {
-		return nil
-	}
 	return maskAll(proc)
 }
 

@@ -225,6 +225,13 @@ const (
 		"work tree": {map[string]string{".git": "gitdir: /wor" + "k/x"}, 0},
 		"ci":        {map[string]string{".ci/run": "cd /wor" + "k/x"}, 1},
 	},
+	"seeded bugs are patches": {
+		"patch":  {map[string]string{"internal/testkit/seeded/bugs/store/a.patch": "+//go:build seeded_a\n"}, 0},
+		"file":   {map[string]string{"internal/store/seeded_a.go": "package store\n"}, 1},
+		"tag":    {map[string]string{"internal/store/a.go": "//go:build linux && seeded_a\n\npackage store\n"}, 1},
+		"guard":  {map[string]string{"internal/store/a.go": "//go:build !seeded_a\n\npackage store\n"}, 1},
+		"others": {map[string]string{"internal/store/a.go": "//go:build linux\n\npackage store\n\n// Not seeded_a.\n"}, 0},
+	},
 }
 
 func TestEachRuleCanFail(t *testing.T) {

@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 )
@@ -28,6 +29,7 @@ var Rules = []Rule{
 	{"comments promise nothing", commentsPromiseNothing},
 	{"docs name real packages", docsNameRealPackages},
 	{"the project speaks of itself", projectSpeaksOfItself},
+	{"seeded bugs are patches", seededBugsArePatches},
 }
 
 const (
@@ -116,6 +118,18 @@ func projectSpeaksOfItself(m *Module) (found []string) {
 					found = append(found, fmt.Sprintf("%s:%d: mentions a path outside the project", name, n+1))
 				}
 			}
+		}
+	}
+	return found
+}
+
+// bugTag is a build line with the tag of a seeded bug.
+var bugTag = regexp.MustCompile(`(?m)^//\s*(go:build|\+build).*\bseeded_`)
+
+func seededBugsArePatches(m *Module) (found []string) {
+	for _, name := range sortedKeys(m.Texts) {
+		if path.Ext(name) == ".go" && (strings.HasPrefix(path.Base(name), "seeded_") || bugTag.MatchString(m.Texts[name])) {
+			found = append(found, fmt.Sprintf("%s exists for a seeded bug: make it a patch in internal/testkit/seeded/bugs", name))
 		}
 	}
 	return found

@@ -49,10 +49,10 @@ func (s *Store) put(ctx context.Context, pk, id, body string) (done bool, err er
 // write puts the parts and then the head. It is refused if there is a head already, which may also be its
 // own: then the answer was lost, and the request was tried again.
 func (s *Store) write(ctx context.Context, head item, parts []item) (refused bool, err error) {
-	for _, it := range inOrder(head, parts) {
+	for _, it := range append(parts, head) { // the head last: a reader that finds it finds everything
 		in := &dynamodb.PutItemInput{TableName: &s.Table, Item: it}
 		if isHead(it) {
-			in.ConditionExpression = onlyNew()
+			in.ConditionExpression = aws.String("attribute_not_exists(sk)")
 		}
 		if _, err := do(ctx, s, s.client.PutItem, in); isThere(err) {
 			return true, nil

@@ -1,5 +1,0 @@
-//go:build seeded_anybase
-
-package cli
-
-const grounded = false

@@ -1,5 +1,0 @@
-//go:build seeded_nodirlock
-
-package cli
-
-const exclusive = false

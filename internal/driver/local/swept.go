@@ -1,6 +1,0 @@
-//go:build !seeded_nosweep
-
-package local
-
-// swept makes a driver remove what others left unfinished.
-const swept = true

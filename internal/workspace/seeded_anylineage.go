@@ -1,5 +1,0 @@
-//go:build seeded_anylineage
-
-package workspace
-
-const lineal = false

@@ -1,5 +1,0 @@
-//go:build seeded_careless
-
-package workspace
-
-const careless = true

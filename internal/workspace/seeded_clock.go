@@ -1,5 +1,0 @@
-//go:build seeded_clock
-
-package workspace
-
-const ordered = false

@@ -1,5 +1,0 @@
-//go:build seeded_collect
-
-package workspace
-
-const collecting = false

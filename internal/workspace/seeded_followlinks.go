@@ -1,5 +1,0 @@
-//go:build seeded_followlinks
-
-package workspace
-
-const beneath = 0

@@ -1,5 +1,0 @@
-//go:build seeded_halfwritten
-
-package workspace
-
-const marked = false

@@ -1,5 +1,0 @@
-//go:build seeded_hardlinks
-
-package workspace
-
-const ownLinks = false

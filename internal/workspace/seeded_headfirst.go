@@ -1,5 +1,0 @@
-//go:build seeded_headfirst
-
-package workspace
-
-const headFirst = true

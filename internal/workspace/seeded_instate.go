@@ -1,5 +1,0 @@
-//go:build seeded_instate
-
-package workspace
-
-const stateTemp = StateFile

@@ -1,5 +1,0 @@
-//go:build seeded_lastwins
-
-package workspace
-
-const lastWins = true

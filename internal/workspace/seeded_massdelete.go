@@ -1,5 +1,0 @@
-//go:build seeded_massdelete
-
-package workspace
-
-const massive = false

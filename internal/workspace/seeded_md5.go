@@ -1,5 +1,0 @@
-//go:build seeded_md5
-
-package workspace
-
-const strongSum = false

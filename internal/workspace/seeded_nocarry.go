@@ -1,5 +1,0 @@
-//go:build seeded_nocarry
-
-package workspace
-
-const carried = false

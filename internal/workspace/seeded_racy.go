@@ -1,5 +1,0 @@
-//go:build seeded_racy
-
-package workspace
-
-const racy = false

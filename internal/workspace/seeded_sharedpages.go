@@ -1,5 +1,0 @@
-//go:build seeded_sharedpages
-
-package workspace
-
-const sharedPages = true

@@ -1,5 +1,0 @@
-//go:build seeded_stale
-
-package workspace
-
-const rereads = false

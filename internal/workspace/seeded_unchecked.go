@@ -1,5 +1,0 @@
-//go:build seeded_unchecked
-
-package workspace
-
-const digested = false

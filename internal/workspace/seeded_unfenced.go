@@ -1,5 +1,0 @@
-//go:build seeded_unfenced
-
-package workspace
-
-const fenced = false

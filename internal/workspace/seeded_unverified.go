@@ -1,5 +1,0 @@
-//go:build seeded_unverified
-
-package workspace
-
-const verified = false
