@@ -86,6 +86,7 @@ const (
 	CodeBlobFull          Code = "object_store_full"
 	CodeBlobDamaged       Code = "object_store_damaged"
 	CodeBlobRefused       Code = "object_store_refused"
+	CodeHookFailed        Code = "hook_failed"
 	CodeTurnRunning       Code = "turn_running"
 	CodeTurnFinished      Code = "turn_finished"
 	CodeQueueFull         Code = "queue_full"
@@ -194,6 +195,7 @@ var Codes = []CodeInfo{
 	{CodeBlobFull, http.StatusInsufficientStorage, false, "The object store is full", "Make room: prune old versions, raise the store's quota, or use a larger disk."},
 	{CodeBlobDamaged, http.StatusBadGateway, false, "The object store is not as Berth left it", "Somebody changed what the detail names; put it back, or remove it."},
 	{CodeBlobRefused, http.StatusBadGateway, false, "The object store refused", "The detail has the store's words; change what they name, then try again."},
+	{CodeHookFailed, http.StatusFailedDependency, false, "A cold start hook refused the start", "The detail has the hook's words. Correct what they name, or the hook in the template, then use the sandbox again."},
 	{CodeTurnRunning, http.StatusConflict, true, "A turn is running", "Wait for it, cancel it, send the prompt with ?queue=true, or, for what would end it, ask with ?force=true."},
 	{CodeTurnFinished, http.StatusConflict, false, "The turn has ended", "Its events and messages tell how."},
 	{CodeQueueFull, http.StatusTooManyRequests, true, "Too many prompts wait already", "Wait until some of them have been answered."},

@@ -142,8 +142,12 @@ command = "echo the disk is haunted >&2; test -z \"$HAUNTED\" && test ! -e haunt
 	p := start(t, env)
 	c := p.client(t)
 	_, _, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Name: "bad", Template: "picky", Env: map[string]string{"HAUNTED": "yes"}})
-	if pr := problem(err); pr.Code != api.CodeCreateFailed || !strings.Contains(pr.Detail, "cold start hook") || !strings.Contains(pr.Detail, "exited with 1: the disk is haunted") {
+	if pr := problem(err); pr.Code != api.CodeHookFailed || pr.Retryable || strings.Contains(pr.Detail, "driver") ||
+		pr.Title != "A cold start hook refused the start" || !strings.Contains(pr.Detail, "hook command: the command exited with 1: the disk is haunted") {
 		t.Fatalf("%+v", pr)
+	}
+	if bad, err := c.Sandboxes.Get(t.Context(), "bad"); err != nil || bad.State != "error" {
+		t.Errorf("it is %s, %v", bad.State, err)
 	}
 	if left, _ := filepath.Glob(value(env, "BERTH_DATA_DIR") + "/local/0*"); len(left) > 0 {
 		t.Errorf("left %v", left)
@@ -153,8 +157,11 @@ command = "echo the disk is haunted >&2; test -z \"$HAUNTED\" && test ! -e haunt
 	if _, err := c.Sandboxes.Stop(t.Context(), "box"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Sandboxes.Start(t.Context(), "box"); problem(err).Code != api.CodeCreateFailed {
+	if _, err := c.Sandboxes.Start(t.Context(), "box"); problem(err).Code != api.CodeHookFailed {
 		t.Fatal(err)
+	}
+	if box, err := c.Sandboxes.Get(t.Context(), "box"); err != nil || box.State != "stopped" || box.Error == nil || box.Error.Code != api.CodeHookFailed {
+		t.Errorf("it is %s with %+v, %v", box.State, box.Error, err)
 	}
 	if err := c.Sandboxes.DeleteFile(t.Context(), "box", "", "haunted", false); err != nil {
 		t.Fatal(err)

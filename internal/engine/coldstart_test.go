@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
@@ -299,4 +300,62 @@ func effects(t *testing.T, srv *server) (made, ended int) {
 		t.Fatal(err)
 	}
 	return fake.Effects(calls, fake.Create), fake.Effects(calls, fake.Destroy)
+}
+
+// refusing refuses every cold start while it is told to, and counts them.
+type refusing struct {
+	no    bool
+	tries int
+}
+
+func (r *refusing) ColdStart(context.Context, sandbox.Sandbox, driver.ID) error {
+	if r.tries++; r.no {
+		return sandbox.Errorf("run cold start hooks", api.CodeHookFailed, "hook picky: the disk is haunted")
+	}
+	return nil
+}
+func (r *refusing) Terminate(context.Context, sandbox.Sandbox) error { return nil }
+
+// A start that a hook refuses has the hook's code and words, and is not tried again unasked. A new sandbox is left
+// in error without an instance; one that was stopped stays stopped. The next use tries again.
+func TestRefusedColdStartIsNotTriedAgain(t *testing.T) {
+	testkit.Proves(t, "H2")
+	for _, fromStopped := range []bool{false, true} {
+		t.Run(fmt.Sprintf("from stopped %v", fromStopped), func(t *testing.T) {
+			hooks := &refusing{no: !fromStopped}
+			srv := onSQLite(t).open(t, func(o *engine.Options) { o.Hooks = hooks })
+			want := sandbox.Failed
+			if fromStopped {
+				want = sandbox.Stopped
+				sb := srv.ensure(t, project("a"))
+				if _, err := srv.Handle("default", sb.ID, "test").Stop(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				hooks.no = true
+			}
+			_, _, err := srv.Ensure(t.Context(), engine.Request{Owner: project("a"), Actor: "test"})
+			if sandbox.CodeOf(err) != api.CodeHookFailed || !strings.Contains(err.Error(), "hook picky: the disk is haunted") || strings.Contains(err.Error(), "driver") {
+				t.Errorf("told %v", err)
+			}
+			tries := hooks.tries
+			for range 3 {
+				if _, err := srv.Reconcile(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sb := srv.row(t, project("a"))
+			if hooks.tries != tries || !sb.DueAt.IsZero() {
+				t.Errorf("it was tried %d times more, and is due at %s", hooks.tries-tries, sb.DueAt)
+			}
+			if sb.State != want || sb.Failure == nil || sb.Failure.Code != api.CodeHookFailed || !sb.Failure.Final || (sb.Instance != "") != fromStopped {
+				t.Errorf("%s with %q, %+v", sb.State, sb.Instance, sb.Failure)
+			}
+			hooks.no = false
+			now := srv.ensure(t, project("a"))
+			if now.Failure != nil || fromStopped && now.Instance != sb.Instance {
+				t.Errorf("came back as %+v", now)
+			}
+			srv.one(t, now)
+		})
+	}
 }

@@ -35,6 +35,7 @@ type work struct {
 	seen   sandbox.Observation
 	made   sandbox.InstanceID // made in this round and not recorded yet
 	gaveUp bool               // the last thing recorded is that a start failed
+	from   sandbox.State      // in which the last start began
 	ended  map[driver.ID]bool // confirmed gone by our own Destroy; a list may still show them
 	synced sandbox.SyncMark
 }
@@ -158,7 +159,8 @@ func (w *work) round(ctx context.Context, steps []sandbox.Step) error {
 // rest ends the work on a sandbox about which nothing can be done now.
 func (w *work) rest(ctx context.Context, due time.Time) error {
 	err := w.verdict()
-	if err == nil || w.s.State == sandbox.Failed || w.s.State == sandbox.Unhealthy {
+	refused := w.s.State == sandbox.Stopped && w.s.Failure != nil && w.s.Failure.Final
+	if err == nil || refused || w.s.State == sandbox.Failed || w.s.State == sandbox.Unhealthy {
 		return errors.Join(err, w.look(ctx, due))
 	}
 	return w.interrupted(ctx, err)

@@ -111,7 +111,10 @@ func (w *work) mark(ctx context.Context, step sandbox.Step) (again bool, err err
 	}
 	w.Logger.InfoContext(ctx, "sandbox "+string(step.Event), "from", w.s.State, "to", s.State, "reason", step.Reason,
 		"actor", w.actor, "driver", s.Spec.Driver, "generation", w.lease.Epoch, "incarnation", s.Incarnation)
-	w.s, w.gaveUp = s, step.Event == sandbox.EventFail
+	if step.Event == sandbox.EventStart {
+		w.from = w.s.State
+	}
+	w.s, w.gaveUp = s, step.Event == sandbox.EventFail || step.Event == sandbox.EventHalted && step.Failure != nil
 	w.at("after-"+string(step.Event), s)
 	return false, nil
 }
@@ -214,18 +217,23 @@ func (w *work) broken(ctx context.Context, step sandbox.Step, err error) error {
 	}
 	ctx, cancel := w.aftermath(ctx)
 	defer cancel()
+	var stopped error
 	if w.s.Instance == "" {
 		if cleanErr := w.cleanUp(ctx); cleanErr != nil {
 			return errors.Join(told, cleanErr)
 		}
 	} else if step.Op != sandbox.OpHeal {
-		_, _ = w.stop(ctx) // as it was before; one that cannot be stopped is found running
+		_, stopped = w.stop(ctx) // as it was before; one that cannot be stopped is found running
 	}
 	if w.s.Instance == "" {
 		w.synced = w.s.Synced // whatever was restored is gone with it
 	}
 	w.made = ""
-	_, failed := w.mark(ctx, sandbox.Step{Op: sandbox.OpMark, Event: sandbox.EventFail, Reason: told.Error(), Failure: w.failed(told)})
+	event := sandbox.EventFail
+	if told.Code == api.CodeHookFailed && w.from == sandbox.Stopped && stopped == nil {
+		event = sandbox.EventHalted // a start from stopped that a hook refuses stays stopped
+	}
+	_, failed := w.mark(ctx, sandbox.Step{Op: sandbox.OpMark, Event: event, Reason: told.Error(), Failure: w.failed(told)})
 	return errors.Join(told, failed)
 }
 
@@ -320,7 +328,7 @@ func final(err error) bool {
 // failed is the failure to record for an error: one more in a row, unless the sandbox was used since
 // the last.
 func (w *work) failed(err error) *sandbox.Failure {
-	f := &sandbox.Failure{Code: sandbox.CodeOf(err), Message: w.scrub(err.Error()), At: w.now(), Want: w.s.Want, Attempts: 1, Final: final(err)}
+	f := &sandbox.Failure{Code: sandbox.CodeOf(err), Message: w.scrub(err.Error()), At: w.now(), Want: w.s.Want, Attempts: 1, Final: final(err) || sandbox.CodeOf(err) == api.CodeHookFailed}
 	if w.s.Failure != nil && !w.s.ActiveAt.After(w.s.Failure.At) {
 		f.Attempts += w.s.Failure.Attempts
 	}

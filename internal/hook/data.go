@@ -62,8 +62,15 @@ func infoOf(s sandbox.Sandbox, s3 *S3) Info {
 	}
 }
 
-// SetMetadata has an entry of the sandbox's metadata set when the hooks of this phase are through.
+// SetMetadata has an entry of the sandbox's metadata set when the hooks of this phase are through. What Berth
+// counts itself (total_…) and names beginning with "berth" cannot be set.
 func (d *Data) SetMetadata(key, value string) error {
+	switch {
+	case key == "":
+		return sandbox.Errorf("set metadata", api.CodeInvalidRequest, "an entry has no name")
+	case strings.HasPrefix(key, "total_") || strings.HasPrefix(strings.ToLower(key), "berth"):
+		return sandbox.Errorf("set metadata", api.CodeInvalidRequest, "%.100q is reserved for Berth and cannot be set; choose another name", key)
+	}
 	all := maps.Clone(d.metadata)
 	if all == nil {
 		all = map[string]string{}

@@ -66,21 +66,26 @@ func cut(text string, most int) string {
 }
 
 // tail keeps the last bytes of what is written to it.
-type tail struct{ text []byte }
+type tail struct {
+	most int
+	text []byte
+}
 
 // mostTail is how much of a command's output its error tells.
 const mostTail = 2000
 
 func (t *tail) add(p []byte) {
 	t.text = append(t.text, p...)
-	if len(t.text) > 2*mostTail {
-		t.text = append(t.text[:0], t.text[len(t.text)-mostTail:]...)
+	if len(t.text) > 2*t.most {
+		t.text = append(t.text[:0], t.text[len(t.text)-t.most:]...)
 	}
 }
 
+func (t *tail) bytes() []byte { return t.text[max(0, len(t.text)-t.most):] }
+
 // lines are the last few lines, as they can be shown: whatever a sandbox wrote is somebody else's text.
 func (t *tail) lines() string {
-	text := strings.ToValidUTF8(string(t.text[max(0, len(t.text)-mostTail):]), "\uFFFD")
+	text := strings.ToValidUTF8(string(t.bytes()), "\uFFFD")
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
 			return -1

@@ -22,7 +22,7 @@ const keepOutput = 64 << 10
 func execute(ctx context.Context, spec Spec, index int, d *Data, extra map[string]string) error {
 	conn, err := d.Guest(ctx)
 	if err != nil {
-		return fmt.Errorf("reach the sandbox: %w", err)
+		return fmt.Errorf("%w: %w", errUnreached, err)
 	}
 	defer conn.Close()
 	body, err := d.body(time.Now())
@@ -42,8 +42,15 @@ func execute(ctx context.Context, spec Spec, index int, d *Data, extra map[strin
 	if _, err := p.Write(ctx, append(body, '\n')); err == nil {
 		_ = p.CloseInput(ctx)
 	}
-	return ended(ctx, p)
+	said, err := ended(ctx, p)
+	if err != nil {
+		return err
+	}
+	return d.accept(said)
 }
+
+// errUnreached is the cause of a failure that is not the hook's own: its command could not be run.
+var errUnreached = errors.New("reach the sandbox")
 
 // started starts the command, or finds the one that was started before, and returns its id.
 func started(ctx context.Context, conn guest.Conn, id string, phase Phase, cmd guest.Cmd) (string, error) {
@@ -54,8 +61,12 @@ func started(ctx context.Context, conn guest.Conn, id string, phase Phase, cmd g
 			return "", err
 		}
 	}
-	if err := conn.Start(ctx, id, cmd); err != nil && !errors.Is(err, guest.ErrExists) {
+	err := conn.Start(ctx, id, cmd)
+	switch {
+	case errors.Is(err, guest.ErrInvalid):
 		return "", fmt.Errorf("start the command: %w", err)
+	case err != nil && !errors.Is(err, guest.ErrExists):
+		return "", fmt.Errorf("%w: start the command: %w", errUnreached, err)
 	}
 	return id, nil
 }
@@ -72,7 +83,7 @@ func processID(spec Spec, index int, d *Data) string {
 func ofThisStart(ctx context.Context, conn guest.Conn, prefix string) (string, error) {
 	processes, err := conn.Processes(ctx)
 	if err != nil {
-		return "", fmt.Errorf("look for the command: %w", err)
+		return "", fmt.Errorf("%w: look for the command: %w", errUnreached, err)
 	}
 	for _, p := range processes {
 		if strings.HasPrefix(p.ID, prefix+"-") {
@@ -106,18 +117,19 @@ func environment(d *Data) (env []string) {
 	return env
 }
 
-// ended waits for the command's end. How it ended, and the last lines that it wrote, is its error.
-func ended(ctx context.Context, p guest.Process) error {
-	var last tail
-	exit, err := follow(ctx, p, &last)
+// ended waits for the command's end and returns its standard output. How it ended, and the last lines that it
+// wrote, is its error.
+func ended(ctx context.Context, p guest.Process) (said []byte, err error) {
+	last, out := tail{most: mostTail}, tail{most: mostAnswer}
+	exit, err := follow(ctx, p, &last, &out)
 	if err != nil {
-		return fmt.Errorf("wait for the command: %w", err)
+		return nil, fmt.Errorf("%w: wait for the command: %w", errUnreached, err)
 	}
 	switch {
 	case exit.Lost:
-		return errors.New("the sandbox ended while the command ran; it is not run again")
+		return nil, errors.New("the sandbox ended while the command ran; it is not run again")
 	case exit.Code == 0:
-		return nil
+		return out.bytes(), nil
 	}
 	words := fmt.Sprintf("the command exited with %d", exit.Code)
 	if exit.Reason != "" {
@@ -126,11 +138,11 @@ func ended(ctx context.Context, p guest.Process) error {
 	if said := last.lines(); said != "" {
 		words += ": " + said
 	}
-	return errors.New(words)
+	return nil, errors.New(words)
 }
 
 // follow reads the command's output to its end. What it writes faster than it is read is not missed.
-func follow(ctx context.Context, p guest.Process, last *tail) (guest.Exit, error) {
+func follow(ctx context.Context, p guest.Process, last, out *tail) (guest.Exit, error) {
 	const oldest = -1
 	for after := int64(oldest); ; {
 		for chunk, err := range p.Output(ctx, after) {
@@ -145,6 +157,9 @@ func follow(ctx context.Context, p guest.Process, last *tail) (guest.Exit, error
 				return *chunk.Exit, nil
 			}
 			last.add(chunk.Data)
+			if chunk.Stream == guest.Stdout {
+				out.add(chunk.Data)
+			}
 			after = chunk.Next
 		}
 		if err := ctx.Err(); err != nil {

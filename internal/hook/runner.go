@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
@@ -26,6 +27,8 @@ type Runner struct {
 	// Command adds to a command what every command in the sandbox has.
 	Command  func(sandbox.Sandbox, guest.Cmd) guest.Cmd
 	Webhooks *Webhooks // nil: none can be called
+	// Remember stores what the hooks of a start or an end have set; nil: it is lost. Turns store it themselves.
+	Remember func(ctx context.Context, d *Data) error
 	Log      *slog.Logger
 	Metrics  *telemetry.Metrics
 }
@@ -33,13 +36,45 @@ type Runner struct {
 // ColdStart runs when an instance is up and its workspace is there. The first error ends it and fails the
 // start.
 func (r *Runner) ColdStart(ctx context.Context, s sandbox.Sandbox, id driver.ID) error {
+	d := ofSandbox(s)
+	failed := errors.Join(r.run(ctx, OnColdStart, id, d)...)
+	if failed == nil {
+		r.remember(ctx, d)
+	}
+	return refusal(ctx, failed)
+}
+
+// refusal is the error of a cold start in the hook's words: api.CodeHookFailed, unless the hook could not be run.
+func refusal(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || errors.Is(err, errUnreached) {
+		return err
+	}
+	return sandbox.Errorf("run cold start hooks", api.CodeHookFailed, "%w", err)
+}
+
+// ofSandbox is the data of a start or an end.
+func ofSandbox(s sandbox.Sandbox) *Data {
 	d := &Data{Record: s}
-	return errors.Join(r.run(ctx, OnColdStart, id, d)...)
+	if s.Owner.Kind == sandbox.OwnerConversation {
+		d.ConversationID = s.Owner.ID
+	}
+	return d
+}
+
+func (r *Runner) remember(ctx context.Context, d *Data) {
+	if r.Remember == nil || len(d.metadata) == 0 && len(d.stats) == 0 {
+		return
+	}
+	if err := r.Remember(ctx, d); err != nil {
+		r.Log.ErrorContext(ctx, "store what hooks set", "type", string(d.Phase), telemetry.FieldSandboxID, d.Sandbox.ID, "error", err)
+	}
 }
 
 // Terminate runs before an instance ends for good. Errors are in the log, and it returns none.
 func (r *Runner) Terminate(ctx context.Context, s sandbox.Sandbox) error {
-	r.run(ctx, OnTerminate, driver.ID(s.Instance), &Data{Record: s})
+	d := ofSandbox(s)
+	r.run(ctx, OnTerminate, driver.ID(s.Instance), d)
+	r.remember(ctx, d)
 	return nil
 }
 
@@ -95,7 +130,7 @@ func (r *Runner) one(ctx context.Context, spec Spec, index int, d *Data) error {
 		d.take(&own)
 	}
 	about := []any{"type", string(spec.Phase), "hook", spec.Title(), "template", d.Sandbox.Template, "duration", took.String()}
-	if d.ConversationID != "" {
+	if d.TurnID != "" {
 		about = append(about, "conversation_id", d.ConversationID, "turn_id", d.TurnID)
 	}
 	outcome := "ok"

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/hook"
@@ -55,7 +56,7 @@ func TestEveryHookEveryOutcome(t *testing.T) {
 					}
 					failed := o.said != ""
 					if critical := phase == hook.OnColdStart; critical && failed {
-						if err == nil || err.Error() != o.said || next != 0 {
+						if err == nil || err.Error() != "run cold start hooks: "+o.said || sandbox.CodeOf(err) != api.CodeHookFailed || next != 0 {
 							t.Errorf("the start was told %v, and %d hooks ran on", err, next)
 						}
 					} else if err != nil || next != 1 {

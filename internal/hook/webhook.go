@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -19,7 +20,9 @@ import (
 
 	"github.com/berthdev/berth/internal/egress"
 	"github.com/berthdev/berth/internal/outbox"
+	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/telemetry"
 )
 
 // KindWebhook is the kind of webhooks' calls in the outbox.
@@ -39,6 +42,10 @@ type Webhooks struct {
 	// Of are the hooks of a template. Addresses and secrets are looked up when a call is made, and are not
 	// in the outbox.
 	Of func(template string) []Spec
+	// Answered takes a call out of the outbox and stores what its answer sets: both, or neither. Nil: answers
+	// are not read. sandbox.ErrStale says that another server was faster.
+	Answered func(ctx context.Context, m store.Message, d *Data) error
+	Log      *slog.Logger // nil: refused answers are not logged
 }
 
 // call is a webhook's call in the outbox.
@@ -94,19 +101,47 @@ func (w *Webhooks) deliver(ctx context.Context, m store.Message) error {
 	}
 	for _, spec := range w.Of(c.Template) {
 		if spec.URL != "" && spec.key() == c.Hook {
-			return post(ctx, spec, m.ID, c.Body)
+			said, err := post(ctx, spec, m.ID, c.Body)
+			if err != nil {
+				return err
+			}
+			return w.answered(ctx, spec, m, c.Body, said)
 		}
 	}
 	return fmt.Errorf("%w: template %s has no webhook of that phase and address any more", outbox.ErrDrop, c.Template)
 }
 
-// post makes the call. Only success within the time is success: a redirect is none, and is not followed.
-func post(ctx context.Context, spec Spec, id string, body []byte) error {
+// answered stores what the answer of a call sets. An answer that is refused is logged: the call itself was a
+// success, and is not repeated.
+func (w *Webhooks) answered(ctx context.Context, spec Spec, m store.Message, body, said []byte) error {
+	var told event
+	if w.Answered == nil || json.Unmarshal(body, &told) != nil {
+		return nil
+	}
+	d := &Data{Phase: told.Type, ConversationID: told.Data.ConversationID, Sandbox: told.Data.Sandbox}
+	if err := d.accept(said); err != nil {
+		if w.Log != nil {
+			w.Log.WarnContext(ctx, "a webhook's answer is refused", "hook", spec.Title(), "type", string(told.Type), "message_id", m.ID,
+				telemetry.FieldSandboxID, d.Sandbox.ID, "error", err)
+		}
+		return nil
+	}
+	if len(d.metadata) == 0 && len(d.stats) == 0 {
+		return nil
+	}
+	if err := w.Answered(ctx, m, d); err != nil && !errors.Is(err, sandbox.ErrStale) {
+		return fmt.Errorf("store the answer: %w", err)
+	}
+	return nil
+}
+
+// post makes the call and returns its answer. Only success within the time is success: a redirect is none, and is not followed.
+func post(ctx context.Context, spec Spec, id string, body []byte) (said []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callFor)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, spec.URL, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("%w: its address cannot be used", outbox.ErrDrop)
+		return nil, fmt.Errorf("%w: its address cannot be used", outbox.ErrDrop)
 	}
 	now := time.Now()
 	for name, value := range map[string]string{
@@ -117,21 +152,21 @@ func post(ctx context.Context, spec Spec, id string, body []byte) error {
 	}
 	answer, err := caller(spec.AllowPrivate).Do(request)
 	if err != nil {
-		return fmt.Errorf("call %s: %w", request.URL.Host, plain(err))
+		return nil, fmt.Errorf("call %s: %w", request.URL.Host, plain(err))
 	}
 	defer answer.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(answer.Body, 500))
+	said, err = io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
 	switch {
 	case answer.StatusCode == http.StatusGone:
-		return fmt.Errorf("%w: %s wants no more of them (410)", outbox.ErrDrop, request.URL.Host)
+		return nil, fmt.Errorf("%w: %s wants no more of them (410)", outbox.ErrDrop, request.URL.Host)
 	case answer.StatusCode >= 300 && answer.StatusCode < 400:
-		return fmt.Errorf("%s answered %s: redirects are not followed", request.URL.Host, answer.Status)
+		return nil, fmt.Errorf("%s answered %s: redirects are not followed", request.URL.Host, answer.Status)
 	case answer.StatusCode < 200 || answer.StatusCode > 299:
-		return fmt.Errorf("%s answered %s: %s", request.URL.Host, answer.Status, oneLine(said))
+		return nil, fmt.Errorf("%s answered %s: %s", request.URL.Host, answer.Status, oneLine(said[:min(len(said), 500)]))
 	case err != nil:
-		return fmt.Errorf("read the answer of %s: %w", request.URL.Host, plain(err))
+		return nil, fmt.Errorf("read the answer of %s: %w", request.URL.Host, plain(err))
 	}
-	return nil
+	return said, nil
 }
 
 // plain is a client's error without the address, which may hold a secret.

@@ -107,11 +107,12 @@ func Plan(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step, due 
 	return planTimers(now, s, p)
 }
 
-// held reports whether a failed sandbox must wait before it is tried again, and until when. A new
+// held reports whether a failed sandbox, or a stopped one whose start was refused, must wait before it is tried
+// again, and until when. A new
 // use or a new wish never waits; an end never waits.
 func held(now time.Time, s Sandbox, p Policy) (until time.Time, wait bool) {
 	f := s.Failure
-	if s.State != Failed || f == nil || s.Want == WantGone || s.Want != f.Want || s.ActiveAt.After(f.At) {
+	if f == nil || s.State != Failed && (s.State != Stopped || !f.Final) || s.Want == WantGone || s.Want != f.Want || s.ActiveAt.After(f.At) {
 		return time.Time{}, false
 	}
 	if f.Final || f.Attempts >= p.Backoff.Attempts {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/berthdev/berth/api"
@@ -196,18 +197,58 @@ func (s Scope) SetTitle(ctx context.Context, id, title string) error {
 
 // SetExtra adds to what hooks put beside the stats.
 func (s Scope) SetExtra(ctx context.Context, id string, extra map[string]float64) error {
-	err := s.db.atomically(ctx, func(tx *txn) error {
-		c, err := first(ctx, tx, scanConversation, `update conversations set updated_at = {now} where tenant = $1 and id = $2 returning `+conversationColumns, s.tenant, id)
-		if err != nil {
-			return err
+	err := s.db.atomically(ctx, func(tx *txn) error { return s.setExtra(ctx, tx, id, extra) })
+	return s.db.fail("record statistics", err)
+}
+
+// mostExtra is how many keys of hooks a conversation's stats have. Further keys are left out: they may come out
+// of a sandbox, another one for each turn.
+const mostExtra = 128
+
+func (s Scope) setExtra(ctx context.Context, tx *txn, id string, extra map[string]float64) error {
+	c, err := first(ctx, tx, scanConversation, `update conversations set updated_at = {now} where tenant = $1 and id = $2 returning `+conversationColumns, s.tenant, id)
+	if err != nil {
+		return err
+	}
+	all := map[string]float64{}
+	maps.Copy(all, c.Extra)
+	for _, key := range slices.Sorted(maps.Keys(extra)) {
+		if _, known := all[key]; known || len(all) < mostExtra {
+			all[key] = extra[key]
 		}
-		all := map[string]float64{}
-		maps.Copy(all, c.Extra)
-		maps.Copy(all, extra)
-		_, err = tx.exec(ctx, `update conversations set extra = $2 where id = $1`, id, asJSON(all))
+	}
+	_, err = tx.exec(ctx, `update conversations set extra = $2 where id = $1`, id, asJSON(all))
+	return err
+}
+
+// HookAnswer is what a webhook's answer sets.
+type HookAnswer struct {
+	Sandbox      string
+	Metadata     map[string]string
+	Conversation string
+	Stats        map[string]float64
+}
+
+// TakeAnswer takes a claimed call out of the outbox and stores what its answer sets: both, or neither. It returns
+// ErrStale when the call was claimed again meanwhile. A sandbox or a conversation that is gone remembers nothing.
+func (s Scope) TakeAnswer(ctx context.Context, out Message, a HookAnswer) error {
+	const op = "record a webhook's answer"
+	err := s.db.atomically(ctx, func(tx *txn) error {
+		n, err := tx.exec(ctx, `delete from outbox where id = $1 and attempts = $2`, out.ID, out.Attempts)
+		if err == nil && n == 0 {
+			err = stale(op, "message "+out.ID)
+		}
+		if err == nil && len(a.Metadata) > 0 {
+			err = noteSandbox(ctx, tx, a.Sandbox, func(all map[string]string) { maps.Copy(all, a.Metadata) })
+		}
+		if err == nil && len(a.Stats) > 0 {
+			if err = s.setExtra(ctx, tx, a.Conversation, a.Stats); errors.Is(err, sql.ErrNoRows) {
+				err = nil
+			}
+		}
 		return err
 	})
-	return s.db.fail("record statistics", err)
+	return s.db.fail(op, err)
 }
 
 // AddMetadata adds to a sandbox's metadata.
