@@ -124,17 +124,21 @@ const (
 	EventStarted = "started" // the first one
 	EventStdout  = "stdout"  // a terminal's output, too
 	EventStderr  = "stderr"
-	EventExit    = "exit"  // the last one
-	EventError   = "error" // the stream ends without the command's end; Error says why
+	EventDropped = "dropped" // the reader stood still for too long, and some output is gone: Dropped bytes before Next
+	EventExit    = "exit"    // the last one
+	EventError   = "error"   // the stream ends without the command's end; Error says why
 )
 
 // ExecEvent is one event of a command's stream.
 type ExecEvent struct {
-	Type   string `json:"type" enum:"started,stdout,stderr,exit,error"`
+	Type   string `json:"type" enum:"started,stdout,stderr,dropped,exit,error"`
 	ExecID string `json:"exec_id,omitempty" doc:"With started"`
 	Text   string `json:"text,omitempty" doc:"What it wrote, if that is UTF-8"`
 	Base64 []byte `json:"base64,omitempty" doc:"What it wrote, if not"`
 	Next   int64  `json:"next,omitempty" doc:"The offset behind this event: give it as after to read on"`
+
+	// Dropped is how much output the stream lacks.
+	Dropped int64 `json:"dropped_bytes,omitempty" doc:"With dropped: how many bytes before next are gone, because the reader took none for too long. With exit: how many this stream lacks altogether"`
 
 	*ExecExit          // with exit
 	Error     *Problem `json:"error,omitempty" doc:"With error"`

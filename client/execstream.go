@@ -24,6 +24,7 @@ type ExecStream struct {
 	ref    string
 	cancel context.CancelFunc
 	after  int64
+	lost   int64 // bytes that were dropped on the way
 	over   error // what Next says from now on
 	failed int   // attempts in a row that brought nothing
 }
@@ -37,7 +38,7 @@ func (s Sandboxes) ExecStream(ctx context.Context, ref string, want api.Exec) (*
 		return nil, fmt.Errorf("%s: encode the request: %w", op, err)
 	}
 	e := s.newStream(ctx, ref, want.ExecID, 0)
-	if err := e.begin(call{op: op, method: http.MethodPost, path: path{sandboxesPath, ref, "exec"}, body: want}, body); err != nil {
+	if err := e.begin(call{op: op, method: http.MethodPost, path: path{sandboxesPath, ref, "exec"}, body: want}, nil, body); err != nil {
 		e.cancel()
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
@@ -48,11 +49,27 @@ func (s Sandboxes) ExecStream(ctx context.Context, ref string, want api.Exec) (*
 // after the command's end, and when the sandbox is stopped.
 func (s Sandboxes) Attach(ctx context.Context, ref, execID string, after int64) (*ExecStream, error) {
 	e := s.newStream(ctx, ref, execID, after)
-	if err := e.attach(); err != nil {
+	if err := e.attach(nil); err != nil {
 		e.cancel()
 		return nil, fmt.Errorf("attach to command: %w", err)
 	}
 	return e, nil
+}
+
+// Reattach is Attach for a reader that comes back. Where the output at its offset is gone, an event says how
+// much, and the stream goes on with the oldest that is kept.
+func (s Sandboxes) Reattach(ctx context.Context, ref, execID string, after int64) (*ExecStream, error) {
+	e := s.newStream(ctx, ref, execID, after)
+	if err := e.attach(e.resume()); err != nil {
+		e.cancel()
+		return nil, fmt.Errorf("attach to command: %w", err)
+	}
+	return e, nil
+}
+
+// resume is the header that says that the reader comes back.
+func (e *ExecStream) resume() http.Header {
+	return http.Header{"Last-Event-Id": {strconv.FormatInt(e.after, 10)}}
 }
 
 func (s Sandboxes) newStream(ctx context.Context, ref, execID string, after int64) *ExecStream {
@@ -132,6 +149,8 @@ func (e *ExecStream) take(event api.ExecEvent) (api.ExecEvent, error) {
 	switch event.Type {
 	case api.EventStarted:
 		e.ExecID = event.ExecID
+	case api.EventDropped:
+		e.lost += event.Dropped
 	case api.EventExit:
 		if event.ExecExit == nil {
 			event.ExecExit = new(api.ExecExit)
@@ -158,20 +177,23 @@ func (e *ExecStream) reattach(why error) error {
 		case e.failed >= e.c.attempts || !pause(e.ctx, reply{}.wait(e.failed)):
 			return e.c.unreachable(fmt.Errorf("the stream broke off: %w", why))
 		}
-		if err := e.attach(); err == nil || !retryable(err) {
+		if err := e.attach(e.resume()); err == nil || !retryable(err) {
 			return err
 		}
 	}
 }
 
-func (e *ExecStream) attach() error {
+// Dropped is how many bytes of the output did not come, because too much was written while nothing was read.
+func (e *ExecStream) Dropped() int64 { return e.lost }
+
+func (e *ExecStream) attach(header http.Header) error {
 	query := url.Values{"after": {strconv.FormatInt(e.after, 10)}}
-	return e.begin(call{method: http.MethodGet, path: execPath(e.ref, e.ExecID, "stream"), query: query}, nil)
+	return e.begin(call{method: http.MethodGet, path: execPath(e.ref, e.ExecID, "stream"), query: query}, header, nil)
 }
 
 // begin sends the call until a stream begins.
-func (e *ExecStream) begin(call call, body []byte) error {
-	head, err := e.connect(call, nil, rand.Text(), body)
+func (e *ExecStream) begin(call call, header http.Header, body []byte) error {
+	head, err := e.connect(call, header, rand.Text(), body)
 	if id := head.Get(api.HeaderExecID); id != "" {
 		e.ExecID = id
 	}

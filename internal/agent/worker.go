@@ -97,7 +97,7 @@ func (w *Worker) Start(ctx context.Context, box Box, t Turn) error {
 	}
 	cmd := box.Command(guest.Cmd{
 		Argv: append([]string{"/bin/sh", "-c", fmt.Sprintf(wrapper, job.Prelude), "turn", id, guest.Home + "/" + inputFile(t)}, job.Argv...),
-		Dir:  guest.Workspace, Env: job.Env, Keep: keep, Timeout: time.Duration(t.Seconds) * time.Second,
+		Dir:  guest.Workspace, Env: job.Env, Keep: keep, Follow: true, Timeout: time.Duration(t.Seconds) * time.Second,
 	})
 	if err := conn.Start(ctx, id, cmd); err != nil && !errors.Is(err, guest.ErrExists) {
 		return problem("start turn", err)

@@ -51,8 +51,7 @@ func (f *frame) watched(ctx context.Context, c *connection, want execution, show
 	return end, err
 }
 
-// watchedKeep is how much of its output may wait for us: what a command writes faster than it can be read
-// here must not be lost.
+// watchedKeep is how much of its output may wait for us before the command has to.
 const watchedKeep = 256 << 20
 
 // watch is a command in a sandbox that somebody waits for.
@@ -63,6 +62,7 @@ type watch struct {
 	ctx     context.Context
 	leave   context.CancelCauseFunc
 	stream  *client.ExecStream
+	dropped int64 // bytes of the output that did not come
 }
 
 // returnAttempts is how often a server is asked that was there before: one that restarts takes seconds.
@@ -72,8 +72,9 @@ const returnAttempts = 12
 func (w *watch) Copy(stdout, stderr io.Writer) (api.ExecExit, error) {
 	for {
 		end, err := w.stream.Copy(stdout, stderr)
-		if isCode(err, api.CodeOutputTrimmed) {
-			return end, &hinted{err, fmt.Sprintf("It writes more than is kept (%s), and faster than it is read here. 'berth cp' copies files of any size.", size(watchedKeep))}
+		w.dropped += w.stream.Dropped()
+		if err == nil && w.dropped > 0 {
+			w.f.notef("berth: %s of the output were dropped, because nothing was read here for too long; 'berth cp' copies files of any size", size(w.dropped))
 		}
 		if !passing(err) || w.ctx.Err() != nil {
 			return end, err
@@ -88,7 +89,7 @@ func (w *watch) Copy(stdout, stderr io.Writer) (api.ExecExit, error) {
 func (w *watch) comeBack() error {
 	patient, err := w.f.connect(client.WithAttempts(returnAttempts))
 	if err == nil {
-		w.stream, err = patient.Sandboxes.Attach(w.ctx, w.ref, w.id, w.stream.After())
+		w.stream, err = patient.Sandboxes.Reattach(w.ctx, w.ref, w.id, w.stream.After())
 	}
 	return err
 }

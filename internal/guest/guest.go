@@ -90,7 +90,8 @@ type Process interface {
 	Status(ctx context.Context) (Status, error)
 
 	// Output yields what the process wrote behind the offset, as it comes, and ends after the chunk
-	// that carries its Exit. An offset that the spool no longer has yields ErrTrimmed; a negative one
+	// that carries its Exit. While it is read, nothing that it has not yielded is trimmed, and a process
+	// that is too fast waits, unless the reader stands still for too long. An offset that the spool no longer has yields ErrTrimmed; a negative one
 	// stands for the oldest that it has.
 	Output(ctx context.Context, after int64) iter.Seq2[Chunk, error]
 
@@ -116,6 +117,7 @@ type Cmd struct {
 	Input    bool  // it reads from a pipe that Write fills; otherwise from /dev/null
 	Terminal *Size // it has a terminal; stdout and stderr are one, and Input is implied
 	Keep     int64 // how many bytes of output the spool keeps at least, at most MostKept; zero: DefaultKeep
+	Follow   bool  // Output is read from the start at once: nothing is trimmed before that reader comes
 
 	// Timeout, for Start only, is when the helper kills the process's session, whoever is there to see
 	// it; zero: never. Run ends with its context.

@@ -19,6 +19,9 @@ type Options struct {
 	Spools string // the directory of its spools
 	Owner  int    // the host's uid of the agent, who may then open /dev/stdout again; -1: whoever we are
 	Root   int    // the same of the instance's root
+
+	// Patience is how long a process waits for a reader of its output that stands still; zero: 30 s.
+	Patience time.Duration
 }
 
 // Local is a Conn to the helper of an instance on this machine. It holds no connection: each request makes

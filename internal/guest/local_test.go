@@ -100,7 +100,7 @@ func TestAHelperDies(t *testing.T) {
 	}
 	var all string
 	var exit *guest.Exit
-	for chunk, err := range guest.Output(t.Context(), filepath.Join(h.Dir, "spool"), "p", 0) {
+	for chunk, err := range guest.Output(t.Context(), filepath.Join(h.Dir, "spool"), "p", 0, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"path/filepath"
 	"time"
 
 	"github.com/berthdev/berth/internal/guest/spool"
@@ -12,18 +11,19 @@ import (
 )
 
 func (p *localProcess) Output(ctx context.Context, after int64) iter.Seq2[Chunk, error] {
-	return Output(ctx, p.local.opts.Spools, p.id, after)
+	return Output(ctx, p.local.opts.Spools, p.id, after, p.local.opts.Patience)
 }
 
 // Output reads what a process wrote from the spools of an instance on this machine, whether it runs or
-// not. It is as Process.Output; an unknown process yields ErrNoProcess.
-func Output(ctx context.Context, spools, id string, after int64) iter.Seq2[Chunk, error] {
+// not. It is as Process.Output; an unknown process yields ErrNoProcess. The process waits for a reader that
+// stands still for as long as its patience, 30 s if that is zero.
+func Output(ctx context.Context, spools, id string, after int64, patience time.Duration) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		if !wire.ValidID(id) {
 			yield(Chunk{}, ErrNoProcess)
 			return
 		}
-		for f, err := range spool.Read(ctx, filepath.Join(spools, id), after) {
+		for f, err := range spool.Follow(ctx, spools, id, after, patience) {
 			if err != nil {
 				yield(Chunk{}, spoolError(err))
 				return

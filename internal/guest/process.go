@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berthdev/berth/internal/guest/spool"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
@@ -19,7 +20,13 @@ func (l *Local) Start(ctx context.Context, id string, cmd Cmd) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.ask(ctx, &wire.Request{Op: wire.OpStart, ID: id, Cmd: c})
+	forget := func() {}
+	if cmd.Follow && wire.ValidID(id) {
+		forget = spool.Expect(l.opts.Spools, id, l.opts.Patience)
+	}
+	if _, err = l.ask(ctx, &wire.Request{Op: wire.OpStart, ID: id, Cmd: c}); err != nil {
+		forget()
+	}
 	return err
 }
 

@@ -30,7 +30,7 @@ func execute(ctx context.Context, spec Spec, index int, d *Data, extra map[strin
 		return err
 	}
 	cmd := d.Command(guest.Cmd{
-		Argv: spec.Command, Env: append(environment(d), pairs(extra)...), Input: true, Keep: keepOutput, Timeout: spec.timeout(),
+		Argv: spec.Command, Env: append(environment(d), pairs(extra)...), Input: true, Keep: keepOutput, Follow: true, Timeout: spec.timeout(),
 	})
 	id, err := started(ctx, conn, processID(spec, index, d), d.Phase, cmd)
 	if err != nil {

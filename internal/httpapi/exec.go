@@ -54,7 +54,9 @@ func (a *Handler) addExec(op opMaker) {
 		inQuery("close", "boolean", "Close the input behind it"), anyBody)
 
 	attach := op(http.MethodGet, one+"/stream", "stream-exec", api.ScopeRead, "Attach to a command's output", execProblems(api.CodeOutputTrimmed)...)
-	attach.Description = "Works while the command runs and after it, and when the sandbox is stopped. The id of an event, given as Last-Event-ID or after, reads on behind it; behind the last one the answer is 204."
+	attach.Description = "Works while the command runs and after it, and when the sandbox is stopped. The id of an event, given as Last-Event-ID or after, reads on behind it; behind the last one the answer is 204. " +
+		"While a reader is attached, the command waits for it and nothing that it has not read is removed. A reader that takes nothing for 30 seconds is no longer waited for: " +
+		"a dropped event says how many bytes it missed, and the exit event how many in all. With Last-Event-ID, output that is gone is such an event; with after it is 410."
 	attach.Timeout, attach.Also = unlimited, nothingBehind
 	a.serveRaw(attach, "text/event-stream", a.attachExec, inPath("id", "exec_id"), streams[api.ExecEvent](a), inAfter)
 }

@@ -27,6 +27,7 @@ type execution struct {
 	again   bool      // the request may have been sent before, so that it runs already
 	started time.Time // zero: not known
 	feeding func()    // stops giving it its input
+	dropped int64     // bytes that its stream lacks
 }
 
 // ended is called when the command is seen to have ended.
@@ -54,7 +55,7 @@ func (e *execution) begin(ctx context.Context, limit time.Duration) (guest.Conn,
 		return nil, err
 	}
 	cmd := e.h.Command(e.sandbox, commandOf(e.want))
-	cmd.Timeout = limit
+	cmd.Timeout, cmd.Follow = limit, true
 	e.started = time.Now()
 	err = conn.Start(ctx, e.id, cmd)
 	if e.again && errors.Is(err, guest.ErrExists) {

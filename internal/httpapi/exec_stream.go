@@ -51,7 +51,7 @@ func (a *Handler) execStream(w http.ResponseWriter, r *http.Request, body []byte
 		fail(w, r, guestError("run command", err))
 		return
 	}
-	a.stream(w, r, e, e.h.Output, 0)
+	a.stream(w, r, e, followed{id: e.id, resumed: true})
 }
 
 func (a *Handler) repeatStream(w http.ResponseWriter, r *http.Request, claim store.Claim, e *execution) {
@@ -62,7 +62,7 @@ func (a *Handler) repeatStream(w http.ResponseWriter, r *http.Request, claim sto
 		return
 	}
 	e.id = ids[0]
-	a.attach(w, r, e, 0)
+	a.attach(w, r, e, 0, false)
 }
 
 // attachExec answers GET …/stream.
@@ -82,12 +82,15 @@ func (a *Handler) attachExec(w http.ResponseWriter, r *http.Request) {
 	case end:
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		a.attach(w, r, &execution{h: h, sandbox: s, id: r.PathValue("exec_id")}, after)
+		a.attach(w, r, &execution{h: h, sandbox: s, id: r.PathValue("exec_id")}, after, r.Header.Get(lastEventHeader) != "")
 	}
 }
 
 // endMark is what the id of a stream's last event ends with.
 const endMark = ".end"
+
+// lastEventHeader is what a client sends that comes back by itself.
+const lastEventHeader = "Last-Event-ID"
 
 // resumeAt is where the caller wants to read on. What EventSource remembers is newer than the address
 // that it was made with.
@@ -103,7 +106,7 @@ func resumeAt(r *http.Request) (after int64, end bool, err error) {
 
 // lastEvent is the offset behind the event that the caller saw last; -1 if it does not say.
 func lastEvent(r *http.Request) (after int64, end bool, err error) {
-	last := r.Header.Get("Last-Event-ID")
+	last := r.Header.Get(lastEventHeader)
 	if last == "" {
 		return -1, false, nil
 	}
@@ -126,14 +129,16 @@ func (a *Handler) attachBody(w http.ResponseWriter, r *http.Request, e *executio
 		w.WriteHeader(http.StatusNoContent)
 		return
 	case after < 0 && from != nil:
-		after = *from
+		a.attach(w, r, e, max(*from, 0), false)
+	default:
+		a.attach(w, r, e, max(after, 0), after >= 0)
 	}
-	a.attach(w, r, e, max(after, 0))
 }
 
 // attach streams the output of a command that was started before. Where that begins and ends is for the
-// helper to say; if it cannot be asked, or does not know, the spool shows.
-func (a *Handler) attach(w http.ResponseWriter, r *http.Request, e *execution, after int64) {
+// helper to say; if it cannot be asked, or does not know, the spool shows. A client that comes back by itself
+// (resumed) learns from an event what is gone; one that asks for an offset is refused.
+func (a *Handler) attach(w http.ResponseWriter, r *http.Request, e *execution, after int64, resumed bool) {
 	var status guest.Status
 	known := e.sandbox.State == sandbox.Running
 	if known {
@@ -143,11 +148,11 @@ func (a *Handler) attach(w http.ResponseWriter, r *http.Request, e *execution, a
 	}
 	switch {
 	case !known:
-		a.attachSpool(w, r, e, after)
+		a.attachSpool(w, r, e, after, resumed)
 		return
-	case after == 0:
+	case after == 0 && !resumed:
 		after = status.First
-	case after < status.First:
+	case after < status.First && !resumed:
 		fail(w, r, guestError("attach to command", guest.ErrTrimmed))
 		return
 	case after > status.End:
@@ -155,7 +160,7 @@ func (a *Handler) attach(w http.ResponseWriter, r *http.Request, e *execution, a
 		return
 	}
 	e.started = status.StartedAt
-	a.stream(w, r, e, e.h.Output, after)
+	a.stream(w, r, e, followed{id: e.id, after: after, resumed: resumed})
 }
 
 // beyond refuses an offset behind the end, in whichever form it came.
@@ -171,14 +176,14 @@ func beyond(r *http.Request, message string) error {
 const peekTime = 2 * time.Second
 
 // attachSpool streams what lies in a spool.
-func (a *Handler) attachSpool(w http.ResponseWriter, r *http.Request, e *execution, after int64) {
+func (a *Handler) attachSpool(w http.ResponseWriter, r *http.Request, e *execution, after int64, resumed bool) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	from := after
-	if after == 0 {
+	if after == 0 && !resumed {
 		from = fromOldest
 	}
-	pieces := pumpChunks(ctx, e.h.Output(ctx, e.id, from))
+	pieces := pumpPieces(ctx, followed{id: e.id, after: from, resumed: resumed}.read(ctx, e.h.Output))
 	select {
 	case <-ctx.Done():
 	case <-time.After(peekTime):
@@ -198,19 +203,16 @@ func (a *Handler) attachSpool(w http.ResponseWriter, r *http.Request, e *executi
 	}
 }
 
-// output reads what a process wrote, as Handle.Output does.
-type output func(ctx context.Context, process string, after int64) iter.Seq2[guest.Chunk, error]
-
-// stream sends events until the command has ended, its client or the server goes. The process never
-// waits for a reader: what is not sent yet lies in its spool.
-func (a *Handler) stream(w http.ResponseWriter, r *http.Request, e *execution, from output, after int64) {
+// stream sends events until the command has ended, its client or the server goes. The process waits for a
+// reader that is slow, and not for one that stands still.
+func (a *Handler) stream(w http.ResponseWriter, r *http.Request, e *execution, f followed) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	a.tell(ctx, w, e, after, pumpChunks(ctx, from(ctx, e.id, after)))
+	a.tell(ctx, w, e, f.after, pumpPieces(ctx, f.read(ctx, e.h.Output)))
 }
 
 // tell sends the pieces as events.
-func (a *Handler) tell(ctx context.Context, w http.ResponseWriter, e *execution, after int64, pieces *ahead.Reader[guest.Chunk]) {
+func (a *Handler) tell(ctx context.Context, w http.ResponseWriter, e *execution, after int64, pieces *ahead.Reader[piece]) {
 	if auth.Includes(exchangeOf(ctx).principal.Scope, api.ScopeWrite) { // who may only read keeps nothing awake
 		defer e.h.Hold(ctx, "exec")()
 	}
@@ -225,21 +227,27 @@ func (a *Handler) tell(ctx context.Context, w http.ResponseWriter, e *execution,
 }
 
 // chunk is a part of a command's output on its way.
-type chunk = ahead.Piece[guest.Chunk]
+type chunk = ahead.Piece[piece]
 
-// pumpChunks gives each chunk bytes of its own: the sequence may use them again.
-func pumpChunks(ctx context.Context, seq iter.Seq2[guest.Chunk, error]) *ahead.Reader[guest.Chunk] {
-	return ahead.Read(ctx, func(yield func(guest.Chunk, error) bool) {
-		for c, err := range seq {
-			c.Data = bytes.Clone(c.Data)
-			if !yield(c, err) {
+// pumpPieces gives each piece bytes of its own: the sequence may use them again.
+func pumpPieces(ctx context.Context, seq iter.Seq2[piece, error]) *ahead.Reader[piece] {
+	return ahead.Read(ctx, func(yield func(piece, error) bool) {
+		for p, err := range seq {
+			p.Data = bytes.Clone(p.Data)
+			if !yield(p, err) {
 				return
 			}
 		}
-	}, func(c guest.Chunk) int { return len(c.Data) })
+	}, func(p piece) int { return len(p.Data) })
 }
 
 func addPiece(ctx context.Context, out *events, e *execution, p chunk) (last bool, err error) {
+	if n := p.Value.dropped; n > 0 {
+		e.dropped += n
+		if err := out.add("", api.ExecEvent{Type: api.EventDropped, Dropped: n, Next: p.Value.start()}); err != nil {
+			return true, err
+		}
+	}
 	switch {
 	case p.Err != nil:
 		problem := problemOf(ctx, guestError("read output", p.Err)).Problem
@@ -247,7 +255,7 @@ func addPiece(ctx context.Context, out *events, e *execution, p chunk) (last boo
 	case p.Value.Exit != nil:
 		e.ended()
 		exit := exitOut(*p.Value.Exit, e.started)
-		return true, out.add(strconv.FormatInt(p.Value.Next, 10)+endMark, api.ExecEvent{Type: api.EventExit, Next: p.Value.Next, ExecExit: &exit})
+		return true, out.add(strconv.FormatInt(p.Value.Next, 10)+endMark, api.ExecEvent{Type: api.EventExit, Next: p.Value.Next, Dropped: e.dropped, ExecExit: &exit})
 	}
 	event := api.ExecEvent{Type: api.EventStdout, Next: p.Value.Next}
 	if p.Value.Stream == guest.Stderr {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -144,24 +145,111 @@ func TestTwoReadersSeeTheSame(t *testing.T) {
 	}
 }
 
-// A command never waits for who reads it, and what is trimmed meanwhile is told.
-func TestSlowReaderNeverSlowsTheCommand(t *testing.T) {
+// flood writes 64 MiB in lines of 16 bytes that are all different.
+const (
+	flood      = "seq -f %015.0f 1 4194304; echo done >&2; exit 3"
+	floodBytes = 64 << 20
+)
+
+// floodSum is the SHA-256 of what flood writes to stdout.
+func floodSum() string {
+	h := sha256.New()
+	for i := 1; i <= floodBytes/16; i++ {
+		fmt.Fprintf(h, "%015d\n", i)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// A command waits for a reader that is slow, and the reader gets every byte.
+func TestSlowReaderGetsEveryByte(t *testing.T) {
 	testkit.Proves(t, "E6")
 	w := newWorkshop(t)
-	s := w.stream(shell("head -c 40000000 /dev/zero; echo done >&2", `"keep":100000`, `"exec_id":"flood"`))
-	if status := w.over("flood"); status.Exit.ExitCode != 0 || status.First == 0 || status.End != 40000005 {
+	w.patience = time.Hour
+	s := w.stream(shell(flood, `"keep":1000000`, `"exec_id":"flood"`))
+	before := int64(-1)
+	testkit.Eventually(t, long, func() error {
+		status := into[api.ExecStatus](w.get(w.box + "/exec/flood").is(http.StatusOK))
+		still := status.End == before && status.End > 0
+		before = status.End
+		if !status.Running || !still {
+			return fmt.Errorf("the command does not wait: %+v", status)
+		}
+		return nil
+	})
+	if before >= floodBytes {
+		t.Fatalf("the command wrote all of its %d bytes without waiting", before)
+	}
+	sum, stderr, n := sha256.New(), "", 0
+	for event, ok := s.next(); ok; event, ok = s.next() {
+		switch event.Type {
+		case api.EventStdout:
+			n += len(event.Data())
+			sum.Write(event.Data())
+		case api.EventStderr:
+			stderr += event.Text
+		case api.EventExit:
+			if event.ExitCode != 3 || event.Dropped != 0 || event.Next != floodBytes+5 {
+				t.Errorf("%+v", event)
+			}
+		default:
+			t.Errorf("%+v", event)
+		}
+	}
+	if n != floodBytes || fmt.Sprintf("%x", sum.Sum(nil)) != floodSum() || stderr != "done\n" {
+		t.Errorf("%d bytes of %d came, or others than were written; then %q", n, floodBytes, stderr)
+	}
+}
+
+// A reader that stands still is waited for only so long. It learns how much it missed, and how the command ended.
+func TestReaderThatStandsStillIsDropped(t *testing.T) {
+	testkit.Proves(t, "E6")
+	w := newWorkshop(t)
+	w.patience = 300 * time.Millisecond
+	s := w.stream(shell(flood, `"keep":100000`, `"exec_id":"flood"`))
+	if status := w.over("flood"); status.Exit.ExitCode != 3 || status.First == 0 || status.End != floodBytes+5 {
 		t.Fatalf("%+v, want a trimmed spool", status)
 	}
+	got, dropped := int64(0), int64(0)
 	var last seen
 	for event, ok := s.next(); ok; event, ok = s.next() {
 		last = event
+		if event.Type == api.EventDropped {
+			dropped += event.Dropped
+			if event.Next != got+dropped || event.id != "" {
+				t.Errorf("after %d bytes: %+v", got, event)
+			}
+			continue
+		}
+		got += int64(len(event.Data()))
 	}
-	if last.Type != api.EventError || last.Error == nil || last.Error.Code != api.CodeOutputTrimmed {
-		t.Errorf("the slow reader's last event is %+v", last)
+	if dropped == 0 || got+dropped != floodBytes+5 || last.Type != api.EventExit || last.ExitCode != 3 || last.Dropped != dropped {
+		t.Errorf("%d bytes came, %d were dropped, and the last event is %+v", got, dropped, last)
 	}
 	w.do(call{path: w.box + "/exec/flood/stream?after=1", key: w.read}).fails(api.CodeOutputTrimmed)
-	if _, stderr, exit := w.attach("flood", 0).rest(); stderr != "done\n" || exit.ExitCode != 0 {
+	back := w.attach("flood", 0, "Last-Event-ID", "16")
+	if event, _ := back.next(); event.Type != api.EventDropped || event.Dropped != event.Next-16 {
+		t.Errorf("a reader that comes back first sees %+v", event)
+	}
+	if _, stderr, exit := back.rest(); stderr != "done\n" || exit.ExitCode != 3 || exit.Dropped == 0 {
 		t.Errorf("what is left: %q, %+v", stderr, exit)
+	}
+}
+
+// A command that nobody reads never waits.
+func TestDetachedCommandNeverWaits(t *testing.T) {
+	w := newWorkshop(t)
+	w.patience = time.Hour
+	s := w.stream(shell("read x; "+flood, `"keep":100000`, `"exec_id":"flood"`, `"open_stdin":true`))
+	s.close()
+	testkit.Eventually(t, long, func() error { // until the server has noticed
+		if n := w.holds.Load(); n != 0 {
+			return fmt.Errorf("%d holds are left", n)
+		}
+		return nil
+	})
+	w.do(call{method: http.MethodPost, path: w.box + "/exec/flood/stdin", key: w.write, body: "\n"}).is(http.StatusOK)
+	if status := w.over("flood"); status.Exit.ExitCode != 3 || status.First == 0 || status.End != floodBytes+5 {
+		t.Fatalf("%+v, want a trimmed spool", status)
 	}
 }
 

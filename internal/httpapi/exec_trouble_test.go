@@ -50,7 +50,7 @@ func TestOutputThatIsTrimmedWhileItIsCollected(t *testing.T) {
 				break
 			}
 		}
-		return guest.Output(ctx, w.spools(), process, after)
+		return guest.Output(ctx, w.spools(), process, after, w.patience)
 	}
 	got := w.exec(shell("head -c 2000000 /dev/zero | tr '\\0' x; echo >&2 last; exit 3", `"exec_id":"flood"`, `"keep":1`))
 	if !got.StdoutTruncated || !got.StderrTruncated || got.ExitCode != 3 || got.Stderr != "last\n" {
@@ -125,15 +125,12 @@ func TestSilentStreamShowsThatItLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(Options{Engine: checkedEngine{}})
 		ctx, cancel := context.WithCancel(t.Context())
-		silent := func(ctx context.Context, _ string, _ int64) iter.Seq2[guest.Chunk, error] {
-			return func(func(guest.Chunk, error) bool) { <-ctx.Done() }
-		}
 		var text strings.Builder
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			r, _ := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
-			a.stream(&plainWriter{&text, http.Header{}}, r, &execution{h: new(patient), id: "x"}, silent, 0)
+			a.stream(&plainWriter{&text, http.Header{}}, r, &execution{h: new(silent), id: "x"}, followed{id: "x"})
 		}()
 		time.Sleep(time.Minute + time.Second)
 		synctest.Wait()
@@ -143,6 +140,13 @@ func TestSilentStreamShowsThatItLives(t *testing.T) {
 			t.Errorf("%d signs of life in a minute: %q", n, text.String())
 		}
 	})
+}
+
+// silent is a sandbox whose command writes nothing.
+type silent struct{ patient }
+
+func (*silent) Output(ctx context.Context, _ string, _ int64) iter.Seq2[guest.Chunk, error] {
+	return func(func(guest.Chunk, error) bool) { <-ctx.Done() }
 }
 
 // plainWriter is an answer that can be flushed, and no more.

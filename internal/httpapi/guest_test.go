@@ -41,8 +41,9 @@ type workshop struct {
 	guests      atomic.Int64 // connections that were asked for
 	frozen      atomic.Bool
 	trouble     func(conn guest.Conn) guest.Conn
-	down        error  // what reaching the inside fails with
-	output      output // in place of the handle's own
+	down        error         // what reaching the inside fails with
+	output      output        // in place of the handle's own
+	patience    time.Duration // for readers that stand still
 }
 
 func newWorkshop(t *testing.T, change ...func(*Options)) *workshop {
@@ -73,7 +74,7 @@ func (h *shopHandle) Guest(ctx context.Context) (guest.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.w.trouble(guest.Open(dir, guest.Options{Spools: h.w.spools(), Owner: -1, Root: -1})), nil
+	return h.w.trouble(guest.Open(dir, guest.Options{Spools: h.w.spools(), Owner: -1, Root: -1, Patience: h.w.patience})), nil
 }
 
 func (h *shopHandle) Peek(ctx context.Context) (guest.Conn, error) {
@@ -89,7 +90,7 @@ func (h *shopHandle) Output(ctx context.Context, process string, after int64) it
 	if h.w.output != nil {
 		return h.w.output(ctx, process, after)
 	}
-	return guest.Output(ctx, h.w.spools(), process, after)
+	return guest.Output(ctx, h.w.spools(), process, after, h.w.patience)
 }
 
 func (h *shopHandle) Hold(ctx context.Context, kind string) func() {

@@ -50,6 +50,9 @@ type Options struct {
 	DiskEvery time.Duration
 	Defaults  driver.Limits // for what a Spec leaves open
 
+	// ReaderPatience is how long a process waits for a reader of its output that stands still; zero: 30 s.
+	ReaderPatience time.Duration
+
 	// Bases finds the directory of a base that is neither "host" nor an absolute path.
 	Bases func(name string) (dir string, err error)
 

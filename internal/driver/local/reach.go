@@ -46,7 +46,7 @@ func (d *Driver) connect(p *place) (guest.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := guest.Options{Spools: p.join(spoolDir), Owner: -1, Root: -1}
+	opts := guest.Options{Spools: p.join(spoolDir), Owner: -1, Root: -1, Patience: d.opts.ReaderPatience}
 	if first >= 0 {
 		opts.Owner, opts.Root = first+agentID, first
 	}
@@ -87,7 +87,7 @@ func (d *Driver) Output(ctx context.Context, id driver.ID, process string, after
 			return
 		}
 		defer p.Close()
-		guest.Output(ctx, p.join(spoolDir), process, after)(yield)
+		guest.Output(ctx, p.join(spoolDir), process, after, d.opts.ReaderPatience)(yield)
 	}
 }
 

@@ -38,6 +38,9 @@ func (p *pump) run() {
 	}
 	_ = raw.Read(func(fd uintptr) bool {
 		for !p.over() {
+			if p.held() {
+				continue
+			}
 			n, err := p.move(int(fd))
 			if err == unix.EAGAIN {
 				return false
@@ -49,6 +52,19 @@ func (p *pump) run() {
 		}
 		return true
 	})
+}
+
+// heldPause is how long a pump waits before it looks again whether a reader has gone on.
+const heldPause = 5 * time.Millisecond
+
+// held waits a little if a reader of the spool is behind: the process then waits for it at its full pipe. The
+// last words of a process that has ended wait for nobody.
+func (p *pump) held() bool {
+	if p.until.Load() != 0 || !p.spool.Held() {
+		return false
+	}
+	time.Sleep(heldPause)
+	return true
 }
 
 // move moves once. A spool that cannot be written does not keep the process from running on.

@@ -16,10 +16,11 @@ func Close(root string, x wire.Exit) error {
 		return nil
 	}
 	for _, e := range entries {
-		if e.IsDir() {
+		if isSpool(e) {
 			err = errors.Join(err, closeOne(root+"/"+e.Name(), x))
 		}
 	}
+	sweepReaders(root)
 	return err
 }
 

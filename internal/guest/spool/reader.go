@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/berthdev/berth/internal/guest/wire"
 )
@@ -36,6 +37,11 @@ type reader struct {
 	pos   int64    // where its next frame begins, in the file
 	at    int64    // and in the output
 
+	root, id  string        // of a spool that is followed; empty: it is only read
+	patience  time.Duration // how long the writer waits for us
+	mark      *mark         // where the writer sees how far we are
+	announced bool
+
 	exit *os.File // where the end is to be found, or nil
 	buf  []byte   // for what is found there
 }
@@ -55,6 +61,11 @@ func (r *reader) read(ctx context.Context, yield func(Frame, error) bool) error 
 				return err
 			}
 		}
+		if exit == nil && r.root != "" && r.mark == nil && !r.announced {
+			r.announced = true
+			r.announce()
+			continue // what was there before may be gone
+		}
 		before := r.next
 		stopped, err := r.catchUp(ctx, all, yield)
 		if stopped || err != nil {
@@ -66,6 +77,7 @@ func (r *reader) read(ctx context.Context, yield func(Frame, error) bool) error 
 		if r.next > before {
 			news.Expect()
 		}
+		r.mark.move(r.next, 1)
 		if err := news.Wait(ctx); err != nil {
 			return err
 		}
@@ -118,6 +130,7 @@ func (r *reader) advance(ctx context.Context, yield func(Frame, error) bool) (st
 			if !yield(f, nil) {
 				return true, nil
 			}
+			r.mark.move(r.next, markStep)
 		}
 		if r.pos == r.size {
 			break
@@ -256,6 +269,8 @@ func (r *reader) close() {
 	closeFile(r.file)
 	r.file = nil
 	r.forgetEnd()
+	r.mark.close()
+	r.mark = nil
 }
 
 // segments are the starts of a spool's segments, in order.

@@ -40,7 +40,7 @@ func Prune(root string, most int, bytes int64) error {
 	}
 	all := make([]aged, 0, len(entries))
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && e.IsDir() {
+		if info, err := e.Info(); err == nil && isSpool(e) {
 			all = append(all, aged{e.Name(), info.ModTime(), sizeOf(root + "/" + e.Name())})
 		}
 	}

@@ -12,6 +12,8 @@ import (
 // Writer writes a spool. It keeps nothing of the output in memory, and is safe for concurrent use.
 type Writer struct {
 	mu      sync.Mutex
+	root    int // where the spool lies; the caller's
+	id      string
 	dir     int
 	exit    int
 	segment int     // the newest, or -1
@@ -20,6 +22,10 @@ type Writer struct {
 	end     int64
 	keep    int64
 	ended   bool
+	readers map[string]standing // whom a segment is kept for
+
+	// A segment is due to go and a reader needs it.
+	waiting atomic.Bool
 
 	// For Range, which must not wait for a disk.
 	first, last atomic.Int64
@@ -59,7 +65,7 @@ func Create(root int, id string, keep int64) (*Writer, error) {
 		_ = Remove(root, id)
 		return nil, err
 	}
-	return &Writer{dir: dir, exit: exit, segment: -1, keep: keep}, nil
+	return &Writer{root: root, id: id, dir: dir, exit: exit, segment: -1, keep: keep}, nil
 }
 
 // Write appends what a stream brought, at most MaxFrame bytes. On a full disk it gives up older output;
@@ -130,11 +136,32 @@ func (w *Writer) roll() error {
 	return nil
 }
 
-// trim removes the oldest segments while the rest is enough.
+// trim removes the oldest segments while the rest is enough and no reader needs them.
 func (w *Writer) trim() {
 	for len(w.starts) > 1 && w.end-w.starts[1] >= w.keep {
+		if w.end-w.starts[0] < w.keep+overrun && w.held(w.starts[1]) {
+			w.waiting.Store(true)
+			return
+		}
 		w.drop()
 	}
+	w.waiting.Store(false)
+}
+
+// overrun is how much more than it keeps a spool may take for a reader: Held is heeded between two writes, and
+// what lies in the pipe of a process that has ended is written all the same.
+const overrun = maxSegment + 4<<20
+
+// Held reports whether the next write has to wait for a reader. It is not for the end of a process, whose last
+// words must not get lost.
+func (w *Writer) Held() bool {
+	if !w.waiting.Load() {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trim()
+	return w.waiting.Load()
 }
 
 func (w *Writer) dropAllButNewest() {
