@@ -71,8 +71,8 @@ func (s Scope) Waiting(ctx context.Context, ref string) (n int64, lastError stri
 		return w, err
 	}, `
 		select count(*), coalesce((
-			select last_error from outbox where tenant = $1 and ref = $2 and last_error <> '' order by due_at desc, id limit 1
-		), '') from outbox where tenant = $1 and ref = $2`, s.tenant, ref)
+			select last_error from outbox where tenant = $1 and ref = $2 and ref <> '' and last_error <> '' order by due_at desc, id limit 1
+		), '') from outbox where tenant = $1 and ref = $2 and ref <> ''`, s.tenant, ref)
 	return found.n, found.last, s.db.fail("count outbox", err)
 }
 
@@ -89,7 +89,7 @@ type Claiming struct {
 func (db *DB) ClaimMessages(ctx context.Context, c Claiming) ([]Message, error) {
 	which, order, args := "due_at <= {now}", "due_at, id", []any{clampLimit(c.Limit), c.TTL.Microseconds(), c.Kind}
 	if c.Ref != "" {
-		which, order, args = "ref = $4", "created_at, id", append(args, c.Ref)
+		which, order, args = "ref = $4 and ref <> ''", "created_at, id", append(args, c.Ref)
 	}
 	claimed, err := all(ctx, db.write, scanMessage, `
 		with due as materialized (

@@ -23,7 +23,7 @@ const ended = `deleted_at is not null and state = 'terminated'`
 func (db *DB) Unpurged(ctx context.Context, age time.Duration, after string, limit int) ([]sandbox.Sandbox, error) {
 	found, err := all(ctx, db.read, scanSandbox, `
 		select `+sandboxColumns+` from sandboxes
-		where `+ended+` and sandboxes.id > $2
+		where `+ended+` and synced_incarnation > -2 and sandboxes.id > $2
 			and (synced_incarnation = $3 or synced_incarnation > $3 and cast($1 as bigint) > 0 and deleted_at <= {now-$1})
 		order by sandboxes.id limit $4`, age.Microseconds(), after, versionsUnwanted, clampLimit(limit))
 	return found, db.fail("list versions to remove", err)
