@@ -83,7 +83,7 @@ func (db *DB) writeFenced(ctx context.Context, l Lease, from sandbox.State, sb s
 				failure = $8, started_at = $9, probed_at = $10, destroyed_at = $11, changes = changes + 1,
 				recoveries = $16, recovered_since = $17, finalizers = $18, error_message = $19,
 				due_at = case when want = $12 and active_at = coalesce($15, active_at) then $13 else due_at end
-			where ` + fence + ` and state = $14 and want = coalesce($20, want)`,
+			where ` + fence + ` and state = cast($14 as text) and want = coalesce($20, want)`,
 		args: []any{
 			l.ID, l.Epoch, sb.State, sb.Instance, sb.Incarnation, sb.Synced.Version, sb.Synced.Incarnation, failureArg(sb.Failure),
 			at(sb.StartedAt), at(sb.ProbedAt), at(sb.DestroyedAt), due.Want, at(due.At), from, at(due.UsedAt),

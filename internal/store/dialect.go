@@ -21,6 +21,9 @@ import (
 //	{now+$3}       $3 microseconds later; {now-$3} earlier
 //	{skip locked}  locks the rows read, passing over those that others have locked
 //	{gate $14}     a table of one row, read only once nobody else is behind the gate $14
+//
+// SQLite prepares a statement again for each new value of a bare parameter of a limit, or of one compared with
+// a column that a partial index compares with a constant (owner_kind, state). Texts that run often cast it.
 type dialect struct {
 	name       string
 	goose      goose.Dialect

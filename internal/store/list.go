@@ -36,13 +36,13 @@ func (s Scope) sandboxes(f Filter) listing[sandbox.Sandbox] {
 	if f.State == sandbox.Terminating {
 		l.conditions = append(l.conditions, "state = 'terminating'") // those being deleted, too; they have an index
 	} else if f.State != "" {
-		l.where("state = $%d", f.State)
+		l.where("state = cast($%d as text)", f.State)
 	}
 	if !f.IncludeDeleted && f.State != sandbox.Terminating {
 		l.conditions = append(l.conditions, "deleted_at is null")
 	}
 	if f.OwnerKind != "" {
-		l.where("owner_kind = $%d", f.OwnerKind)
+		l.where("owner_kind = cast($%d as text)", f.OwnerKind)
 	}
 	if f.Template != "" {
 		l.where("template = $%d", f.Template)
@@ -51,7 +51,7 @@ func (s Scope) sandboxes(f Filter) listing[sandbox.Sandbox] {
 		l.where("driver = $%d", f.Driver)
 	}
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
-		l.orWhere("state = $%d", state)
+		l.orWhere("state = cast($%d as text)", state)
 	}
 	return l
 }
@@ -65,7 +65,7 @@ func (s Scope) Idle(ctx context.Context, kind sandbox.OwnerKind, idle time.Durat
 
 const selectIdle = `
 	select ` + sandboxColumns + ` from sandboxes
-	where owner_kind = $2 and active_at <= {now-$3} and deleted_at is null and tenant = $1 and want <> 'gone'
+	where owner_kind = cast($2 as text) and active_at <= {now-$3} and deleted_at is null and tenant = $1 and want <> 'gone'
 		and not exists (select 1 from holds where holds.sandbox = sandboxes.id and holds.until > {now})
 	order by active_at limit $4`
 

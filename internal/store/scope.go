@@ -77,7 +77,7 @@ func (s Scope) Occupant(ctx context.Context, kind sandbox.OwnerKind, id string) 
 // ByOwner returns the owner's sandbox, or ErrNotFound. It is one lookup in one index.
 func (s Scope) ByOwner(ctx context.Context, kind sandbox.OwnerKind, id string) (sandbox.Sandbox, error) {
 	return s.find(ctx, "owner "+string(kind), `select `+sandboxColumns+` from sandboxes
-		where tenant = $1 and owner_id = $2 and owner_kind = $3 and deleted_at is null`, id, kind)
+		where tenant = $1 and owner_id = $2 and owner_kind = cast($3 as text) and deleted_at is null`, id, kind)
 }
 
 // find reads one sandbox; what names it in the error, for people.
