@@ -1,7 +1,11 @@
 package app_test
 
 import (
+	"database/sql"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/berthdev/berth/api"
@@ -205,4 +209,39 @@ func TestVersionsByHand(t *testing.T) {
 	if err := sb.Delete(t.Context(), "heir", client.Purge()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// The versions of a sandbox from before prefixes were recorded stay where they are when the template's pattern is
+// changed after an upgrade.
+func TestPrefixIsRecordedAtTheUpgrade(t *testing.T) {
+	testkit.Proves(t, "S7")
+	env := local(t)
+	p := start(t, env)
+	b := make1(t, p.client(t), api.CreateSandbox{Name: "box"})
+	b.sh("echo kept > f")
+	if _, err := b.c.Sandboxes.Terminate(t.Context(), "box"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.end(t); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", filepath.Join(value(env, "BERTH_DATA_DIR"), "berth.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(`update sandboxes set prefix = ''`); err != nil {
+		t.Fatal(err)
+	}
+	_ = db.Close()
+	p = start(t, env)
+	if err := p.end(t); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "berth.toml")
+	if err := os.WriteFile(path, []byte("[templates.default]\ns3_key_prefix = \"docs/{tenant}/elsewhere/{sandbox}\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p = start(t, append(slices.Clone(env), "BERTH_CONFIG="+path))
+	b = box{t, p.client(t), "box"}
+	b.says("cat f", "kept\n")
 }
