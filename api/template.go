@@ -26,6 +26,9 @@ type Template struct {
 	S3KeyPrefix      string   `json:"s3_key_prefix,omitempty"`
 	InitFromS3       *bool    `json:"init_from_s3,omitempty"`
 	Sync             *bool    `json:"sync,omitempty"`
+	KeepLast         *int     `json:"keep_last,omitempty" doc:"How many of the newest versions are kept; absent: as the server says"`
+	KeepDaily        *int     `json:"keep_daily,omitempty" doc:"For how many days the newest version of the day is kept"`
+	Layout           string   `json:"layout,omitempty" enum:"packed,plain" doc:"How new versions are stored: files packed together, or each as an object of its own"`
 	Unreachable      string   `json:"unreachable,omitempty" enum:"wait,replace,fence"`
 	UnreachableAfter string   `json:"unreachable_after,omitempty" doc:"How long an instance may not be reachable before that is done" example:"5m"`
 	Turns            int      `json:"turns,omitempty"`

@@ -127,6 +127,9 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 	} else if err != nil {
 		s.log.Warn("workspaces cannot be saved now", "error", err)
 	}
+	if s.keeper != nil {
+		s.keeper.Metrics = metrics
+	}
 	if err := s.openHooks(metrics); err != nil {
 		return err
 	}
@@ -220,6 +223,7 @@ func (s *System) Serve(ctx context.Context) error {
 	wg.Go(func() { s.turns.Run(background) })
 	if s.keeper != nil {
 		wg.Go(func() { s.keeper.Run(background) })
+		wg.Go(func() { s.keeper.RunPrunes(background, s.cfg.PruneInterval) })
 	}
 	err := s.Server.Serve(ctx)
 	stop()

@@ -63,6 +63,9 @@ func (s *System) openKeeper(ctx context.Context) error {
 		Store: store, Unconditional: !conditional, Dir: filepath.Join(s.cfg.DataDir, "indexes"),
 		Plan: s.workspace, Drivers: s.drivers, Stale: s.cfg.SyncStaleThreshold, Log: s.log,
 		Retention: s.cfg.DeletedRetention, Records: s.Store, Known: s.knows,
+		IfFree: func(ctx context.Context, id string, do func(context.Context, sandbox.Sandbox) error) (bool, error) {
+			return s.Engine.IfFree(ctx, id, do)
+		},
 	}
 	return nil
 }

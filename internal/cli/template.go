@@ -119,7 +119,7 @@ func describeTemplate(t api.Template) []detail {
 	}
 	lines = append(lines, detail{"timers", joined(t.Timers)},
 		detail{"image", t.Image}, detail{"runtime", t.Runtime}, detail{"command", strings.Join(t.AgentCommand, " ")},
-		detail{"volume", t.Volume}, detail{"s3 bucket", t.S3BucketName}, detail{"s3 prefix", t.S3KeyPrefix},
+		detail{"volume", t.Volume}, detail{"s3 bucket", t.S3BucketName}, detail{"s3 prefix", t.S3KeyPrefix}, detail{"layout", t.Layout}, detail{"versions kept", versionsKept(t)},
 		detail{"unreachable", unreachable(t)}, detail{"turns", number(int64(t.Turns))}, detail{"mcp servers", strings.Join(t.MCPServers, ", ")})
 	for _, h := range t.Hooks {
 		lines = append(lines, detail{"hook", h.Phase + ": " + h.Name})
@@ -128,6 +128,24 @@ func describeTemplate(t api.Template) []detail {
 		lines = append(lines, detail{"default", "yes: sandboxes that name no template have this one"})
 	}
 	return lines
+}
+
+// versionsKept is the template's own policy of versions, empty if the server's applies.
+func versionsKept(t api.Template) string {
+	if t.KeepLast == nil && t.KeepDaily == nil {
+		return ""
+	}
+	last, daily := 0, 0
+	if t.KeepLast != nil {
+		last = *t.KeepLast
+	}
+	if t.KeepDaily != nil {
+		daily = *t.KeepDaily
+	}
+	if last == 0 && daily == 0 {
+		return "all"
+	}
+	return fmt.Sprintf("the last %d, and one a day for %d days", last, daily)
 }
 
 // unreachable is what is done about an instance that nobody can reach, and after how long.

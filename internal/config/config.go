@@ -38,6 +38,8 @@ type Config struct {
 
 	SyncStaleThreshold         time.Duration
 	DeletedRetention           time.Duration // zero: for ever
+	KeepLast, KeepDaily        int           // versions that are kept; both zero: all
+	PruneInterval              time.Duration
 	S3BucketAgentDocs          string
 	SandboxProfileType         string // "lite", "standard" or "full"
 	SandboxAutoRecover         bool

@@ -40,6 +40,29 @@ func parseRetention(raw string) (time.Duration, *fault) {
 	return d, f
 }
 
+// MostKept bounds keep_last and keep_daily.
+const MostKept = 1_000_000
+
+// parseKept reads how many versions are kept: 0 and off are no bound.
+func parseKept(raw string) (int, *fault) {
+	raw = strings.TrimSpace(raw)
+	if raw == "off" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(raw)
+	if err != nil || n < 0 || n > MostKept {
+		return 0, faultf("write a number of versions up to a million, or off", "is no number of versions")
+	}
+	return n, nil
+}
+
+func formatKept(n int) string {
+	if n == 0 {
+		return "off"
+	}
+	return strconv.Itoa(n)
+}
+
 func formatRetention(d time.Duration) string {
 	if d == 0 {
 		return "off"

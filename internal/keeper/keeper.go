@@ -26,6 +26,7 @@ import (
 	"github.com/berthdev/berth/internal/files"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/telemetry"
 	"github.com/berthdev/berth/internal/workspace"
 )
 
@@ -38,7 +39,12 @@ type Plan struct {
 	Shared bool   // other sandboxes have the same
 	Off    bool   // it is not saved
 	Empty  bool   // the first incarnation starts empty, whatever is stored
-	Bytes  int64  // how large the files may be together to be saved; zero: as the engine of versions has it
+	// KeepLast and KeepDaily say which versions are kept: so many of the newest, and the newest of each of so many
+	// days. Both zero: all.
+	KeepLast, KeepDaily int
+	Layout              string // of new versions: packed, the default, or plain
+
+	Bytes int64 // how large the files may be together to be saved; zero: as the engine of versions has it
 }
 
 // Keeper keeps workspaces in one store.
@@ -56,6 +62,10 @@ type Keeper struct {
 	// Retention is how long the versions of a deleted sandbox are kept; zero: for ever.
 	Retention time.Duration
 	Records   Records
+	// IfFree does something under the lease of a sandbox, unless another holds it; done tells.
+	IfFree  func(ctx context.Context, id string, do func(context.Context, sandbox.Sandbox) error) (done bool, err error)
+	Grace   time.Duration // how long bytes that no version needs are kept; zero: workspace.DefaultGrace
+	Metrics *telemetry.Metrics
 	// Known reports whether Plan can say where a sandbox's versions are; nil: always.
 	Known func(sandbox.Sandbox) bool
 
@@ -66,7 +76,14 @@ type Keeper struct {
 // Repo is where the versions of a sandbox's workspace are.
 func (k *Keeper) Repo(s sandbox.Sandbox) *workspace.Repo {
 	plan := k.Plan(s)
-	return &workspace.Repo{Store: k.Store, Prefix: plan.Prefix, Unconditional: k.Unconditional, Limits: workspace.Limits{Bytes: plan.Bytes}, Log: k.Log}
+	return &workspace.Repo{Store: k.Store, Prefix: plan.Prefix, Unconditional: k.Unconditional, Limits: workspace.Limits{Bytes: plan.Bytes}, Layout: layoutOf(plan), Log: k.Log}
+}
+
+func layoutOf(plan Plan) workspace.Layout {
+	if plan.Layout == string(workspace.Plain) {
+		return workspace.Plain
+	}
+	return workspace.Packed
 }
 
 // Saves reports whether the sandbox's workspace is saved at all.

@@ -23,6 +23,8 @@ type Records interface {
 	Unwanted(ctx context.Context, id string) error
 	// Purged records that they are gone.
 	Purged(ctx context.Context, id string) error
+	// Saved lists sandboxes that are not deleted and have a version.
+	Saved(ctx context.Context, after string, limit int) ([]sandbox.Sandbox, error)
 	// Beside lists others of the tenant that may have versions in the same place.
 	Beside(ctx context.Context, s sandbox.Sandbox, after string, limit int) ([]sandbox.Sandbox, error)
 }
@@ -142,7 +144,7 @@ func (k *Keeper) alone(ctx context.Context, s sandbox.Sandbox, plan Plan) error 
 	if plan.Shared || plan.Prefix == "" {
 		return sandbox.Errorf("purge versions", api.CodeConflict, "the workspace of sandbox %s is that of other sandboxes, too; prune its versions instead", s.ID)
 	}
-	if strings.Contains(plan.Prefix, "/"+s.ID+"/") || k.Records == nil {
+	if alone(plan, s) || k.Records == nil {
 		return nil // nobody else can have it
 	}
 	for after := ""; ; {
@@ -158,3 +160,6 @@ func (k *Keeper) alone(ctx context.Context, s sandbox.Sandbox, plan Plan) error 
 		}
 	}
 }
+
+// alone reports whether no other sandbox can have the prefix.
+func alone(plan Plan, s sandbox.Sandbox) bool { return strings.Contains(plan.Prefix, "/"+s.ID+"/") }

@@ -61,6 +61,16 @@ func (db *DB) SetPrefix(ctx context.Context, id, prefix string) error {
 	return db.fail("record a prefix", err)
 }
 
+// Saved lists the sandboxes of every tenant that are not deleted and have a version, in the order of their ids, from
+// after on.
+func (db *DB) Saved(ctx context.Context, after string, limit int) ([]sandbox.Sandbox, error) {
+	found, err := all(ctx, db.read, scanSandbox, `
+		select `+sandboxColumns+` from sandboxes
+		where sandboxes.id > $1 and deleted_at is null and synced_version <> ''
+		order by sandboxes.id limit $2`, after, clampLimit(limit))
+	return found, db.fail("list workspaces with versions", err)
+}
+
 // Beside lists the other sandboxes of a tenant that may have versions where this one has its own: those
 // that live, and those that were deleted later and are not purged yet. They come in the order of their
 // ids, from after on.

@@ -22,6 +22,8 @@ type Metrics struct {
 	Unsaved             prometheus.Gauge   // sandboxes with changes that are not saved
 	UnsavedSeconds      prometheus.Gauge   // age of the oldest of those changes
 	LostChanges         prometheus.Counter // instances lost with unsaved changes
+	VersionsPruned      prometheus.Counter // by retention policies
+	BytesPruned         prometheus.Counter // in objects of pruned versions that were deleted
 
 	ReconcilePasses  prometheus.Counter
 	ReconcileErrors  prometheus.Counter
@@ -71,6 +73,8 @@ func (m *Metrics) makeSandbox(made maker) {
 	m.Unsaved = made.gauge("unsaved_sandboxes", "Sandboxes with changes that are not saved.")
 	m.UnsavedSeconds = made.gauge("unsaved_oldest_seconds", "Age of the oldest change that is not saved; 0 when there is none.")
 	m.LostChanges = made.counter("lost_changes_total", "Instances that were lost with changes that were not saved.")
+	m.VersionsPruned = made.counter("versions_pruned_total", "Versions removed by retention policies.")
+	m.BytesPruned = made.counter("versions_pruned_bytes_total", "Bytes deleted from the object store because no version needed them any more.")
 	m.PromptRetries = made.counter("prompt_retries_total", "Prompts sent again after a recoverable failure.")
 }
 

@@ -80,6 +80,7 @@ func (c *checker) checkWords() {
 		{"runtime", c.Runtime, "is no runtime of this Berth", runtimes},
 		{"unreachable", c.Unreachable, "is not one of the choices", []string{"wait", "replace", "fence"}},
 		{"disk", c.Disk.Kind, "is not one of the choices", []string{DiskSoft, DiskLoop}},
+		{"layout", c.Layout, "is no layout of versions", []string{"packed", "plain"}},
 	} {
 		if f.value != "" && f.known != nil && !slices.Contains(f.known, f.value) {
 			c.refuse(f.key, f.value, f.why, "write one of: "+strings.Join(f.known, ", "))
@@ -106,6 +107,11 @@ func (c *checker) checkSizes() {
 	}
 	if c.Processes < 0 {
 		c.refuse("processes", strconv.FormatInt(c.Processes, 10), "is negative", fix)
+	}
+	for key, n := range map[string]*int{"keep_last": c.KeepLast, "keep_daily": c.KeepDaily} {
+		if n != nil && (*n < 0 || *n > config.MostKept) {
+			c.refuse(key, strconv.Itoa(*n), "is no number of versions", "write a number up to a million; 0 in both keeps everything")
+		}
 	}
 	if c.Turns < 0 {
 		c.refuse("turns", strconv.Itoa(c.Turns), "is negative", fix)

@@ -30,6 +30,7 @@ func FromConfig(cfg *config.Loaded, drivers []string) (*Registry, Report) {
 		Registry: New(Options{
 			Default: cfg.DefaultTemplate, Driver: cfg.DefaultDriver, Profile: cfg.SandboxProfileType,
 			Drivers: drivers, DataDir: cfg.DataDir, Bucket: bucketOf(cfg.ObjectStore),
+			KeepLast: cfg.KeepLast, KeepDaily: cfg.KeepDaily,
 		}),
 		sections: cfg.Templates,
 		state:    map[string]progress{},

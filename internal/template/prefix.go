@@ -39,7 +39,11 @@ type Workspace struct {
 	Shared bool   // other sandboxes of the tenant have the same
 	Off    bool   // it is not saved
 	Empty  bool   // its first incarnation starts empty, whatever is stored
-	Bytes  int64  // how large its files may be together to be saved
+	// Which versions are kept: so many of the newest, and the newest of each of so many days. Both zero: all.
+	KeepLast, KeepDaily int
+	Layout              string // of new versions: packed, the default, or plain
+
+	Bytes int64 // how large its files may be together to be saved
 }
 
 // roomier is how many times a sandbox's disk its workspace may seem to be: files with holes in them seem
@@ -52,9 +56,13 @@ func ownerSegment(s sandbox.Sandbox) string { return string(s.Owner.Kind) + "-" 
 func (r *Registry) Workspace(s sandbox.Sandbox) Workspace {
 	t := r.all[s.Spec.Template]
 	w := Workspace{
-		Off:   t.Sync != nil && !*t.Sync,
-		Empty: t.InitFromS3 != nil && !*t.InitFromS3,
+		Off:      t.Sync != nil && !*t.Sync,
+		Empty:    t.InitFromS3 != nil && !*t.InitFromS3,
+		KeepLast: r.KeepLast, KeepDaily: r.KeepDaily, Layout: t.Layout,
 		Bytes: roomier * t.Limits(cmp.Or(s.Spec.Profile, t.Profile)).DiskBytes,
+	}
+	if t.KeepLast != nil || t.KeepDaily != nil { // a policy of its own replaces the server's as a whole
+		w.KeepLast, w.KeepDaily = orZero(t.KeepLast), orZero(t.KeepDaily)
 	}
 	if s.Prefix != "" {
 		w.Prefix, w.Shared = s.Prefix, !ownsPrefix(s)
@@ -87,6 +95,13 @@ func expand(pattern string, s sandbox.Sandbox) string {
 // ownsPrefix reports whether the sandbox's recorded prefix names it or its owner, so that no other has the same.
 func ownsPrefix(s sandbox.Sandbox) bool {
 	return strings.Contains(s.Prefix, "/"+segment(s.ID)+"/") || strings.Contains(s.Prefix, "/"+segment(ownerSegment(s))+"/")
+}
+
+func orZero(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
 }
 
 // prefixPattern is the pattern as it is used: one that was not given is the default, and each ends with

@@ -24,6 +24,8 @@ type Options struct {
 	Drivers []string // those that there are; nil: any
 	DataDir string   // where bases and programs are
 	Bucket  string   // of the server's object store; empty: it has none
+
+	KeepLast, KeepDaily int // versions that are kept where a template does not say; both zero: all
 }
 
 // Registry holds templates by name. Templates are added before it is used; it is then safe for

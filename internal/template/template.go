@@ -53,6 +53,9 @@ type Template struct {
 	S3KeyPrefix  string  `toml:"s3_key_prefix"`  // where versions of workspaces are: a pattern, see DefaultPrefix
 	InitFromS3   *bool   `toml:"init_from_s3"`   // false: a new sandbox starts empty, whatever is stored
 	Sync         *bool   `toml:"sync"`           // false: workspaces are not saved
+	KeepLast     *int    `toml:"keep_last"`      // how many of the newest versions are kept; the server's if left out
+	KeepDaily    *int    `toml:"keep_daily"`     // for how many days the newest version of the day is kept
+	Layout       string  `toml:"layout"`         // of new versions: packed or plain
 	Turns        int     `toml:"turns"`          // how many may run at once in one sandbox
 
 	MCPServers map[string]MCPServer `toml:"mcp_servers"` // whose tools are there beside the built-in ones

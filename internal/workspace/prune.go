@@ -27,6 +27,7 @@ type PruneOptions struct {
 	Policy Policy
 	Grace  time.Duration // zero: DefaultGrace
 	DryRun bool
+	Keep   map[string]bool // versions that are kept whatever the policy says, by their ids
 }
 
 // Pruned is what a prune did, or would do.
@@ -57,6 +58,59 @@ func (p Policy) keep(versions []Version, now time.Time) (kept, removed []Version
 	return kept, removed
 }
 
+// divide is keep with the versions that are kept in any case.
+func (o PruneOptions) divide(versions []Version, now time.Time) (kept, removed []Version) {
+	kept, removed = o.Policy.keep(versions, now)
+	if !slices.ContainsFunc(removed, func(v Version) bool { return o.Keep[v.ID] }) {
+		return kept, removed
+	}
+	going := map[string]bool{}
+	for _, v := range removed {
+		going[v.ID] = !o.Keep[v.ID]
+	}
+	kept, removed = nil, nil
+	for _, v := range versions {
+		if going[v.ID] {
+			removed = append(removed, v)
+		} else {
+			kept = append(kept, v)
+		}
+	}
+	return kept, removed
+}
+
+// Prunable reports, at the cost of a few reads, whether a prune would remove a version, or delete bytes that have
+// waited for it. It is for whoever looks at many workspaces of which most need nothing.
+func (r *Repo) Prunable(ctx context.Context, o PruneOptions) (bool, error) {
+	if o.Grace == 0 {
+		o.Grace = DefaultGrace
+	}
+	head, _, err := r.readHead(ctx)
+	if errors.Is(err, errNoHead) {
+		return false, nil
+	}
+	var all []Version
+	if err == nil {
+		r.walk(ctx, head, func(v Version, failed error) bool {
+			all, err = append(all, v), failed
+			return failed == nil
+		})
+	}
+	if err != nil {
+		return false, err
+	}
+	if _, removed := o.divide(all, r.now()); len(removed) > 0 {
+		return true, nil
+	}
+	known, now, err := r.readTrash(ctx, true)
+	for _, since := range known {
+		if now.Sub(since) >= o.Grace {
+			return true, err
+		}
+	}
+	return false, err
+}
+
 // Prune takes versions out of the history by the policy, and deletes the bytes that no version refers to
 // once they have been so for the grace. Pushes may go on meanwhile.
 func (r *Repo) Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
@@ -84,7 +138,7 @@ func (r *Repo) prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
 		return nil, err
 	}
 	done := new(Pruned)
-	done.Kept, done.Removed = o.Policy.keep(all, r.now())
+	done.Kept, done.Removed = o.divide(all, r.now())
 	if len(done.Removed) > 0 && !o.DryRun {
 		if err := r.rewrite(ctx, head, tag, done.Kept); err != nil {
 			return nil, err
