@@ -24,7 +24,6 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/telemetry"
 	"github.com/berthdev/berth/internal/workspace"
@@ -208,6 +207,9 @@ func (k *Keeper) push(ctx context.Context, s sandbox.Sandbox, t workspace.Tree, 
 	}
 	if base == nil {
 		nothing, err := k.nothing(ctx, repo, t, o.Ignore)
+		if err == nil && nothing != nil {
+			k.ensureState(ctx, t, &workspace.Manifest{At: time.Now().UTC()})
+		}
 		if err != nil || nothing != nil {
 			return s.Synced, nothing, err
 		}
@@ -266,11 +268,9 @@ func (k *Keeper) keep(ctx context.Context, s sandbox.Sandbox, t workspace.Tree, 
 		k.log().WarnContext(ctx, "write the index of a workspace; the next save reads everything again", "error", err)
 	}
 	if res.State != nil {
-		if err := workspace.WriteState(t, res.State); err != nil {
-			k.log().WarnContext(ctx, "write the state file of a workspace", "error", err)
-		} else {
-			k.log().InfoContext(ctx, "state file written", "path", guest.Workspace+"/"+workspace.StateFile, "size", len(res.State))
-		}
+		k.writeState(ctx, t, res.State)
+	} else {
+		k.ensureState(ctx, t, &res.Index.Manifest)
 	}
 	for _, skipped := range res.Skipped[:min(len(res.Skipped), mostLogged)] {
 		k.log().WarnContext(ctx, "a file cannot be saved", "path", skipped.Path, "why", skipped.Why)

@@ -105,7 +105,7 @@ func (db *DB) migrations() (*goose.Provider, error) {
 	}
 	return goose.NewProvider(db.dialect.goose, db.write.DB, files,
 		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true), goose.WithSlog(db.log),
-		goose.WithGoMigrations(db.dialect.repairMigration()),
+		goose.WithGoMigrations(db.dialect.repairMigration(), db.dialect.conversationViewMigration()),
 		goose.WithAllowOutofOrder(true)) // a commit may have shipped 7 before another added 6
 }
 
@@ -152,8 +152,11 @@ func (db *DB) migrateLocked(ctx context.Context) (Schema, error) {
 	}
 	for _, r := range results {
 		name := r.Source.Path
-		if r.Source.Version == repairVersion {
+		switch r.Source.Version {
+		case repairVersion:
 			name = repairName
+		case conversationViewVersion:
+			name = conversationViewName
 		}
 		schema.Applied = append(schema.Applied, name)
 	}

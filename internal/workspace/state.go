@@ -45,6 +45,19 @@ func writeState(root int, text []byte) (err error) {
 	return unix.Fsync(root)
 }
 
+// HasState reports whether something is in the place of the state file.
+func HasState(t Tree) (there bool, err error) {
+	err = t.Run(func(root int) error {
+		var st unix.Stat_t
+		err := unix.Fstatat(root, StateFile, &st, unix.AT_SYMLINK_NOFOLLOW)
+		if there = err == nil; gone(err) {
+			return nil
+		}
+		return err
+	})
+	return there, err
+}
+
 // maxState bounds what is read of a state file, which is written by whoever works in the tree.
 const maxState = 64 << 20
 
