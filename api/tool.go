@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 )
 
@@ -33,13 +34,25 @@ type ExecuteTool struct {
 	Timeout   float64         `json:"timeout,omitempty" minimum:"0" maximum:"3600" doc:"Seconds that it may take; the tool's own default if left out"`
 }
 
-// ContentText is the type of content that is text.
-const ContentText = "text"
+// Types of what a tool answered. They are MCP's.
+const (
+	ContentText     = "text"
+	ContentImage    = "image"
+	ContentAudio    = "audio"
+	ContentLink     = "resource_link"
+	ContentResource = "resource"
+)
 
 // ToolContent is one piece of what a tool answered.
 type ToolContent struct {
-	Type string `json:"type" doc:"What it is; text for now" example:"text"`
-	Text string `json:"text,omitempty"`
+	Type        string `json:"type" doc:"text, image, audio, resource_link or resource" example:"text"`
+	Text        string `json:"text,omitempty" doc:"Of text, and of a resource that is text"`
+	Data        []byte `json:"data,omitempty" doc:"Of an image, a sound, or a resource that is not text; base64"`
+	MIMEType    string `json:"mime_type,omitempty" example:"image/png"`
+	URI         string `json:"uri,omitempty" doc:"Of a resource"`
+	Name        string `json:"name,omitempty" doc:"Of a resource_link"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
 }
 
 // ToolResult is what a tool answered. It is an MCP tool result in this API's spelling.
@@ -52,13 +65,27 @@ type ToolResult struct {
 	StructuredContent any           `json:"structured_content,omitempty" doc:"The same for programs, where a tool has it: bash gives stdout and stderr"`
 }
 
-// Text is all of the content that is text.
+// Text is the content as text. What is no text is named.
 func (r ToolResult) Text() string {
 	var all []string
 	for _, c := range r.Content {
-		if c.Type == ContentText {
-			all = append(all, c.Text)
-		}
+		all = append(all, c.text())
 	}
 	return strings.Join(all, "\n")
+}
+
+func (c ToolContent) text() string {
+	if c.Type == ContentText || c.Text != "" {
+		return c.Text
+	}
+	words := []string{c.Type}
+	for _, word := range []string{c.URI, c.MIMEType} {
+		if word != "" {
+			words = append(words, word)
+		}
+	}
+	if c.Type == ContentLink {
+		return "[" + strings.Join(words, " ") + "]"
+	}
+	return fmt.Sprintf("[%s, %d bytes]", strings.Join(words, " "), len(c.Data))
 }

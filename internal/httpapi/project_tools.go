@@ -26,9 +26,14 @@ func (a *Handler) addProjectTools(one string) {
 	serve(a, execute, a.executeTool)
 
 	endpoint := projectOp(http.MethodPost, oneProject+"/mcp", "project-mcp", api.ScopeWrite, "The tools of the project's sandbox over the Model Context Protocol", using...)
-	endpoint.Description = "An endpoint of streamable HTTP without sessions: each POST is one JSON-RPC message and is answered with one. The first tool that is used makes and starts the sandbox where need be; so does a list of the tools if its template declares MCP servers."
+	endpoint.Description = "An endpoint of streamable HTTP without sessions: each POST is one JSON-RPC message and is answered with one; a tool call with a progressToken whose caller accepts text/event-stream is answered with a stream of notifications/progress and the result. A closed connection ends a call and what it runs. notifications/cancelled does so too where it reaches the server that runs the call. The first tool that is used makes and starts the sandbox where need be; so does a list of the tools if its template declares MCP servers."
 	endpoint.Timeout, endpoint.Also = unlimited, map[int]string{http.StatusAccepted: "A notice, which has no answer"}
-	a.serveRaw(endpoint, "application/json", a.mcp(), inPath("project_id"), answers[any](a))
+	mcp := a.mcp()
+	a.serveRaw(endpoint, "application/json", mcp, inPath("project_id"), answers[any](a))
+	end := projectOp(http.MethodDelete, oneProject+"/mcp", "end-project-mcp-calls", api.ScopeWrite, "End the caller's tool calls in the project's sandbox", api.CodeInvalidID)
+	end.Description = "Ends the calls that were made with the same key over the Model Context Protocol and that the answering server runs, with what they run in the sandbox."
+	end.Also = map[int]string{http.StatusNoContent: "They are ended"}
+	a.serveRaw(end, "application/json", mcp, inPath("project_id"))
 
 	a.addProjectScreens(one)
 }
@@ -110,6 +115,7 @@ func (a *Handler) mcp() http.HandlerFunc {
 	h := mcp.Handler(mcp.Options{
 		Tools: a.tools, Version: a.Version,
 		Box:     func(r *http.Request) (tool.Box, error) { return a.projectBox(r.Context(), r.PathValue("project_id")) },
+		Caller:  func(r *http.Request) string { p := exchangeOf(r.Context()).principal; return p.Tenant + " " + p.KeyID },
 		Problem: func(ctx context.Context, err error) *api.Problem { return &problemOf(ctx, err).Problem },
 		Fail:    fail,
 	})

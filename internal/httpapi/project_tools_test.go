@@ -279,9 +279,11 @@ func TestProjectIsAnMCPServer(t *testing.T) {
 	}
 
 	path := projectsPath + "/p/mcp"
-	for _, method := range []string{"GET", "DELETE"} {
+	w.do(call{method: "DELETE", path: path, key: w.write}).is(http.StatusNoContent)
+	w.do(call{method: "DELETE", path: path, key: w.read}).fails(api.CodeForbidden)
+	for _, method := range []string{"GET", "PUT"} {
 		a := w.do(call{method: method, path: path, key: w.write})
-		if a.fails(api.CodeMethodNotAllowed); a.header.Get("Allow") != "POST" {
+		if a.fails(api.CodeMethodNotAllowed); a.header.Get("Allow") != "DELETE, POST" {
 			t.Errorf("%s: %v", method, a.header)
 		}
 	}

@@ -2,8 +2,12 @@
 // streamable HTTP.
 //
 // It keeps no session. Every request stands for itself, names its sandbox by its address and is answered
-// with one JSON document, so that any replica can answer any of them. What a session would be for, calls
-// and notices from the server, is not offered.
+// with one JSON document, so that any replica can answer any of them. A tool call that asks for progress is answered
+// with a stream, which ends with the result. What a session would be for, calls and notices from the server, is
+// not offered.
+//
+// A call ends, with what it runs in the sandbox, when its connection is closed. notifications/cancelled, and DELETE
+// for all calls of the caller, reach the calls that this process runs; behind a balancer they may come to another.
 //
 // Who may call, from which page and under which name of this host, is for whoever stands in front to check.
 package mcp
@@ -31,6 +35,9 @@ type Options struct {
 	// Box finds the sandbox that a request is for. It is asked once for each, before anything is done.
 	Box func(r *http.Request) (tool.Box, error)
 
+	// Caller names who makes a request: calls are cancelled by the caller that made them.
+	Caller func(r *http.Request) string
+
 	// Problem puts an error into the words that a caller may read, and logs what it may not.
 	Problem func(ctx context.Context, err error) *api.Problem
 
@@ -41,59 +48,85 @@ type Options struct {
 // maxBody is how large a request may be; whoever stands in front takes less.
 const maxBody = 64 << 20
 
-// Handler is the endpoint. Its requests are POSTs.
+// Handler is the endpoint. Its requests are POSTs, and DELETEs that end the caller's calls.
 func Handler(o Options) http.Handler {
 	server := newServer(o)
-	return &handler{o, server, sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
-		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody,
-		// It refuses every name but localhost on a loopback address, where a proxy of the same machine
-		// passes the server's own name on. The one in front knows which names are ours.
-		DisableLocalhostProtection: true,
-	})}
+	protocol := func(json bool) http.Handler {
+		return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
+			Stateless: true, JSONResponse: json, MaxRequestBodyBytes: maxBody,
+			// It refuses every name but localhost on a loopback address, where a proxy of the same machine
+			// passes the server's own name on. The one in front knows which names are ours.
+			DisableLocalhostProtection: true,
+		})
+	}
+	return &handler{Options: o, protocol: protocol(true), stream: protocol(false)}
 }
 
 type handler struct {
 	Options
-	server   *sdk.Server
-	protocol http.Handler
+	protocol http.Handler // answers with one document
+	stream   http.Handler // answers with a stream
+	calls    running
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r, err := h.prepare(w, r)
+	at := place{h.Caller(r), r.URL.Path}
+	if r.Method == http.MethodDelete {
+		if _, err := h.Box(r); err != nil {
+			h.Fail(w, r, err)
+			return
+		}
+		h.calls.cancelAll(at)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	r, m, err := h.prepare(w, r)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
 	}
+	protocol, u := h.protocol, r.Context().Value(useKey{}).(*use)
+	switch m.Method {
+	case "notifications/cancelled":
+		h.calls.cancel(at, m.Params.RequestID)
+	case "tools/call":
+		var end func()
+		u.ctx, end = h.calls.begin(u.ctx, at, m.ID)
+		defer end()
+		if u.streams = streams(r, m); u.streams {
+			protocol = h.stream
+		}
+	}
 	answer := &answer{ResponseWriter: w}
-	h.protocol.ServeHTTP(answer, r)
+	protocol.ServeHTTP(answer, r)
 	if answer.refused != 0 {
 		h.Fail(w, r, answer.err())
 	}
 }
 
 // prepare checks what the protocol's implementation leaves open, and finds the sandbox.
-func (h *handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request, error) {
+func (h *handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request, message, error) {
 	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return r, sandbox.Errorf("", api.CodeMethodNotAllowed, "this endpoint takes POST alone: it has no session and sends nothing by itself")
+		w.Header().Set("Allow", "DELETE, POST")
+		return r, message{}, sandbox.Errorf("", api.CodeMethodNotAllowed, "this endpoint takes POST, and DELETE to end calls: it has no session and sends nothing by itself")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		return r, unread(err)
+		return r, message{}, unread(err)
 	}
 	// Batches are gone from the protocol. They would have one request do any number of things at once.
 	if strings.HasPrefix(strings.TrimLeft(string(body[:min(len(body), 1000)]), " \t\r\n"), "[") {
-		return r, sandbox.Errorf("", api.CodeInvalidRequest, "a request holds one message, not a list of them")
+		return r, message{}, sandbox.Errorf("", api.CodeInvalidRequest, "a request holds one message, not a list of them")
 	}
 	box, err := h.Box(r)
 	if err != nil {
-		return r, err
+		return r, message{}, err
 	}
 	ctx := r.Context()
-	one := r.Clone(context.WithValue(ctx, useKey{}, &use{ctx, box}))
+	one := r.Clone(context.WithValue(ctx, useKey{}, &use{ctx: ctx, box: box}))
 	one.Body, one.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	lenient(one.Header)
-	return one, nil
+	return one, messageIn(body), nil
 }
 
 func unread(err error) error {
@@ -161,6 +194,7 @@ type useKey struct{}
 
 // use is one request's sandbox.
 type use struct {
-	ctx context.Context // of the request: a caller that is gone ends what it asked for
-	box tool.Box
+	ctx     context.Context // of the request: a caller that is gone ends what it asked for
+	box     tool.Box
+	streams bool // its answer is a stream
 }

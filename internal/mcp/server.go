@@ -10,6 +10,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/tool"
 )
 
 const instructions = "These tools work in one sandbox, a Linux machine of its own. Its files are in " + guest.Workspace +
@@ -54,11 +55,15 @@ func (o Options) guard(next sdk.MethodHandler) sdk.MethodHandler {
 // is who can try again, or do something else.
 func (o Options) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	u := ctx.Value(useKey{}).(*use)
+	defer u.report(ctx, req)()
 	result, err := o.Tools.Call(u.ctx, u.box, api.ExecuteTool{ToolName: req.Params.Name, Arguments: req.Params.Arguments})
+	if context.Cause(u.ctx) == errCancelled {
+		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: "The call was cancelled, and what it ran was ended."}}}, nil
+	}
 	if err != nil {
 		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: words(o.Problem(u.ctx, err))}}}, nil
 	}
-	return resultOut(result), nil
+	return resultOut(result, tool.Remote(req.Params.Name)), nil
 }
 
 // words are a problem in a line.
@@ -70,15 +75,32 @@ func words(p *api.Problem) string {
 	return text
 }
 
-// resultOut is a result as the protocol has it. Its structured content stays behind: it repeats the text,
-// and clients would show an agent both.
-func resultOut(r api.ToolResult) *sdk.CallToolResult {
+// resultOut is a result as the protocol has it. The structured content of a built-in tool stays behind: it
+// repeats the text, and clients would show an agent both. That of an MCP server's tool passes.
+func resultOut(r api.ToolResult, remote bool) *sdk.CallToolResult {
 	out := &sdk.CallToolResult{IsError: r.IsError, Meta: sdk.Meta{"berth/duration_ms": r.DurationMS, "berth/truncated": r.Truncated}}
 	if r.ExitCode != nil {
 		out.Meta["berth/exit_code"] = *r.ExitCode
 	}
+	if remote {
+		out.StructuredContent = r.StructuredContent
+	}
 	for _, c := range r.Content {
-		out.Content = append(out.Content, &sdk.TextContent{Text: c.Text})
+		out.Content = append(out.Content, contentOut(c))
 	}
 	return out
+}
+
+func contentOut(c api.ToolContent) sdk.Content {
+	switch c.Type {
+	case api.ContentImage:
+		return &sdk.ImageContent{MIMEType: c.MIMEType, Data: c.Data}
+	case api.ContentAudio:
+		return &sdk.AudioContent{MIMEType: c.MIMEType, Data: c.Data}
+	case api.ContentLink:
+		return &sdk.ResourceLink{URI: c.URI, Name: c.Name, Title: c.Title, Description: c.Description, MIMEType: c.MIMEType}
+	case api.ContentResource:
+		return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: c.URI, MIMEType: c.MIMEType, Text: c.Text, Blob: c.Data}}
+	}
+	return &sdk.TextContent{Text: c.Text}
 }

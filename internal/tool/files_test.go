@@ -160,3 +160,24 @@ func TestEditsAtOnceAreAllKept(t *testing.T) {
 	}
 	w.holds("file", after.String())
 }
+
+// Images are known by their first bytes, and shown whole.
+func TestReadShowsImages(t *testing.T) {
+	testkit.Proves(t, "P9")
+	w := newWorld(t)
+	for kind, head := range map[string]string{
+		"image/png": "\x89PNG\r\n\x1a\n", "image/jpeg": "\xff\xd8\xff\xe0", "image/gif": "GIF89a", "image/webp": "RIFF\x10\x00\x00\x00WEBP",
+	} {
+		data := head + strings.Repeat("\x00\x01", 5000)
+		w.put("picture", data)
+		r := w.call("read", args{"file_path": "picture"})
+		if len(r.Content) != 2 || r.Content[1].Type != api.ContentImage || r.Content[1].MIMEType != kind || string(r.Content[1].Data) != data || r.IsError {
+			t.Errorf("%s: error %v, %.100q", kind, r.IsError, r.Text())
+		}
+		has(t, r.Text(), kind, fmt.Sprint(len(data)))
+	}
+	w.put("large", "GIF89a"+strings.Repeat("x", 3<<20))
+	w.no("read", args{"file_path": "large"}, "image/gif", "smaller")
+	w.put("riff", "RIFF\x10\x00\x00\x00WAVE")
+	w.no("read", args{"file_path": "riff"}, "not text")
+}

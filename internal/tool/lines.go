@@ -37,6 +37,22 @@ func (l *lines) binary() bool {
 	return bytes.IndexByte(head, 0) >= 0
 }
 
+// image is the type of an image by its first bytes, whatever its name is; empty: it is none that models know.
+func (l *lines) image() string {
+	head, _ := l.from.Peek(12)
+	switch {
+	case bytes.HasPrefix(head, []byte("\x89PNG\r\n\x1a\n")):
+		return "image/png"
+	case bytes.HasPrefix(head, []byte("\xff\xd8\xff")):
+		return "image/jpeg"
+	case bytes.HasPrefix(head, []byte("GIF87a")), bytes.HasPrefix(head, []byte("GIF89a")):
+		return "image/gif"
+	case len(head) == 12 && string(head[:4]) == "RIFF" && string(head[8:]) == "WEBP":
+		return "image/webp"
+	}
+	return ""
+}
+
 // next goes to the next line.
 func (l *lines) next() bool {
 	l.text, l.size = l.text[:0], 0

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -24,8 +25,8 @@ type readArgs struct {
 func readTool() *Tool {
 	return define(spec{
 		name: "read",
-		description: fmt.Sprintf("Read a text file. The answer has its lines, each behind its number and a tab, up to %d lines and %d bytes; "+
-			"read on with offset. Lines longer than %d bytes are cut.", readLines, maxText, maxLine),
+		description: fmt.Sprintf("Read a text file, or an image (PNG, JPEG, GIF, WebP, up to %d MiB), which is shown. Of a text the answer has its lines, each behind its number and a tab, up to %d lines and %d bytes; "+
+			"read on with offset. Lines longer than %d bytes are cut.", maxImage>>20, readLines, maxText, maxLine),
 		readOnly: true,
 		aliases:  map[string]string{"path": "file_path"},
 		limits: func(f map[string]*jsonschema.Schema) {
@@ -53,6 +54,9 @@ func read(ctx context.Context, j *job, in readArgs) (api.ToolResult, error) {
 	}
 	defer f.Close()
 	lines := newLines(f, readBytes)
+	if kind := lines.image(); kind != "" {
+		return showImage(kind, at, f.Info().Size, lines)
+	}
 	if lines.binary() {
 		return api.ToolResult{}, refuse("%s is not text (%d bytes). Use bash for it: file, xxd, strings.", at.name(), f.Info().Size)
 	}
@@ -61,6 +65,25 @@ func read(ctx context.Context, j *job, in readArgs) (api.ToolResult, error) {
 		return api.ToolResult{}, inTime(ctx, err)
 	}
 	return r.result(lines)
+}
+
+// maxImage is how large an image is that is shown. Models take no larger ones.
+const maxImage = 3 << 20
+
+func showImage(kind string, at place, size int64, from *lines) (api.ToolResult, error) {
+	if size > maxImage {
+		return api.ToolResult{}, refuse("%s is an image (%s) of %d bytes; %d are shown at most. Make it smaller with bash and read that.", at.name(), kind, size, maxImage)
+	}
+	data, err := io.ReadAll(io.LimitReader(from.from, maxImage+1))
+	switch {
+	case err != nil:
+		return api.ToolResult{}, err
+	case len(data) > maxImage:
+		return api.ToolResult{}, refuse("%s grew while it was read; it is larger than the %d bytes that are shown.", at.name(), maxImage)
+	}
+	result := said(fmt.Sprintf("%s: %s, %d bytes", at.name(), kind, len(data)))
+	result.Content = append(result.Content, api.ToolContent{Type: api.ContentImage, MIMEType: kind, Data: data})
+	return result, nil
 }
 
 // reading is a part of a file on its way into an answer.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/template"
@@ -64,7 +66,7 @@ func TestServersToolsStandBesideTheBuiltInOnes(t *testing.T) {
 }
 
 func TestResultsOfServers(t *testing.T) {
-	testkit.Proves(t, "P3")
+	testkit.Proves(t, "P3", "P9")
 	box := newServed(t)
 	b := newBench(t, map[string]template.MCPServer{"s": mode("good")})
 	b.use(box, "s__fail", nil, true, "it cannot be done")
@@ -72,12 +74,20 @@ func TestResultsOfServers(t *testing.T) {
 	b.use(box, "s__echo", args{"text": 5}, true, "text") // the server checks what it is asked for
 	b.use(box, "s__echo", args{}, true, "text")
 	b.use(box, "s__nothing", nil, false, "(no output)")
-	b.use(box, "s__media", nil, false, "image/png", "audio/wav", "file:///a", "text of b", "file:///c, 4 bytes")
+	media := b.use(box, "s__media", nil, false, "image/png", "audio/wav", "file:///a", "text of b", "file:///c, 4 bytes")
+	want := []api.ToolContent{
+		{Type: api.ContentImage, MIMEType: "image/png", Data: []byte("png")}, {Type: api.ContentAudio, MIMEType: "audio/wav", Data: []byte("wave")},
+		{Type: api.ContentLink, URI: "file:///a", Name: "a"},
+		{Type: api.ContentResource, URI: "file:///b", Text: "text of b"}, {Type: api.ContentResource, URI: "file:///c", Data: []byte("blob")},
+	}
+	if diff := cmp.Diff(want, media.Content); diff != "" || media.Truncated {
+		t.Errorf("it is not passed whole: %s", diff)
+	}
 	if r := b.use(box, "s__data", nil, false, `{"a":1}`); r.StructuredContent == nil {
 		t.Errorf("%+v", r)
 	}
-	if r := b.use(box, "s__much", nil, false, "much"); r.StructuredContent != nil || !r.Truncated {
-		t.Errorf("%+v", r)
+	if r := b.use(box, "s__much", nil, false, "much"); r.StructuredContent == nil || r.Truncated {
+		t.Errorf("%d pieces, cut %v", len(r.Content), r.Truncated)
 	}
 	if r := b.use(box, "s__big", args{"n": 1_000_000}, false, "bytes left out", "Ask for less"); !r.Truncated {
 		t.Error("it does not say that it was cut")

@@ -94,7 +94,8 @@ func (w *world) try(name string, in any, more ...float64) (api.ToolResult, error
 // bounded is what holds for every result.
 func (w *world) bounded(name string, r api.ToolResult) {
 	w.t.Helper()
-	if len(r.Content) != 1 || r.Content[0].Type != "text" || len(r.Text()) > 31_000 || !utf8.ValidString(r.Text()) {
+	image := len(r.Content) == 2 && r.Content[1].Type == api.ContentImage && len(r.Content[1].Data) <= 3<<20
+	if len(r.Content) != 1 && !image || r.Content[0].Type != "text" || len(r.Text()) > 31_000 || !utf8.ValidString(r.Text()) {
 		w.t.Errorf("%s answers %d pieces of %d bytes", name, len(r.Content), len(r.Text()))
 	}
 	if strings.TrimSpace(r.Text()) == "" {
