@@ -101,6 +101,25 @@ func TestHelperIsOutOfReach(t *testing.T) {
 	}
 }
 
+// A thread that runs a signal handler blocks all signals for that moment. The kernel then gives a signal
+// that would end the process to another thread, and does not spare a first process as it does otherwise.
+func TestRootsSignalsNeverEndTheHelper(t *testing.T) {
+	testkit.Proves(t, "E3")
+	d := open(t, t.TempDir())
+	const flood = `
+		flood() { i=0; while [ $i -lt 3000 ]; do for s in $*; do kill -$s 1 || exit 1; done; i=$((i+1)); done; }
+		flood 23 35 64 & flood 15 2 1 10 & flood 14 26 29 30 16 12 13 27 & flood 32 33 34 & wait`
+	for range 3 {
+		id := create(t, d, spec()).ID
+		if r := run(t, d, id, users[guest.Root](sh(flood))); r.Code != 0 {
+			t.Fatalf("exit code %d: %s", r.Code, r.Err)
+		}
+		if got := output(t, d, id, sh("echo on")); got != "on\n" {
+			t.Errorf("after signals to the helper: %q", got)
+		}
+	}
+}
+
 func TestPrivilegesAreBounded(t *testing.T) {
 	testkit.Proves(t, "E3")
 	d := open(t, t.TempDir())

@@ -13,8 +13,6 @@ package boot
 
 import (
 	"os"
-	"syscall"
-	"unsafe"
 
 	"github.com/berthdev/berth/internal/guest/unix"
 	"github.com/berthdev/berth/internal/guest/wire"
@@ -118,17 +116,3 @@ func prepareInstance() (wire.Config, error) {
 
 // backlog is how many requests may wait to be accepted.
 const backlog = 1024
-
-// inert takes Go's handlers off the signals that would end the process, and off SIGCHLD, which would only
-// interrupt it with every command. The kernel then drops them: it delivers to the first process of an
-// instance only what that handles. They are not ignored, because that would be inherited by every command.
-func inert() {
-	for sig := syscall.Signal(1); sig < 32; sig++ {
-		switch sig {
-		case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGURG, syscall.SIGPIPE, syscall.SIGPROF:
-			continue
-		}
-		var standard [4]uintptr // no handler, no flags, an empty mask
-		_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&standard)), 0, 8, 0, 0)
-	}
-}

@@ -127,30 +127,43 @@ func TestCloseInherited(t *testing.T) {
 	}
 }
 
-// Dispositions are put back to the default, not to be ignored: that would be inherited.
+// Signals are handled by nothing or have the default. They are not ignored: that would be inherited.
 func TestInert(t *testing.T) {
-	var before [32][4]uintptr
-	for sig := range syscall.Signal(32) {
-		before[sig] = disposition(sig, nil)
+	var before, after [lastSignal + 1]disposition
+	for sig := range lastSignal + 1 {
+		before[sig] = dispositionOf(sig, nil)
 	}
 	inert()
-	var after [32][4]uintptr
-	for sig := range syscall.Signal(32) {
-		after[sig] = disposition(sig, nil)
-		disposition(sig, &before[sig])
+	for sig := range lastSignal + 1 {
+		after[sig] = dispositionOf(sig, nil)
 	}
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGUSR2, syscall.SIGQUIT, syscall.SIGSEGV, syscall.SIGCHLD} {
-		if before[sig][0] == 0 || after[sig][0] != 0 {
-			t.Errorf("%v was handled by %#x and is by %#x", sig, before[sig][0], after[sig][0])
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGUSR2, realTime} {
+		// It would end this process.
+		if err := syscall.Kill(os.Getpid(), sig); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if after[syscall.SIGPIPE] != before[syscall.SIGPIPE] || after[syscall.SIGURG] != before[syscall.SIGURG] {
-		t.Error("what Go itself needs was changed")
+	for sig := range lastSignal + 1 {
+		dispositionOf(sig, &before[sig])
+	}
+	nothing, _ := handlerOfNothing()
+	for sig, want := range map[syscall.Signal]uintptr{
+		syscall.SIGTERM: nothing, syscall.SIGUSR2: nothing, syscall.SIGHUP: nothing, realTime: nothing, realTime + 2: nothing,
+		syscall.SIGQUIT: 0, syscall.SIGSEGV: 0, syscall.SIGCHLD: 0, syscall.SIGTSTP: 0,
+	} {
+		if after[sig].handler != want {
+			t.Errorf("%v was handled by %#x and is by %#x, want %#x", sig, before[sig].handler, after[sig].handler, want)
+		}
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGPIPE, syscall.SIGURG, realTime + 1} {
+		if after[sig] != before[sig] {
+			t.Errorf("%v, which Go itself needs, was changed", sig)
+		}
 	}
 }
 
-// disposition is what the kernel does about a signal, with the handler first. It can be changed.
-func disposition(sig syscall.Signal, change *[4]uintptr) (was [4]uintptr) {
+// dispositionOf is what the kernel does about a signal. It can be changed.
+func dispositionOf(sig syscall.Signal, change *disposition) (was disposition) {
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(change)), uintptr(unsafe.Pointer(&was)), 8, 0, 0)
 	return was
 }
