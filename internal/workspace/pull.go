@@ -70,7 +70,7 @@ type pull struct {
 func (p *pull) run(ctx context.Context) (*Result, error) {
 	same, err := p.look(ctx)
 	if err != nil {
-		return nil, err
+		return nil, unanswered("pull", err, "nothing was changed, and a retry begins again")
 	}
 	if same {
 		files, _ := p.base.size()
@@ -268,5 +268,5 @@ func (p *pull) stopped(err error) error {
 	if full(err) {
 		code = api.CodeDiskFull
 	}
-	return stopped("pull", code, err, "%d files had been written, %d deleted; trying again goes on", p.stats.FilesDownloaded, p.stats.FilesDeleted)
+	return stopped("pull", code, err, "%d files had been written, %d deleted; a retry resumes", p.stats.FilesDownloaded, p.stats.FilesDeleted)
 }

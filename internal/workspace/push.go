@@ -77,7 +77,7 @@ func (p *push) run(ctx context.Context) (*Result, error) {
 		p.base = new(Index)
 	}
 	if err := p.look(ctx); err != nil {
-		return nil, err
+		return nil, unanswered("push", err, "nothing was sent, and a retry begins again")
 	}
 	if err := p.name(); err != nil {
 		return nil, err
@@ -331,7 +331,7 @@ func (p *push) move(ctx context.Context, line Version) (blob.Tag, error) {
 	if errors.Is(err, blob.ErrPrecondition) {
 		return "", ErrMoved
 	}
-	return "", stopped("push", api.CodeSyncFailed, err, "version %s was stored, and it is not known whether it was committed", p.next.ID)
+	return "", stopped("push", api.CodeSyncFailed, err, "version %s was stored, and it is not known whether it was committed; a retry finds out and resumes", p.next.ID)
 }
 
 // arrived reports whether a write of HEAD that failed was done all the same: the answer may have been lost,
@@ -403,5 +403,9 @@ func (p *push) failed(ctx context.Context, err error) error {
 	if sandbox.CodeOf(err) == api.CodeWorkspaceTooLarge {
 		return err
 	}
-	return stopped("push", api.CodeSyncFailed, err, "%d files had been sent; nothing was committed, and trying again goes on", p.stats.FilesUploaded)
+	from := "the beginning"
+	if p.base.ID != "" {
+		from = "version " + p.base.ID
+	}
+	return stopped("push", api.CodeSyncFailed, err, "%d of %d changed files were sent or on their way; nothing was committed, and a retry resumes from %s", p.stats.FilesUploaded, p.stats.FilesRead, from)
 }
