@@ -133,6 +133,7 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 	if err := s.openHooks(metrics); err != nil {
 		return err
 	}
+	s.observe(metrics)
 	if err := s.recordPrefixes(ctx); err != nil {
 		return err
 	}

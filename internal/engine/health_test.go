@@ -387,7 +387,7 @@ func TestEventsAndCountersOfEveryOwnerKind(t *testing.T) {
 				}
 				for event, want := range map[string][2]int{
 					telemetry.EventResolveStart:    {3, 3}, // Restart resolves, too
-					telemetry.EventResolveReuse:    {1, 1},
+					telemetry.EventResolveReuse:    {2, 2}, // the restart uses its instance again
 					telemetry.EventResolveRecreate: {1, 1},
 					telemetry.EventHealthRetry:     {1, 2},
 					telemetry.EventSessionReplaced: {1, 1},

@@ -176,6 +176,7 @@ func (w *work) start(ctx context.Context) (again bool, err error) {
 	_, err = stopper.Start(ctx, driver.ID(w.s.Instance))
 	if err == nil {
 		w.Metrics.SandboxResumes.Inc()
+		w.Logger.InfoContext(ctx, telemetry.EventResolveReuse, "resumed", true, "instance", w.s.Instance)
 	}
 	return w.unlessMissing(err)
 }

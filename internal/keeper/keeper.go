@@ -57,6 +57,8 @@ type Keeper struct {
 	// for what others have saved since; zero: always.
 	Stale time.Duration
 	Log   *slog.Logger
+	// Observe records each push and pull; nil: nothing is recorded.
+	Observe func(op string, took time.Duration, bytes int64, err error)
 
 	// Retention is how long the versions of a deleted sandbox are kept; zero: for ever.
 	Retention time.Duration
@@ -75,7 +77,7 @@ type Keeper struct {
 // Repo is where the versions of a sandbox's workspace are.
 func (k *Keeper) Repo(s sandbox.Sandbox) *workspace.Repo {
 	plan := k.Plan(s)
-	return &workspace.Repo{Store: k.Store, Prefix: plan.Prefix, Unconditional: k.Unconditional, Limits: workspace.Limits{Bytes: plan.Bytes}, Layout: layoutOf(plan), Log: k.Log}
+	return &workspace.Repo{Store: k.Store, Prefix: plan.Prefix, Unconditional: k.Unconditional, Limits: workspace.Limits{Bytes: plan.Bytes}, Layout: layoutOf(plan), Log: k.Log, Observe: k.Observe}
 }
 
 func layoutOf(plan Plan) workspace.Layout {

@@ -85,6 +85,16 @@ func (o *Outbox) registered() []*kind {
 	return slices.Collect(maps.Values(o.kinds))
 }
 
+// Kinds are the kinds that are registered.
+func (o *Outbox) Kinds() []string {
+	var names []string
+	for _, k := range o.registered() {
+		names = append(names, k.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // Wake hints that there is something to deliver of a kind.
 func (o *Outbox) Wake(name string) {
 	o.mu.Lock()

@@ -36,6 +36,7 @@ type Metrics struct {
 	SweepFindings    *prometheus.CounterVec // by kind and action
 	RequestsInFlight prometheus.Gauge
 
+	work           work
 	requests       *prometheus.CounterVec
 	requestSeconds *prometheus.HistogramVec
 	driverCalls    *prometheus.CounterVec
@@ -62,6 +63,7 @@ func NewMetrics(version string) *Metrics {
 	m.makeSandbox(made)
 	m.makeEngine(made)
 	m.makeCalls(made)
+	m.work.make(made)
 	return m
 }
 

@@ -86,7 +86,7 @@ var (
 // Berth names itself.
 func TestMetricNames(t *testing.T) {
 	text := scrape(t, used())
-	labels := []string{"version", "go_version", "route", "method", "status", "driver", "op", "outcome", "le", "quantile"}
+	labels := []string{"version", "go_version", "route", "method", "status", "driver", "op", "outcome", "kind", "state", "le", "quantile"}
 	for _, m := range typeLine.FindAllStringSubmatch(text, -1) {
 		name, kind := m[1], m[2]
 		if !strings.HasPrefix(name, "berth_") || name != strings.ToLower(name) {

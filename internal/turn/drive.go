@@ -218,6 +218,7 @@ func (w *work) outcome(ctx context.Context) error {
 // replaceSession goes on with a new session, to which the conversation so far is told.
 func (w *work) replaceSession(ctx context.Context) error {
 	w.Metrics.SessionReplacements.Inc()
+	w.event(ctx, telemetry.EventSessionReplaced, "session", w.turn.Session)
 	if err := w.say(ctx, api.TurnEvent{Type: api.EventStatus, Status: "session_replaced",
 		Message: "the agent's session is gone; a new one goes on with the messages so far"}); err != nil {
 		return err
@@ -229,6 +230,7 @@ func (w *work) replaceSession(ctx context.Context) error {
 // An end says that there is nothing to try it on.
 func (w *work) retry(ctx context.Context, was *agent.End) (end *agent.End, err error) {
 	w.Metrics.PromptRetries.Inc()
+	w.event(ctx, telemetry.EventPromptRecoverableFail, "code", was.Code, "error", was.Message)
 	if err := w.say(ctx, api.TurnEvent{Type: api.EventStatus, Status: "retrying", Code: was.Code, Message: was.Message}); err != nil {
 		return nil, err
 	}
@@ -298,6 +300,7 @@ func (w *work) end(ctx context.Context, end agent.End, l last) error {
 	}
 	w.turn = t
 	w.tell(events)
+	w.ended(ctx, end)
 	return nil
 }
 

@@ -67,6 +67,9 @@ func (s *Service) Post(ctx context.Context, a Ask) (store.Turn, error) {
 		s.free(ctx, c.Tenant, a.ID)
 		return t, err
 	}
+	if added {
+		s.Metrics.TurnStarted()
+	}
 	switch {
 	case added && t.Placed:
 		s.at("accepted", t.ID)

@@ -203,6 +203,7 @@ func (s *Service) begin(id string) {
 	}
 	s.here[id] = true
 	s.work.Go(func() {
+		defer s.Metrics.TurnRuns()()
 		defer func() {
 			s.mu.Lock()
 			delete(s.here, id)

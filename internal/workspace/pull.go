@@ -38,6 +38,7 @@ func (r *Repo) pull(ctx context.Context, t Tree, base *Index, o PullOptions) (*p
 	r, requests := r.counting()
 	p := &pull{Repo: r, o: o, tree: t, base: base, scan: new(ScanResult)}
 	res, err := p.run(ctx)
+	r.observe("pull", began, res, err)
 	if err != nil {
 		return nil, nil, err
 	}

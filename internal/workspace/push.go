@@ -47,6 +47,7 @@ func (r *Repo) Push(ctx context.Context, t Tree, base *Index, o PushOptions) (*R
 	r, requests := r.counting()
 	p := &push{Repo: r, o: o, base: base, tree: t}
 	res, err := p.run(ctx)
+	r.observe("push", began, res, err)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package workspace
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"log/slog"
@@ -25,7 +26,9 @@ type Repo struct {
 
 	Log      *slog.Logger // nil: silent
 	Progress *Progress    // nil: nobody looks
-	Now      func() time.Time
+	// Observe is called at the end of each "push" and "pull"; nil: nothing is recorded.
+	Observe func(op string, took time.Duration, bytes int64, err error)
+	Now     func() time.Time
 
 	step func(what string) // nil, but for tests that stop the process there
 }
@@ -158,4 +161,16 @@ func (c *counted) List(ctx context.Context, prefix string, o blob.ListOptions) i
 func (c *counted) Delete(ctx context.Context, keys ...string) error {
 	c.n.Add(1)
 	return c.Store.Delete(ctx, keys...)
+}
+
+// observe records the end of a push or a pull. A push that found HEAD moved is no failure: it is tried again.
+func (r *Repo) observe(op string, began time.Time, res *Result, err error) {
+	if r.Observe == nil || errors.Is(err, ErrMoved) {
+		return
+	}
+	bytes := int64(0)
+	if res != nil {
+		bytes = res.Stats.BytesTransferred
+	}
+	r.Observe(op, time.Since(began), bytes, err)
 }

@@ -1,0 +1,44 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// Backlog is what waits in the outbox of one kind.
+type Backlog struct {
+	Kind     string
+	Messages int64
+	Oldest   time.Time // when the oldest was made
+}
+
+// Backlogs are what waits in the outbox, by kind. A kind of which nothing waits is not there.
+func (db *DB) Backlogs(ctx context.Context) ([]Backlog, error) {
+	list, err := all(ctx, db.read, func(row scanner) (b Backlog, err error) {
+		err = row.Scan(&b.Kind, &b.Messages, instant{&b.Oldest})
+		return b, err
+	}, `select kind, count(*), min(created_at) from outbox group by kind`)
+	return list, db.fail("count the outbox", err)
+}
+
+// States are how many sandboxes there are in each state, of all tenants, the deleted ones left out.
+func (db *DB) States(ctx context.Context) (map[sandbox.State]int64, error) {
+	states := map[sandbox.State]int64{}
+	for _, s := range sandbox.States {
+		states[s] = 0
+	}
+	type counted struct {
+		state sandbox.State
+		n     int64
+	}
+	list, err := all(ctx, db.read, func(row scanner) (c counted, err error) {
+		err = row.Scan(&c.state, &c.n)
+		return c, err
+	}, `select state, count(*) from sandboxes where deleted_at is null group by state`)
+	for _, c := range list {
+		states[c.state] = c.n
+	}
+	return states, db.fail("count sandboxes", err)
+}
