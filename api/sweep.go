@@ -30,7 +30,7 @@ type DriverSweep struct {
 
 // SweepFinding is one thing that does not fit.
 type SweepFinding struct {
-	Kind      string `json:"kind" enum:"orphan,stray,missing"`
+	Kind      string `json:"kind" enum:"orphan,stray,left,missing"`
 	SandboxID string `json:"sandbox_id"`
 	Instance  string `json:"instance"`
 	Action    string `json:"action" enum:"ended,settled,waits,kept,failed"`

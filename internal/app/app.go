@@ -164,6 +164,7 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 		Logger:       s.log,
 		Metrics:      metrics,
 		Host:         host,
+		AdvertiseURL: s.cfg.AdvertiseURL,
 		At:           func(point string, sb sandbox.Sandbox) { s.at(point, sb.ID) },
 	})
 	if err := s.openMessages(ctx); err != nil {
@@ -216,6 +217,7 @@ func (s *System) Serve(ctx context.Context) error {
 	background, stop := context.WithCancel(ctx)
 	defer stop()
 	var wg sync.WaitGroup
+	wg.Go(func() { s.Engine.RunHost(background, engine.SweepOptions{Grace: s.cfg.OrphanGrace}) })
 	wg.Go(func() { s.Engine.Run(background, s.cfg.ReconcileInterval) })
 	wg.Go(func() {
 		s.Engine.RunSweeps(background, s.cfg.SweepInterval, engine.SweepOptions{Grace: s.cfg.OrphanGrace})

@@ -29,7 +29,7 @@ func (s *System) openConversations(metrics *telemetry.Metrics) {
 		History:  func(ctx context.Context, t store.Turn) ([]api.Message, error) { return s.conversations.History(ctx, t) },
 		Price:    s.cfg.Prices.Of,
 		MaxTurns: int64(s.cfg.Caps().TurnsPerTenant), Timeout: s.cfg.TurnTimeout, MaxLog: s.cfg.MaxTurnBytes, KeepLog: s.cfg.EventRetention,
-		Metrics: metrics, Log: s.log, At: s.At,
+		Metrics: metrics, Log: s.log, At: s.At, Host: s.Engine.Host,
 	})
 	s.conversations = conversation.New(conversation.Options{
 		Store: s.Store, Engine: s.Engine, Turns: s.turns, Transcript: s.messages, Here: s.cfg.MessageStore == "",

@@ -61,7 +61,7 @@ func (f *frame) root() *cobra.Command {
 	in(groupAgents, f.chat(), f.conversation(), f.agent(), f.usageReport())
 	in(groupSandboxes, append(f.lives(), f.project(), f.sandbox())...)
 	in(groupInside, f.insides()...)
-	in(groupServer, f.serve(), f.down(), f.sweep(), f.keys(), f.account(), f.template(), f.config(), f.migrate(), f.fsck(), f.doctor())
+	in(groupServer, f.serve(), f.down(), f.sweep(), f.host(), f.keys(), f.account(), f.template(), f.config(), f.migrate(), f.fsck(), f.doctor())
 	in(groupMore, f.workspace(), f.completion(root), f.versionCommand())
 	return root
 }

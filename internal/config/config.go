@@ -25,6 +25,7 @@ type Config struct {
 	ObjectStore  string // empty: a directory in DataDir; "none": no object store
 	MessageStore string // empty: the database
 	AllowedHosts []string
+	AdvertiseURL string // where clients reach this server; empty: not said
 
 	APIKey    Secret // admin key of tenant "default"; empty: one is made
 	SecretKey Secret // root of tokens and signed URLs; empty: one is made

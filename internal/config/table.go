@@ -23,6 +23,10 @@ var table = withOwnEnv([]Setting{
 		Help:  "Host names requests may carry besides loopback and the listen address.",
 		field: bind(func(c *Config) *[]string { return &c.AllowedHosts }, parseHosts, formatList)},
 
+	{Key: "advertise_url", Flag: "advertise-url", Kind: URL,
+		Help:  "Address of this server for clients, such as https://berth-1.example.com. Where several machines share a database, the others name it in their answers about sandboxes that are here.",
+		field: urlText(func(c *Config) *string { return &c.AdvertiseURL }, optional(parseHTTPURL))},
+
 	{Key: "api_key", Kind: Text, Secret: true,
 		Help:  "Admin key of tenant `default`, 20 to 200 printable characters without spaces. Empty: one is made, kept in the data dir and printed once.",
 		field: secret(func(c *Config) *Secret { return &c.APIKey }, 20, 200)},

@@ -78,7 +78,7 @@ func (h *Handle) wish(ctx context.Context, verb string, record func(context.Cont
 	h.just.Store(nil) // what was read before is history
 	s, err := h.e.Store.ByID(ctx, h.tenant, h.id)
 	if err == nil {
-		err = h.e.here(s)
+		err = h.e.here(ctx, s)
 	}
 	if err != nil {
 		return s, err

@@ -55,8 +55,9 @@ type Options struct {
 	MaxSandboxes int64
 	// Installation names whoever shares the database: an instance without this label is never an orphan.
 	Installation string
-	// Host is this machine; sandboxes pinned to another are left to it.
-	Host string
+	// Host is this machine; sandboxes pinned to another are left to it. AdvertiseURL is where clients reach
+	// its server; empty: not said.
+	Host, AdvertiseURL string
 	// Holder names this process in leases; empty: a fresh id.
 	Holder string
 	// Workers is how many sandboxes one Reconcile works on at once.

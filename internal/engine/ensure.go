@@ -56,7 +56,7 @@ func (e *Engine) reuse(ctx context.Context, s sandbox.Sandbox, r Request) error 
 	if err := agree(s, r); err != nil {
 		return err
 	}
-	if err := e.here(s); err != nil {
+	if err := e.here(ctx, s); err != nil {
 		return err
 	}
 	if e.Drivers[s.Spec.Driver] == nil {
@@ -145,7 +145,7 @@ func (e *Engine) doubt(ctx context.Context, s sandbox.Sandbox, actor string) (sa
 
 // fly does the work once for all who wait for it at the same time, on a context that outlives them.
 func (e *Engine) fly(ctx context.Context, key string, s sandbox.Sandbox, do func(context.Context) (sandbox.Sandbox, error)) (sandbox.Sandbox, error) {
-	if err := e.here(s); err != nil {
+	if err := e.here(ctx, s); err != nil {
 		return s, err
 	}
 	flight := e.flights.DoChan(key, func() (any, error) {
@@ -253,14 +253,6 @@ func (e *Engine) pin(spec sandbox.Spec) string {
 		return e.Host
 	}
 	return ""
-}
-
-// here refuses to work on a sandbox that another machine has.
-func (e *Engine) here(s sandbox.Sandbox) error {
-	if s.Host == "" || s.Host == e.Host {
-		return nil
-	}
-	return sandbox.Errorf("use sandbox", api.CodeWrongHost, "sandbox %s is on the machine %s, this is %s", s.ID, s.Host, e.Host)
 }
 
 // agree compares what was asked for with what is there, over the fields given.

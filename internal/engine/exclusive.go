@@ -26,7 +26,7 @@ func (h *Handle) leased(ctx context.Context, doing string, saves bool, do func(c
 	h.just.Store(nil)
 	s, err := h.record(ctx)
 	if err == nil {
-		err = h.e.here(s)
+		err = h.e.here(ctx, s)
 	}
 	if err != nil {
 		return s, err

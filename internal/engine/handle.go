@@ -167,7 +167,7 @@ func instance[T any](ctx context.Context, h *Handle, doing string) (s sandbox.Sa
 	if s, err = h.record(ctx); err != nil {
 		return s, ability, err
 	}
-	if err := h.e.here(s); err != nil {
+	if err := h.e.here(ctx, s); err != nil {
 		return s, ability, err
 	}
 	d := h.e.Drivers[s.Spec.Driver]

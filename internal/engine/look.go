@@ -33,7 +33,7 @@ func (l Look) Agrees() bool {
 // Look compares a sandbox's record with reality and changes neither.
 func (e *Engine) Look(ctx context.Context, s sandbox.Sandbox) (Look, error) {
 	l := Look{Sandbox: s, At: time.Now()}
-	if err := e.here(s); err != nil {
+	if err := e.here(ctx, s); err != nil {
 		return l, err
 	}
 	w := e.workOn(s, "")

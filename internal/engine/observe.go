@@ -30,6 +30,8 @@ func (w *work) observe(ctx context.Context) (sandbox.Observation, error) {
 		case sandbox.InstanceID(st.ID) == w.s.Instance:
 			recorded = st
 			o.Sight, o.Detail = sight(st)
+		case leftBehind(w.s, st):
+			// The sweep stops it and keeps its files.
 		case st.Phase == driver.PhaseUnknown && replacing && sandbox.InstanceID(st.ID) != w.made:
 		default:
 			o.Strays = append(o.Strays, sandbox.InstanceID(st.ID))

@@ -91,6 +91,9 @@ func (w *work) mark(ctx context.Context, step sandbox.Step) (again bool, err err
 		Event: step.Event, Reason: step.Reason, Actor: w.actor,
 		Instance: w.instance(), Synced: w.synced, Failure: step.Failure, Recovered: step.Recovered, Final: step.Final,
 	}
+	if step.Event == sandbox.EventBegin {
+		change.Host = w.pin(w.s.Spec)
+	}
 	if step.Event == sandbox.EventEnd {
 		change.Finalizers = w.finalizers(step.Final)
 	}

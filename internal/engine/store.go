@@ -35,6 +35,13 @@ type Store interface {
 	Due(ctx context.Context, host string, limit int) ([]sandbox.Sandbox, error)
 	Up(ctx context.Context, host, after string, limit int) ([]sandbox.Sandbox, error)
 	Placed(ctx context.Context, driver, host, after string, limit int) ([]store.Placed, error)
+	SeeHost(ctx context.Context, name, advertiseURL string, started time.Time) (forgotten bool, err error)
+	ReadmitHost(ctx context.Context, name string) error
+	Host(ctx context.Context, name string) (store.Host, error)
+	ForgetHost(ctx context.Context, name string, force bool) (store.Host, error)
+	OnHost(ctx context.Context, host, after string, limit int) ([]sandbox.Sandbox, error)
+	Seize(ctx context.Context, id, holder string) (store.Grant, error)
+	Unpin(ctx context.Context, l store.Lease, reason, actor string) (sandbox.Sandbox, error)
 	ExpireKeys(ctx context.Context, before time.Time, limit int) (int64, error)
 	ExpireHolds(ctx context.Context, limit int) (int64, error)
 	ExpireReservations(ctx context.Context, limit int) (int64, error)

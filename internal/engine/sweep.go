@@ -45,7 +45,7 @@ type DriverSweep struct {
 
 // Finding is one thing that does not fit.
 type Finding struct {
-	Kind     string // orphan, stray or missing
+	Kind     string // orphan, stray, left or missing
 	Sandbox  string
 	Instance driver.ID
 	Action   string // ended, settled, waits, kept or failed
@@ -56,12 +56,13 @@ type Finding struct {
 const (
 	FoundOrphan  = "orphan"  // an instance of a sandbox that there is no record of
 	FoundStray   = "stray"   // an instance that its sandbox's record does not name
+	FoundLeft    = "left"    // an instance that was here when this machine was forgotten, of a sandbox that is no longer here
 	FoundMissing = "missing" // a record that names an instance which the driver does not list
 
 	ActionEnded   = "ended"
 	ActionSettled = "settled" // the engine looked, and what it found is settled
 	ActionWaits   = "waits"   // not seen for long enough, or somebody works on it
-	ActionKept    = "kept"    // a dry run
+	ActionKept    = "kept"    // a dry run, or files that may be all there is
 	ActionFailed  = "failed"
 )
 
@@ -184,6 +185,9 @@ func (e *Engine) unclaimedOne(ctx context.Context, sw *DriverSweep, st driver.St
 	f := Finding{Kind: FoundStray, Sandbox: st.Key.Sandbox, Instance: st.ID}
 	row, err := e.Store.Sandbox(ctx, st.Key.Sandbox)
 	switch {
+	case err == nil && row.Instance != sandbox.InstanceID(st.ID) && st.Key.Incarnation <= row.Left:
+		f.Kind = FoundLeft
+		f.Action, f.Detail = e.keepLeft(ctx, sw.Driver, row, st, o)
 	case err == nil && row.Host != "" && row.Host != e.Host:
 		f.Action, f.Detail = ActionWaits, "the sandbox is on the machine "+row.Host+" now"
 	case err == nil && row.Instance == sandbox.InstanceID(st.ID):

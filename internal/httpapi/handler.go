@@ -28,6 +28,7 @@ type Engine interface {
 	Delete(ctx context.Context, tenant, id, actor string, skipSave bool) (sandbox.Sandbox, error)
 	Down(ctx context.Context, actor string) (stopped, failed int, err error)
 	Sweep(ctx context.Context, o engine.SweepOptions) (engine.Sweep, error)
+	Forget(ctx context.Context, host string, force bool, actor string) ([]engine.Forgotten, error)
 	Look(ctx context.Context, s sandbox.Sandbox) (engine.Look, error)
 	Ahead(s sandbox.Sandbox) []sandbox.Prospect
 	Handle(tenant, id, actor string) *engine.Handle
@@ -110,6 +111,7 @@ func New(o Options) *Handler {
 	a.addOps()
 	a.addDown()
 	a.addSweep()
+	a.addHosts()
 	a.addSandboxes()
 	a.addProjects()
 	a.addConversations()

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -15,6 +16,7 @@ type Change struct {
 
 	Instance InstanceID // the instance after the change, where the event does not say it
 	Synced   SyncMark
+	Host     string   // of EventBegin: the machine that the new instance belongs to; empty keeps it
 	Failure  *Failure // nil clears it
 
 	Recovered  *Recoveries // nil keeps the count
@@ -43,6 +45,7 @@ func (s Sandbox) Apply(c Change, to State, now time.Time) Sandbox {
 	switch c.Event {
 	case EventBegin:
 		s.Incarnation, s.Instance = s.Incarnation+1, ""
+		s.Host = cmp.Or(c.Host, s.Host)
 	case EventReady:
 		s.ProbedAt = now
 		if from != Unhealthy {

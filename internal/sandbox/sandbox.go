@@ -36,6 +36,7 @@ type Sandbox struct {
 	Generation  int64 // epoch of the newest lease; fences every write to State, Instance, Incarnation, Synced, Failure
 	Incarnation int64 // counts Creates, raised before each
 	Instance    InstanceID
+	Left        int64 // the newest incarnation that was left on a machine when that was forgotten; what is found of it is kept
 	Synced      SyncMark
 	Failure     *Failure
 	Recovered   Recoveries // how often it came back by itself of late

@@ -81,13 +81,13 @@ func (db *DB) writeFenced(ctx context.Context, l Lease, from sandbox.State, sb s
 		text: `update sandboxes set state = $3, instance = $4, incarnation = $5, synced_version = $6, synced_incarnation = $7,
 				env = case when cast($3 as text) = 'terminated' and deleted_at is not null then '{}' else env end,
 				failure = $8, started_at = $9, probed_at = $10, destroyed_at = $11, changes = changes + 1,
-				recoveries = $16, recovered_since = $17, finalizers = $18, error_message = $19,
+				recoveries = $16, recovered_since = $17, finalizers = $18, error_message = $19, host = $21,
 				due_at = case when want = $12 and active_at = coalesce($15, active_at) then $13 else due_at end
 			where ` + fence + ` and state = cast($14 as text) and want = coalesce($20, want)`,
 		args: []any{
 			l.ID, l.Epoch, sb.State, sb.Instance, sb.Incarnation, sb.Synced.Version, sb.Synced.Incarnation, failureArg(sb.Failure),
 			at(sb.StartedAt), at(sb.ProbedAt), at(sb.DestroyedAt), due.Want, at(due.At), from, at(due.UsedAt),
-			sb.Recovered.Count, at(sb.Recovered.Since), listArg(sb.Finalizers), messageOf(sb.Failure), orNull(c.If),
+			sb.Recovered.Count, at(sb.Recovered.Since), listArg(sb.Finalizers), messageOf(sb.Failure), orNull(c.If), sb.Host,
 		},
 		event: c.Event, from: from, reason: c.Reason, actor: c.Actor,
 	})

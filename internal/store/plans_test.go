@@ -56,7 +56,7 @@ func lists(ctx context.Context, db *DB) map[string]func() error {
 		"by owner":           func() error { _, _ = s.ByOwner(ctx, sandbox.OwnerProject, "p1"); return nil },
 		"up":                 func() error { _, err := db.Up(ctx, "h", "", 50); return err },
 		"due":                func() error { _, err := db.Due(ctx, "h", 50); return err },
-		"unheld turns":       func() error { _, err := db.UnheldTurns(ctx, 50); return err },
+		"unheld turns":       func() error { _, err := db.UnheldTurns(ctx, "h", 50); return err },
 		"waiting turns":      func() error { _, err := db.WaitingSandboxes(ctx, 50); return err },
 		"unpurged":           func() error { _, err := db.Unpurged(ctx, time.Hour, "", 50); return err },
 		"every conversation": func() error { _, err := db.EveryConversation(ctx, "", 50); return err },

@@ -10,7 +10,7 @@ import (
 
 // sandboxColumns is what scanSandbox reads, in its order.
 const sandboxColumns = `sandboxes.id, tenant, owner_kind, owner_id, name, template, driver, profile, env, metadata, account, agent, prefix, host,
-	state, want, deleted_at, generation, incarnation, instance, synced_version, synced_incarnation, failure,
+	state, want, deleted_at, generation, incarnation, instance, left_incarnation, synced_version, synced_incarnation, failure,
 	recoveries, recovered_since, finalizers, skip_save, created_at, started_at, active_at, probed_at, destroyed_at, due_at,
 	unsaved_since, changed_at, save_failure, restored_version, restored_saved_at, restored_at, lost_since, lost_at,
 	(select max(h.until) from holds h where h.sandbox = sandboxes.id) as held_until`
@@ -19,7 +19,7 @@ func scanSandbox(row scanner) (s sandbox.Sandbox, err error) {
 	var failure, saving *failureRow
 	err = row.Scan(&s.ID, &s.Owner.Tenant, &s.Owner.Kind, &s.Owner.ID, &s.Name,
 		&s.Spec.Template, &s.Spec.Driver, &s.Spec.Profile, document{&s.Spec.Env}, document{&s.Spec.Metadata}, &s.Account, &s.Agent, &s.Prefix, &s.Host,
-		&s.State, &s.Want, instant{&s.DeletedAt}, &s.Generation, &s.Incarnation, &s.Instance,
+		&s.State, &s.Want, instant{&s.DeletedAt}, &s.Generation, &s.Incarnation, &s.Instance, &s.Left,
 		&s.Synced.Version, &s.Synced.Incarnation, document{&failure},
 		&s.Recovered.Count, instant{&s.Recovered.Since}, document{&s.Finalizers}, &s.SkipSave,
 		instant{&s.CreatedAt}, instant{&s.StartedAt}, instant{&s.ActiveAt}, instant{&s.ProbedAt},

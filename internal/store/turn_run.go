@@ -13,16 +13,18 @@ const turnFence = `turns.id = $1 and turns.epoch = $2 and finished_at is null`
 
 // TakeTurn asks for the lease of a turn, and makes its epoch the turn's: from then on nobody else writes
 // what its holder writes. A turn that somebody runs, or that has finished, is not taken.
-func (db *DB) TakeTurn(ctx context.Context, id, holder string) (l Lease, t Turn, ok bool, err error) {
+// Neither is one whose sandbox is on another machine than host, if that runs.
+func (db *DB) TakeTurn(ctx context.Context, id, holder, host string) (l Lease, t Turn, ok bool, err error) {
 	ask := Lease{Kind: LeaseTurn, ID: id, Holder: holder}
 	err = db.atomically(ctx, func(tx *txn) error {
 		l, err = first(ctx, tx, scanLease(ask), `
 			insert into leases (kind, id, holder, epoch, until)
-			select cast($1 as text), t.id, cast($3 as text), t.epoch + 1, {now+$4} from turns t where t.id = $2 and t.finished_at is null
+			select cast($1 as text), turns.id, cast($3 as text), turns.epoch + 1, {now+$4} from turns
+			where turns.id = $2 and turns.finished_at is null and not `+elsewhere("$5", "$6")+`
 			on conflict (kind, id) do update
 				set holder = excluded.holder, epoch = leases.epoch + 1, until = excluded.until
 				where `+leaseFree+`
-			returning epoch, until, holder`, ask.Kind, ask.ID, ask.Holder, db.ttl.Microseconds())
+			returning epoch, until, holder`, ask.Kind, ask.ID, ask.Holder, db.ttl.Microseconds(), host, HostAlive.Microseconds())
 		if err != nil {
 			return err
 		}
@@ -36,13 +38,14 @@ func (db *DB) TakeTurn(ctx context.Context, id, holder string) (l Lease, t Turn,
 }
 
 // UnheldTurns are up to limit turns of all tenants that somebody should run and nobody does: those with a
-// place, and those that wait and were cancelled. The oldest come first.
-func (db *DB) UnheldTurns(ctx context.Context, limit int) ([]Turn, error) {
+// place, and those that wait and were cancelled. Turns of sandboxes on another machine than host are left to
+// that, if it runs. The oldest come first.
+func (db *DB) UnheldTurns(ctx context.Context, host string, limit int) ([]Turn, error) {
 	turns, err := all(ctx, db.read, scanTurn, `
 		select `+listedColumns+` from turns left join leases on leases.kind = 'turn' and leases.id = turns.id
 		where finished_at is null and (slot is not null or cancel_at is not null)
-			and (leases.id is null or leases.holder = '' or leases.until <= {now})
-		order by turns.created_at, turns.id limit $1`, clampLimit(limit))
+			and (leases.id is null or leases.holder = '' or leases.until <= {now}) and not `+elsewhere("$2", "$3")+`
+		order by turns.created_at, turns.id limit $1`, clampLimit(limit), host, HostAlive.Microseconds())
 	return turns, db.scanned("claim turns", err)
 }
 

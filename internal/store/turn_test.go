@@ -51,7 +51,7 @@ func begin(t testing.TB, db *store.DB, n store.NewTurn) store.Turn {
 
 func take(t testing.TB, db *store.DB, id, holder string) (store.Lease, store.Turn) {
 	t.Helper()
-	l, turn, ok, err := db.TakeTurn(t.Context(), id, holder)
+	l, turn, ok, err := db.TakeTurn(t.Context(), id, holder, "here")
 	noError(t, err)
 	if !ok {
 		t.Fatalf("turn %s is not given to %s", id, holder)
@@ -237,7 +237,7 @@ func TestLogIsDenseAndFenced(t *testing.T) {
 		c := talk(t, db)
 		turn := begin(t, db, asking(c))
 		first, _ := take(t, db, turn.ID, "a")
-		if _, _, ok, err := db.TakeTurn(t.Context(), turn.ID, "b"); err != nil || ok {
+		if _, _, ok, err := db.TakeTurn(t.Context(), turn.ID, "b", "here"); err != nil || ok {
 			t.Fatalf("a turn that is held is given away: %v, %v", ok, err)
 		}
 		_, err := db.BeginAttempt(t.Context(), first, 0, "session", false, nil)
@@ -320,7 +320,7 @@ func TestTurnsThatNobodyRunsAreFound(t *testing.T) {
 		l, _ := take(t, db, b.ID, "b")
 		noError(t, db.Release(t.Context(), l))
 		ids := func() (ids []string) {
-			turns, err := db.UnheldTurns(t.Context(), 10)
+			turns, err := db.UnheldTurns(t.Context(), "here", 10)
 			noError(t, err)
 			for _, t := range turns {
 				ids = append(ids, t.ID)

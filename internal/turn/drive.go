@@ -55,7 +55,7 @@ func (p place) with(state json.RawMessage) json.RawMessage {
 // drive runs the turn as far as it goes: to its end, unless the lease or this process goes first.
 func (s *Service) drive(ctx context.Context, id string) {
 	asked := time.Now()
-	lease, t, ok, err := s.Store.TakeTurn(ctx, id, s.Holder)
+	lease, t, ok, err := s.Store.TakeTurn(ctx, id, s.Holder, s.Host)
 	if err != nil || !ok {
 		if err != nil && ctx.Err() == nil {
 			s.Log.WarnContext(ctx, "take turn", "turn_id", id, "error", err)

@@ -41,6 +41,7 @@ type Options struct {
 	Price func(model string, u api.Usage) float64
 
 	Holder   string        // names this process in leases; empty: a fresh id
+	Host     string        // this machine: turns of sandboxes on another one that runs are left to it
 	Timeout  time.Duration // of one turn
 	MaxLog   int64         // bytes of one turn's log
 	KeepLog  time.Duration // of a turn that finished; zero: for ever
@@ -160,7 +161,7 @@ func (s *Service) Close() {
 
 // find takes up turns that nobody runs.
 func (s *Service) find(ctx context.Context) {
-	turns, err := s.Store.UnheldTurns(ctx, 100)
+	turns, err := s.Store.UnheldTurns(ctx, s.Host, 100)
 	if err != nil && ctx.Err() == nil {
 		s.Log.WarnContext(ctx, "look for turns to run", "error", err)
 	}

@@ -1,0 +1,28 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+
+	"github.com/berthdev/berth/api"
+)
+
+const hostsPath = "/api/v1/hosts"
+
+// Hosts lists the machines that keep local sandboxes. It needs an admin key of the tenant default.
+func (c *Client) Hosts(ctx context.Context) iter.Seq2[api.Host, error] {
+	return all[api.Host](ctx, c, "list hosts", nil, hostsPath)
+}
+
+// ForgetHost gives up a machine that is gone for good: its sandboxes can start elsewhere from their last
+// version. With force also one whose server was seen lately.
+func (c *Client) ForgetHost(ctx context.Context, name string, force bool) (done api.ForgottenHost, err error) {
+	q := url.Values{}
+	if force {
+		q.Set("force", "true")
+	}
+	_, err = c.do(ctx, call{op: "forget host", method: http.MethodPost, path: path{hostsPath, name, "forget"}, query: q}, &done)
+	return done, err
+}

@@ -1,0 +1,138 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// HostAlive is how long a machine counts as running after its server was last seen.
+const HostAlive = time.Minute
+
+// Host is a machine that keeps local sandboxes, under the name in its data directory.
+type Host struct {
+	Name         string
+	AdvertiseURL string    // where clients reach its server; empty: not said
+	StartedAt    time.Time // of its newest server
+	SeenAt       time.Time // zero: never by a server that reports
+	ForgottenAt  time.Time // zero: not forgotten, or back since
+	Alive        bool
+	Sandboxes    int64 // pinned to it, those being deleted included
+}
+
+// SeeHost records that a server of the machine runs, and reports whether the machine was forgotten before.
+func (db *DB) SeeHost(ctx context.Context, name, advertiseURL string, started time.Time) (forgotten bool, err error) {
+	forgotten, err = first(ctx, db.write, scanOne[bool], `
+		insert into hosts (name, advertise_url, started_at, seen_at) values ($1, $2, $3, {now})
+		on conflict (name) do update set advertise_url = excluded.advertise_url, started_at = excluded.started_at, seen_at = excluded.seen_at
+		returning forgotten_at is not null`, name, advertiseURL, at(started))
+	return forgotten, db.fail("record host", err)
+}
+
+// ReadmitHost ends that a machine is forgotten. What it held before stays where it went.
+func (db *DB) ReadmitHost(ctx context.Context, name string) error {
+	_, err := db.write.exec(ctx, `update hosts set forgotten_at = null where name = $1`, name)
+	return db.fail("readmit host", err)
+}
+
+const hostColumns = `name, advertise_url, started_at, seen_at, forgotten_at, forgotten_at is null and seen_at > {now-$1},
+	(select count(*) from sandboxes where host = hosts.name and (deleted_at is null or state <> 'terminated'))`
+
+func scanHost(row scanner) (h Host, err error) {
+	err = row.Scan(&h.Name, &h.AdvertiseURL, instant{&h.StartedAt}, instant{&h.SeenAt}, instant{&h.ForgottenAt}, &h.Alive, &h.Sandboxes)
+	return h, err
+}
+
+// Hosts lists every machine that was seen or that sandboxes are pinned to, by name.
+func (db *DB) Hosts(ctx context.Context) ([]Host, error) {
+	hosts, err := all(ctx, db.read, scanHost, `
+		select `+hostColumns+` from hosts
+		union all
+		select host, '', cast(null as timestamptz), cast(null as timestamptz), cast(null as timestamptz), false, count(*) from sandboxes
+		where host <> '' and (deleted_at is null or state <> 'terminated') and not exists (select 1 from hosts where hosts.name = sandboxes.host)
+		group by host
+		order by 1`, HostAlive.Microseconds())
+	return hosts, db.fail("list hosts", err)
+}
+
+// Host returns one machine, or ErrNotFound.
+func (db *DB) Host(ctx context.Context, name string) (Host, error) {
+	hosts, err := db.Hosts(ctx)
+	if err != nil {
+		return Host{}, err
+	}
+	for _, h := range hosts {
+		if h.Name == name {
+			return h, nil
+		}
+	}
+	return Host{}, notFound("read host", "host", name)
+}
+
+// ForgetHost records that a machine is gone for good. One whose server was seen lately, or never reported,
+// is refused unless that is forced.
+func (db *DB) ForgetHost(ctx context.Context, name string, force bool) (Host, error) {
+	const op = "forget host"
+	h, err := db.Host(ctx, name)
+	if err != nil {
+		return h, err
+	}
+	if !force && (h.Alive || h.SeenAt.IsZero()) {
+		e := sandbox.Errorf(op, api.CodeConflict, "the server of %s was seen at %s", name, h.SeenAt.UTC().Format(time.RFC3339))
+		if h.SeenAt.IsZero() {
+			e = sandbox.Errorf(op, api.CodeConflict, "no server of %s has ever reported that it runs", name)
+		}
+		e.Hint = "Turn the machine off first: what still runs there is not saved. Then wait for a minute, or force it (--force)."
+		return h, e
+	}
+	h, err = first(ctx, db.write, scanHost, `
+		insert into hosts (name, advertise_url, started_at, seen_at, forgotten_at) values ($2, '', {now}, {now-$1}, {now})
+		on conflict (name) do update set forgotten_at = excluded.forgotten_at
+		returning `+hostColumns, HostAlive.Microseconds(), name)
+	return h, db.fail(op, err)
+}
+
+// OnHost lists the sandboxes of every tenant that are pinned to a machine, those being deleted included, in
+// the order of their ids from after on.
+func (db *DB) OnHost(ctx context.Context, host, after string, limit int) ([]sandbox.Sandbox, error) {
+	found, err := all(ctx, db.read, scanSandbox, `
+		select `+sandboxColumns+` from sandboxes
+		where host = $1 and host <> '' and sandboxes.id > $2 and (deleted_at is null or state <> 'terminated')
+		order by sandboxes.id limit $3`, host, after, clampLimit(limit))
+	return found, db.fail("list sandboxes of a host", err)
+}
+
+// Seize takes the lease of a sandbox from whoever holds it.
+func (db *DB) Seize(ctx context.Context, id, holder string) (Grant, error) {
+	_, err := db.write.exec(ctx, `update leases set until = {now}, holder = '' where kind = $1 and id = $2`, LeaseSandbox, id)
+	if err != nil {
+		return Grant{}, db.fail("seize lease", err)
+	}
+	return db.Lease(ctx, LeaseSandbox, id, holder)
+}
+
+// Unpin lets any machine have the sandbox. An instance that its record names is left where it is, and the
+// sandbox is due at once.
+func (db *DB) Unpin(ctx context.Context, l Lease, reason, actor string) (sandbox.Sandbox, error) {
+	const op = "unpin sandbox"
+	sb, err := db.dialect.apply(ctx, db, change{
+		text: `update sandboxes set host = '', instance = '', left_incarnation = incarnation, due_at = {now}, changes = changes + 1
+			where ` + fence,
+		args: []any{l.ID, l.Epoch}, reason: reason, actor: actor,
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return sb, stale(op, "sandbox "+l.ID)
+	}
+	return sb, db.fail(op, err)
+}
+
+// elsewhere is the condition under which a turn is left to the machine that its sandbox is pinned to:
+// another one whose server runs. The parameters are this machine and HostAlive.
+func elsewhere(host, alive string) string {
+	return `exists (select 1 from sandboxes b join hosts on hosts.name = b.host where b.id = turns.sandbox and b.host <> cast(` + host + ` as text)
+		and hosts.forgotten_at is null and hosts.seen_at > {now-` + alive + `})`
+}
