@@ -225,6 +225,7 @@ func (s *System) Serve(ctx context.Context) error {
 	wg.Go(func() { s.Outbox.Run(background) })
 	wg.Go(func() { s.turns.Run(background) })
 	if s.keeper != nil {
+		wg.Go(func() { s.runGate(background) })
 		wg.Go(func() { s.keeper.Run(background) })
 		wg.Go(func() { s.keeper.RunPrunes(background, s.cfg.PruneInterval) })
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
@@ -17,9 +16,6 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 )
-
-// probeFor bounds the trial of the object store when a server starts.
-const probeFor = 30 * time.Second
 
 // OpenStore opens an object store by its address, for commands that need no server. That of "none" is nil.
 func OpenStore(ctx context.Context, address string) (blob.Store, error) {
@@ -44,23 +40,20 @@ func (s *System) openKeeper(ctx context.Context) error {
 	if store == nil {
 		return nil
 	}
-	probe, cancel := context.WithTimeout(ctx, probeFor)
-	defer cancel()
-	conditional, err := blob.Probe(probe, store)
-	if err != nil {
+	gate := &keeper.Gate{Store: store, Accept: func() error { return s.checkShared(store) }}
+	switch err := gate.Prove(ctx); {
+	case keeper.Unavailable(err) && ctx.Err() == nil:
+		s.log.Warn("the object store does not answer; the server starts without it, and saves and restores wait until it does", "store", store.String(), "error", err)
+	case err != nil:
 		return fmt.Errorf("try the object store %s: %w", store, err)
-	}
-	if !conditional {
-		if err := s.checkShared(store); err != nil {
-			return err
-		}
-		s.log.Warn("the object store does not keep the promise of conditional writes; the lease of each sandbox stands in, and no other tool may write there", "store", store.String())
+	default:
+		s.warnUnconditional(gate)
 	}
 	if s.cfg.DatabaseURL != "" && !strings.HasPrefix(address, "s3://") {
 		s.log.Warn("workspaces are saved in a directory of this machine, and the database may be shared with others: every server on it must reach the same directory", "store", store.String())
 	}
 	s.keeper = &keeper.Keeper{
-		Store: store, Unconditional: !conditional, Dir: filepath.Join(s.cfg.DataDir, "indexes"),
+		Store: gate, Dir: filepath.Join(s.cfg.DataDir, "indexes"),
 		Plan: s.workspace, Drivers: s.drivers, Stale: s.cfg.SyncStaleThreshold, Log: s.log,
 		Retention: s.cfg.DeletedRetention, Records: s.Store, Known: s.knows,
 		IfFree: func(ctx context.Context, id string, do func(context.Context, sandbox.Sandbox) error) (bool, error) {
@@ -68,6 +61,25 @@ func (s *System) openKeeper(ctx context.Context) error {
 		},
 	}
 	return nil
+}
+
+// warnUnconditional says what a store without conditional writes means.
+func (s *System) warnUnconditional(gate *keeper.Gate) {
+	if !gate.Conditional() {
+		s.log.Warn("the object store does not keep the promise of conditional writes; the lease of each sandbox stands in, and no other tool may write there", "store", gate.String())
+	}
+}
+
+// runGate tries an object store that did not answer at the start until it does.
+func (s *System) runGate(ctx context.Context) {
+	gate, ok := s.keeper.Store.(*keeper.Gate)
+	if !ok {
+		return
+	}
+	gate.Run(ctx, func() {
+		s.log.Info("the object store answers; workspaces are saved again", "store", gate.String())
+		s.warnUnconditional(gate)
+	})
 }
 
 // checkShared refuses templates whose sandboxes write to one prefix, which only conditional writes keep
@@ -127,13 +139,16 @@ func (s *System) checkKeeper(ctx context.Context) api.Check {
 	}
 	check.Detail = s.keeper.Store.String()
 	o, err := s.keeper.Store.Get(ctx, ".berth-ready", blob.GetOptions{})
+	if gate, ok := s.keeper.Store.(*keeper.Gate); ok && gate.Closed() != nil && (err == nil || errors.Is(err, blob.ErrNotFound)) {
+		err = gate.Closed()
+	}
 	switch {
 	case err == nil:
 		_ = o.Body.Close()
 	case !errors.Is(err, blob.ErrNotFound):
 		check.Status, check.Detail = "warning", err.Error()
 		check.Fix = "Sandboxes run on; saving and bringing back workspaces waits until the store answers."
-	case s.keeper.Unconditional:
+	case s.keeper.Unconditionally():
 		check.Detail += "; without conditional writes"
 	}
 	if n, why := s.keeper.Overdue(); n > 0 && check.Status == "ok" {

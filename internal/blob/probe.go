@@ -11,6 +11,9 @@ import (
 // probeTag is no object's tag. It has the form of S3's, because some stores look at that first.
 const probeTag Tag = `"00000000000000000000000000000000"`
 
+// tidyFor bounds the removal of what a probe wrote. A store that hangs has most likely taken nothing.
+const tidyFor = 3 * time.Second
+
 // Probe tries whether the store keeps the promise of conditional writes, on a key of its own that it
 // removes again. An error means that it could not be tried, most often because the store's address or
 // credentials are wrong.
@@ -22,7 +25,7 @@ func Probe(ctx context.Context, s Store) (conditional bool, err error) {
 		return err
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyFor)
 		defer cancel()
 		if gone := s.Delete(ctx, key); err == nil {
 			err = gone

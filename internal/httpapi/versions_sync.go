@@ -84,7 +84,7 @@ func (a *Handler) pruneVersions(ctx context.Context, in *pruneVersions) (*reply[
 		done, err = repo.Prune(ctx, workspace.PruneOptions{Policy: workspace.Policy{Last: in.Body.KeepLast, Daily: in.Body.KeepDaily}, DryRun: in.Body.DryRun})
 		return s.Synced, err
 	}
-	if a.Keeper.Unconditional && !in.Body.DryRun {
+	if a.Keeper.Unconditionally() && !in.Body.DryRun {
 		h, _, openErr := a.open(ctx, in.ID)
 		if openErr != nil {
 			return nil, openErr

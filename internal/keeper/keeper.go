@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/berthdev/berth/api"
@@ -77,7 +78,7 @@ type Keeper struct {
 // Repo is where the versions of a sandbox's workspace are.
 func (k *Keeper) Repo(s sandbox.Sandbox) *workspace.Repo {
 	plan := k.Plan(s)
-	return &workspace.Repo{Store: k.Store, Prefix: plan.Prefix, Unconditional: k.Unconditional, Limits: workspace.Limits{Bytes: plan.Bytes}, Layout: layoutOf(plan), Log: k.Log, Observe: k.Observe}
+	return &workspace.Repo{Store: k.Store, Prefix: plan.Prefix, Unconditional: k.Unconditionally(), Limits: workspace.Limits{Bytes: plan.Bytes}, Layout: layoutOf(plan), Log: k.Log, Observe: k.Observe}
 }
 
 func layoutOf(plan Plan) workspace.Layout {
@@ -85,6 +86,14 @@ func layoutOf(plan Plan) workspace.Layout {
 		return workspace.Plain
 	}
 	return workspace.Packed
+}
+
+// Unconditionally reports whether the store does not do conditional writes, as far as is known.
+func (k *Keeper) Unconditionally() bool {
+	if g, ok := k.Store.(*Gate); ok {
+		return !g.Conditional()
+	}
+	return k.Unconditional
 }
 
 // Saves reports whether the sandbox's workspace is saved at all.
@@ -106,8 +115,16 @@ func (k *Keeper) Restore(ctx context.Context, s sandbox.Sandbox, id driver.ID) (
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	repo := k.Repo(s)
-	newest, err := k.newest(ctx, repo)
+	newest, savedAt, err := k.ask(ctx, repo)
 	switch {
+	case Unavailable(err) && known:
+		k.log().WarnContext(ctx, "the object store does not answer; the sandbox starts with its files as they are here", "error", err)
+		return s.Synced, nil
+	case Unavailable(err) && neverSaved(s, plan):
+		k.log().WarnContext(ctx, "the object store does not answer; a sandbox that never had a version starts empty", "error", err)
+		return mine(""), nil
+	case Unavailable(err):
+		return s.Synced, unavailable(s, err)
 	case err != nil:
 		return s.Synced, err
 	case newest == "" && s.Synced.Version != "" && !known:
@@ -118,15 +135,50 @@ func (k *Keeper) Restore(ctx context.Context, s sandbox.Sandbox, id driver.ID) (
 		k.touch(s)
 		return s.Synced, nil
 	}
-	return k.pull(ctx, repo, s, id, known)
+	mark, err := k.pull(ctx, repo, s, id, known)
+	if err == nil && mark.Version == newest {
+		mark.SavedAt = savedAt
+	}
+	return mark, err
 }
 
-// newest is the id of the newest version, empty if there is none.
-func (k *Keeper) newest(ctx context.Context, repo *workspace.Repo) (string, error) {
-	for v, err := range repo.Versions(ctx) {
-		return v.ID, err
+// askFor bounds the question which version is the newest.
+const askFor = 4 * time.Second
+
+// ask is newest for a start, which a store that hangs must not hold up.
+func (k *Keeper) ask(ctx context.Context, repo *workspace.Repo) (string, time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	return k.newest(ctx, repo)
+}
+
+// Unavailable reports whether an error means that the object store does not answer.
+func Unavailable(err error) bool {
+	if err == nil {
+		return false
 	}
-	return "", nil
+	code := sandbox.CodeOf(err)
+	return code == api.CodeBlobUnreachable || code == api.CodeTimeout || errors.Is(err, context.DeadlineExceeded)
+}
+
+// neverSaved reports whether no version can exist: the sandbox never ran, and its prefix is its own.
+func neverSaved(s sandbox.Sandbox, plan Plan) bool {
+	return s.Synced.Version == "" && s.StartedAt.IsZero() && !plan.Shared && strings.Contains(plan.Prefix, "/"+s.ID+"/")
+}
+
+// unavailable is the answer to a start that needs a version which is not here.
+func unavailable(s sandbox.Sandbox, err error) error {
+	e := sandbox.Errorf("restore workspace", api.CodeBlobUnreachable, "the files of sandbox %s are in the object store, which does not answer: %w", s.ID, err)
+	e.Hint = "Nothing is lost. Try again once the object store answers; /readyz says when."
+	return e
+}
+
+// newest is the id of the newest version and when it was saved; empty if there is none.
+func (k *Keeper) newest(ctx context.Context, repo *workspace.Repo) (string, time.Time, error) {
+	for v, err := range repo.Versions(ctx) {
+		return v.ID, v.At, err
+	}
+	return "", time.Time{}, nil
 }
 
 func (k *Keeper) pull(ctx context.Context, repo *workspace.Repo, s sandbox.Sandbox, id driver.ID, known bool) (sandbox.SyncMark, error) {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -32,6 +34,9 @@ type Records interface {
 // purgeKey is an object that says: once this sandbox has ended, nothing of it is to be kept.
 const purgeKey = "purge"
 
+// purgeAskFor bounds the question whether versions go with their sandbox.
+const purgeAskFor = 2 * time.Second
+
 // purgeBatch is how many objects are deleted at a time.
 const purgeBatch = 500
 
@@ -42,9 +47,17 @@ func (k *Keeper) MarkPurge(ctx context.Context, s sandbox.Sandbox) error {
 	if err := k.alone(ctx, s, plan); err != nil {
 		return err
 	}
-	_, err := k.Store.Put(ctx, plan.Prefix+purgeKey, bytes.NewReader(nil), 0, blob.PutOptions{})
-	return err
+	if _, err := k.Store.Put(ctx, plan.Prefix+purgeKey, bytes.NewReader(nil), 0, blob.PutOptions{}); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(k.purging(s), nil, 0o600)
 }
+
+// purging is a file that says on this machine what the object purgeKey says in the store.
+func (k *Keeper) purging(s sandbox.Sandbox) string { return filepath.Join(k.Dir, s.ID+".purge") }
 
 // End lets go of what is kept for a sandbox that ended: it is the engine's finalizer. Versions stay,
 // unless the sandbox was deleted and they were to go with it.
@@ -56,7 +69,7 @@ func (k *Keeper) End(ctx context.Context, s sandbox.Sandbox) error {
 		return nil
 	}
 	mark := k.Plan(s).Prefix + purgeKey
-	o, err := k.Store.Get(ctx, mark, blob.GetOptions{})
+	o, err := k.askPurge(ctx, s, mark)
 	if errors.Is(err, blob.ErrNotFound) {
 		return nil
 	}
@@ -67,9 +80,31 @@ func (k *Keeper) End(ctx context.Context, s sandbox.Sandbox) error {
 	err = k.Purge(ctx, s)
 	if sandbox.CodeOf(err) == api.CodeConflict { // somebody else has them by now
 		k.log().WarnContext(ctx, "versions stay though they were to go with their sandbox", "error", err)
-		return k.Store.Delete(ctx, mark)
+		err = k.Store.Delete(ctx, mark)
+	}
+	if err == nil {
+		_ = os.Remove(k.purging(s))
 	}
 	return err
+}
+
+// askPurge reads the mark. A store that does not answer holds up no end: unless this machine knows of the
+// mark, there is none, and if another machine made one the versions go when deleted_retention is over.
+func (k *Keeper) askPurge(ctx context.Context, s sandbox.Sandbox, mark string) (*blob.Object, error) {
+	if _, err := os.Stat(k.purging(s)); err == nil {
+		return k.Store.Get(ctx, mark, blob.GetOptions{})
+	}
+	if g, ok := k.Store.(*Gate); ok && g.Closed() != nil {
+		return nil, blob.ErrNotFound
+	}
+	ctx, cancel := context.WithTimeout(ctx, purgeAskFor)
+	defer cancel()
+	o, err := k.Store.Get(ctx, mark, blob.GetOptions{})
+	if Unavailable(err) {
+		k.log().WarnContext(ctx, "the object store does not answer; versions stay until deleted_retention is over", "error", err)
+		err = blob.ErrNotFound
+	}
+	return o, err
 }
 
 // PurgeEnded removes the versions of a sandbox that has ended. If it fails it is tried again by itself.

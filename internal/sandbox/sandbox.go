@@ -74,6 +74,7 @@ type Spec struct {
 type SyncMark struct {
 	Version     string
 	Incarnation int64
+	SavedAt     time.Time // of a mark that a restore returns: when the version was saved; not stored
 }
 
 // Restored is the version that a start brought back into the workspace. The zero Restored: none.

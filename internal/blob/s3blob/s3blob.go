@@ -156,7 +156,7 @@ func signBytes(stack *middleware.Stack) error {
 
 // newClient keeps connections open, as many as there are ranges and parts under way.
 func newClient() *http.Client {
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	dialer := &net.Dialer{Timeout: connectFor, KeepAlive: 30 * time.Second}
 	return &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment,
@@ -168,8 +168,8 @@ func newClient() *http.Client {
 				return &impatient{conn, stall}, nil
 			},
 			MaxIdleConns: 128, MaxIdleConnsPerHost: 128, IdleConnTimeout: 50 * time.Second,
-			TLSHandshakeTimeout: 10 * time.Second,
-			ReadBufferSize:      64 << 10, WriteBufferSize: 64 << 10,
+			TLSHandshakeTimeout: connectFor, ResponseHeaderTimeout: answerFor,
+			ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
 			DisableCompression: true,
 		},
 		// A redirect is S3's way to say that the region is wrong; the signature would not fit.
@@ -177,8 +177,12 @@ func newClient() *http.Client {
 	}
 }
 
-// stall is how long a connection may stand still before it is given up.
-const stall = 90 * time.Second
+// Bounds of one request. A large body may take as long as it likes, while bytes move.
+const (
+	connectFor = 5 * time.Second  // to connect, and for the TLS handshake
+	answerFor  = 15 * time.Second // from the last byte of the request to the first of the answer
+	stall      = 30 * time.Second // without a byte on the connection
+)
 
 // impatient is a connection on which nothing stands still for ever.
 type impatient struct {
