@@ -79,6 +79,7 @@ type ExecResult struct {
 	StderrBase64    []byte `json:"stderr_base64,omitempty" doc:"Instead of stderr, where that is not UTF-8"`
 	StdoutTruncated bool   `json:"stdout_truncated,omitempty" doc:"It wrote more than is kept here"`
 	StderrTruncated bool   `json:"stderr_truncated,omitempty" doc:"It wrote more than is kept here"`
+	Notice          string `json:"notice,omitempty" doc:"What happened to the sandbox's files since its last use: which version was restored, and what is lost"`
 }
 
 // Output returns both outputs as bytes, however they came.
@@ -133,6 +134,7 @@ const (
 type ExecEvent struct {
 	Type   string `json:"type" enum:"started,stdout,stderr,dropped,exit,error"`
 	ExecID string `json:"exec_id,omitempty" doc:"With started"`
+	Notice string `json:"notice,omitempty" doc:"With started: what happened to the sandbox's files since its last use"`
 	Text   string `json:"text,omitempty" doc:"What it wrote, if that is UTF-8"`
 	Base64 []byte `json:"base64,omitempty" doc:"What it wrote, if not"`
 	Next   int64  `json:"next,omitempty" doc:"The offset behind this event: give it as after to read on"`

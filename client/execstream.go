@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -19,6 +20,9 @@ import (
 type ExecStream struct {
 	// ExecID is the command's id, by which anyone can attach to it, signal it and write to it.
 	ExecID string
+	// Notice says what happened to the sandbox's files since its last use: which version was restored, and
+	// what is lost. Empty: nothing.
+	Notice string
 
 	source
 	ref    string
@@ -149,6 +153,7 @@ func (e *ExecStream) take(event api.ExecEvent) (api.ExecEvent, error) {
 	switch event.Type {
 	case api.EventStarted:
 		e.ExecID = event.ExecID
+		e.Notice = cmp.Or(e.Notice, event.Notice)
 	case api.EventDropped:
 		e.lost += event.Dropped
 	case api.EventExit:

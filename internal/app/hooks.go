@@ -24,6 +24,7 @@ func (s *System) openHooks(metrics *telemetry.Metrics) error {
 		Command: func(sb sandbox.Sandbox, cmd guest.Cmd) guest.Cmd {
 			return s.Engine.HandleOn(sb, "hook").Command(sb, cmd)
 		},
+		Changed:  func(ctx context.Context, sb sandbox.Sandbox) { s.Engine.Changed(ctx, sb) },
 		Builtins: map[string]hook.Func{hook.Push: s.push, hook.Log: s.logEnd, hook.Clone: hook.CloneRepository},
 	}
 	return program.Prepare(s.cfg.DataDir) // so that templates can mount what is not installed yet

@@ -33,6 +33,9 @@ func (f *frame) watched(ctx context.Context, c *connection, want execution, show
 		go w.sendInput()
 	}
 	end, err := show(w)
+	if stream.Notice != "" {
+		f.notef("berth: note: %s", clean(stream.Notice))
+	}
 	switch {
 	case err == nil:
 		if !want.interactive && unread(f.Stdin) {

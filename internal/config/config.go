@@ -38,6 +38,8 @@ type Config struct {
 	LogLevel  slog.Level
 
 	SyncStaleThreshold         time.Duration
+	SaveAfter                  time.Duration
+	SaveEvery                  time.Duration
 	DeletedRetention           time.Duration // zero: for ever
 	KeepLast, KeepDaily        int           // versions that are kept; both zero: all
 	PruneInterval              time.Duration

@@ -18,10 +18,13 @@ type recorder struct {
 	saveAfter  time.Duration
 }
 
-func (h *Handle) recorder(s sandbox.Sandbox) recorder {
-	p := h.e.policy(s)
-	return recorder{e: h.e, tenant: h.tenant, id: h.id, saved: !p.NoSave, saveAfter: p.SaveAfter}
+func (e *Engine) recorder(s sandbox.Sandbox) recorder {
+	p := e.policy(s)
+	return recorder{e: e, tenant: s.Owner.Tenant, id: s.ID, saved: !p.NoSave, saveAfter: p.SaveAfter}
 }
+
+// Changed records that files of the sandbox may have changed by something else than a Handle.
+func (e *Engine) Changed(ctx context.Context, s sandbox.Sandbox) { e.recorder(s).end(ctx) }
 
 // begin is called before a use, so that a crash leaves the record that something may be unsaved.
 func (r recorder) begin(ctx context.Context) error {
@@ -58,6 +61,7 @@ func (c *recordingConn) Start(ctx context.Context, id string, cmd guest.Cmd) err
 	if err := c.r.begin(ctx); err != nil {
 		return err
 	}
+	defer c.r.end(ctx)
 	return c.Conn.Start(ctx, id, cmd)
 }
 

@@ -38,6 +38,8 @@ type work struct {
 	from   sandbox.State      // in which the last start began
 	ended  map[driver.ID]bool // confirmed gone by our own Destroy; a list may still show them
 	synced sandbox.SyncMark
+
+	restored *sandbox.Restored // what this start brought back
 }
 
 // drive takes the sandbox's lease and works on it until nothing is left to do. It answers ErrBusy at
@@ -63,6 +65,7 @@ func (e *Engine) drive(ctx context.Context, id, actor string, look bool) (sandbo
 		err := sandbox.Errorf("work on sandbox", api.CodeUnknownDriver, "no driver %q is configured here", w.s.Spec.Driver)
 		return w.s, errors.Join(err, w.look(ctx, w.now().Add(time.Minute)))
 	}
+	w.policy.TurnUntil = e.turnUntil(ctx, w.s)
 	if look {
 		w.seen, err = w.observe(ctx)
 	}

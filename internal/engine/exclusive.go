@@ -56,13 +56,13 @@ func (e *Engine) exclusively(ctx context.Context, grant store.Grant, asked time.
 	if s.Deleted() || s.Instance == "" {
 		return s, sandbox.Errorf(doing, api.CodeNotRunning, "sandbox %s has no instance: it is %s", s.ID, s.State)
 	}
+	busy := saves && e.processesRun(ctx, s)
 	mark, err := do(ctx, s)
-	if err != nil {
+	switch {
+	case err != nil:
 		return s, err
+	case !saves:
+		return e.Store.Synced(ctx, grant.Lease, mark, time.Time{})
 	}
-	var began time.Time
-	if saves {
-		began = grant.Lease.Until.Add(-e.LeaseTTL)
-	}
-	return e.Store.Synced(ctx, grant.Lease, mark, began)
+	return e.saved(ctx, grant.Lease, mark, grant.Lease.Until.Add(-e.LeaseTTL), busy)
 }

@@ -21,6 +21,7 @@ type Handle struct {
 	e                 *Engine
 	tenant, id, actor string
 	just              atomic.Pointer[sandbox.Sandbox] // read a moment ago, for the first who asks
+	first, used       atomic.Pointer[sandbox.Sandbox] // the record as it was first read, and as it was last used
 }
 
 // Handle returns a handle on a sandbox of the tenant; whether there is one shows when it is used.
@@ -40,9 +41,14 @@ func (e *Engine) HandleOn(s sandbox.Sandbox, actor string) *Handle {
 // record is the sandbox's row.
 func (h *Handle) record(ctx context.Context) (sandbox.Sandbox, error) {
 	if s := h.just.Swap(nil); s != nil {
+		h.first.CompareAndSwap(nil, s)
 		return *s, nil
 	}
-	return h.e.Store.ByID(ctx, h.tenant, h.id)
+	s, err := h.e.Store.ByID(ctx, h.tenant, h.id)
+	if err == nil {
+		h.first.CompareAndSwap(nil, &s)
+	}
+	return s, err
 }
 
 // Sandbox makes the sandbox run: a stopped one is started, a lost one made anew. It never makes a
@@ -78,7 +84,8 @@ func (h *Handle) Guest(ctx context.Context) (guest.Conn, error) {
 		conn, err := d.Guest(ctx, driver.ID(s.Instance))
 		switch {
 		case err == nil:
-			return &recordingConn{conn, h.recorder(s)}, nil
+			h.used.Store(&s)
+			return &recordingConn{conn, h.e.recorder(s)}, nil
 		case try == tries || !errors.Is(err, driver.ErrNotRunning) && !errors.Is(err, driver.ErrNotFound):
 			return nil, reached(s, err)
 		}
@@ -141,7 +148,7 @@ func (h *Handle) Files(ctx context.Context, root string) (files.FS, error) {
 		return nil, reached(s, err)
 	}
 	if root == files.WorkingDir { // nothing else is saved
-		fs = &recordingFS{fs, h.recorder(s)}
+		fs = &recordingFS{fs, h.e.recorder(s)}
 	}
 	return fs, nil
 }

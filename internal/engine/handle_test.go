@@ -28,6 +28,8 @@ type manned struct {
 
 type line struct{ guest.Conn }
 
+func (line) Processes(context.Context) ([]guest.Status, error) { return nil, nil }
+
 func (m *manned) Guest(ctx context.Context, id driver.ID) (guest.Conn, error) {
 	if m.broken != nil {
 		return nil, m.broken

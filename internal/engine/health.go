@@ -57,7 +57,9 @@ func (w *work) coldStart(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("restore the workspace: %w", err)
 	}
-	w.synced = synced
+	if w.synced = synced; !synced.SavedAt.IsZero() {
+		w.restored = &sandbox.Restored{Version: synced.Version, SavedAt: synced.SavedAt, At: w.now()}
+	}
 	if w.Hooks != nil {
 		if err := w.Hooks.ColdStart(ctx, w.s, id); err != nil {
 			return fmt.Errorf("run the cold start hook: %w", err)

@@ -129,6 +129,13 @@ func (m *memory) Terminate(_ context.Context, _, id string, skip bool, reason, a
 }
 
 func (m *memory) Delete(_ context.Context, _, id string, skip bool, reason, actor string) (sandbox.Sandbox, error) {
+	m.mu.Lock()
+	if row := m.rows[id]; row != nil && row.Deleted() {
+		defer m.mu.Unlock()
+		row.SkipSave, row.DueAt = row.SkipSave || skip, time.Now()
+		return *row, nil
+	}
+	m.mu.Unlock()
 	return m.wish(id, sandbox.WantGone, reason, actor, func(s *sandbox.Sandbox) { s.SkipSave, s.DeletedAt = skip, time.Now() })
 }
 
@@ -187,6 +194,41 @@ func (m *memory) Synced(_ context.Context, l store.Lease, mark sandbox.SyncMark,
 		row.UnsavedSince = time.Time{}
 	}
 	return *row, nil
+}
+
+func (m *memory) SaveFailed(_ context.Context, l store.Lease, f sandbox.Failure) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	row, err := m.fenced(l)
+	if err == nil {
+		row.SaveFailure = &f
+	}
+	return err
+}
+
+func (m *memory) StayUnsaved(_ context.Context, l store.Lease, began time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	row, err := m.fenced(l)
+	if err == nil && row.UnsavedSince.IsZero() {
+		row.UnsavedSince = began
+	}
+	return err
+}
+
+func (m *memory) Holds(_ context.Context, id string) (held []store.Held, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, until := range m.holds[id] {
+		kind := name
+		if strings.HasPrefix(name, engine.HoldTurn) {
+			kind = engine.HoldTurn
+		}
+		if until.After(time.Now()) {
+			held = append(held, store.Held{Kind: kind, Until: until})
+		}
+	}
+	return held, nil
 }
 
 func (m *memory) Unsaved(context.Context) (int64, time.Time, error) { return 0, time.Time{}, nil }

@@ -37,27 +37,12 @@ func (w *work) take(ctx context.Context, step sandbox.Step) (again bool, err err
 	case sandbox.OpFinal:
 		err = w.finalize(ctx, step.Final)
 	case sandbox.OpSave:
-		err = w.save(ctx)
+		return w.save(ctx, step)
 	case sandbox.OpDestroy:
 		err = w.destroy(ctx, driver.ID(step.Instance))
 		w.at("after-destroy", w.s)
 	}
 	return false, err
-}
-
-// save saves the workspace. What was not saved is not recorded as saved.
-func (w *work) save(ctx context.Context) error {
-	began := w.now()
-	synced, err := w.Restorer.Save(ctx, w.s)
-	if err != nil {
-		return err
-	}
-	w.synced = synced
-	s, err := w.Store.Synced(ctx, w.lease, synced, began)
-	if err == nil {
-		w.s = s
-	}
-	return err
 }
 
 // destroy ends an instance, if we still hold the lease: what a holder without one takes for a leftover
@@ -103,6 +88,7 @@ func (w *work) mark(ctx context.Context, step sandbox.Step) (again bool, err err
 	if step.Event == sandbox.EventBegin || step.Event == sandbox.EventStart {
 		change.Failure = w.s.Failure // still unproven: a success clears it, the next failure counts on
 	}
+	w.filesOf(step, &change)
 	w.at("before-"+string(step.Event), w.s)
 	s, err := w.Store.Commit(ctx, w.lease, change, store.Due{}) // stays due until the plan is empty
 	if errors.Is(err, sandbox.ErrOvertaken) {
@@ -112,8 +98,11 @@ func (w *work) mark(ctx context.Context, step sandbox.Step) (again bool, err err
 	if err != nil {
 		return false, err
 	}
-	w.Logger.InfoContext(ctx, "sandbox "+string(step.Event), "from", w.s.State, "to", s.State, "reason", step.Reason,
+	w.Logger.InfoContext(ctx, "sandbox "+string(step.Event), "from", w.s.State, "to", s.State, "reason", change.Reason,
 		"actor", w.actor, "driver", s.Spec.Driver, "generation", w.lease.Epoch, "incarnation", s.Incarnation)
+	if !change.Lost.IsZero() {
+		w.Metrics.LostChanges.Inc()
+	}
 	if step.Event == sandbox.EventStart {
 		w.from = w.s.State
 	}

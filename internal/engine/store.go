@@ -29,6 +29,9 @@ type Store interface {
 	Commit(ctx context.Context, l store.Lease, c sandbox.Change, due store.Due) (sandbox.Sandbox, error)
 	Stumble(ctx context.Context, l store.Lease, f sandbox.Failure, due store.Due, probed time.Time) error
 	Synced(ctx context.Context, l store.Lease, mark sandbox.SyncMark, began time.Time) (sandbox.Sandbox, error)
+	StayUnsaved(ctx context.Context, l store.Lease, began time.Time) error
+	SaveFailed(ctx context.Context, l store.Lease, f sandbox.Failure) error
+	Holds(ctx context.Context, id string) ([]store.Held, error)
 	Changed(ctx context.Context, tenant, id string, saved bool, saveAfter time.Duration) error
 	Unsaved(ctx context.Context) (n int64, oldest time.Time, err error)
 	SetDue(ctx context.Context, l store.Lease, due store.Due, probed time.Time) error

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/berthdev/berth/api"
@@ -29,8 +30,10 @@ type Runner struct {
 	Webhooks *Webhooks // nil: none can be called
 	// Remember stores what the hooks of a start or an end have set; nil: it is lost. Turns store it themselves.
 	Remember func(ctx context.Context, d *Data) error
-	Log      *slog.Logger
-	Metrics  *telemetry.Metrics
+	// Changed is called when a cold start's hooks may have changed files; nil: not.
+	Changed func(context.Context, sandbox.Sandbox)
+	Log     *slog.Logger
+	Metrics *telemetry.Metrics
 }
 
 // ColdStart runs when an instance is up and its workspace is there. The first error ends it and fails the
@@ -40,6 +43,10 @@ func (r *Runner) ColdStart(ctx context.Context, s sandbox.Sandbox, id driver.ID)
 	failed := errors.Join(r.run(ctx, OnColdStart, id, d)...)
 	if failed == nil {
 		r.remember(ctx, d)
+	}
+	works := func(spec Spec) bool { return spec.Phase == OnColdStart && spec.URL == "" }
+	if failed == nil && r.Changed != nil && slices.ContainsFunc(r.Of(s.Spec.Template), works) {
+		r.Changed(ctx, s)
 	}
 	return refusal(ctx, failed)
 }

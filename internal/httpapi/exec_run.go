@@ -31,6 +31,7 @@ func (a *Handler) execJSON(w http.ResponseWriter, r *http.Request, e *execution)
 	if e.id != "" {
 		w.Header().Set(api.HeaderExecID, e.id)
 	}
+	result.Notice = noticeOf(e.h)
 	writeJSON(w, r, result)
 }
 

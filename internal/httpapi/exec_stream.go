@@ -220,7 +220,7 @@ func (a *Handler) tell(ctx context.Context, w http.ResponseWriter, e *execution,
 	out := newEvents(w)
 	defer out.done()
 	out.comment()
-	if out.add("", api.ExecEvent{Type: api.EventStarted, ExecID: e.id, Next: after}) != nil || out.flush() != nil {
+	if out.add("", api.ExecEvent{Type: api.EventStarted, ExecID: e.id, Notice: noticeOf(e.h), Next: after}) != nil || out.flush() != nil {
 		return
 	}
 	relay(ctx, a, out, pieces, func(p chunk) (bool, error) { return addPiece(ctx, out, e, p) })

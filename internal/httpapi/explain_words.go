@@ -93,7 +93,7 @@ func (t story) next() string {
 			return "it is tried again " + t.in(p.At)
 		case p.What == "work":
 			return "Berth is at work on it"
-		case p.What == "probe" || p.At.IsZero():
+		case p.What == "probe" || p.What == "save" || p.At.IsZero():
 			continue
 		}
 		done := map[string]string{"stop": "stopped", "archive": "archived", "delete": "terminated, after a save,"}[p.What]

@@ -66,3 +66,11 @@ func guestError(op string, err error) error {
 	}
 	return sandbox.Errorf(op, code, "%w", err)
 }
+
+// noticeOf is what a handle has to say about the sandbox's files.
+func noticeOf(h any) string {
+	if n, ok := h.(interface{ Notice() string }); ok {
+		return n.Notice()
+	}
+	return ""
+}

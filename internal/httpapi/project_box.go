@@ -102,6 +102,13 @@ func (b *projectBox) Hold(ctx context.Context, kind string) (release func()) {
 	return h.Hold(ctx, kind)
 }
 
+// Notice says what happened to the sandbox's files since its last use.
+func (b *projectBox) Notice() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return noticeOf(b.handle)
+}
+
 // restingBox is the project's sandbox for who only looks: it is neither made nor started.
 type restingBox struct{ *projectBox }
 

@@ -19,6 +19,9 @@ type Change struct {
 	Host     string   // of EventBegin: the machine that the new instance belongs to; empty keeps it
 	Failure  *Failure // nil clears it
 
+	Restored *Restored // of EventReady: what the start brought back; nil: nothing
+	Lost     time.Time // since when the changes are that are lost with the instance; zero: none are
+
 	Recovered  *Recoveries // nil keeps the count
 	Finalizers []string    // of EventEnd: what must be done before it has ended
 	Final      string      // of EventFinal: the one that is done
@@ -44,9 +47,12 @@ func (s Sandbox) Apply(c Change, to State, now time.Time) Sandbox {
 	s.State, s.Instance, s.Synced, s.Failure = to, c.Instance, c.Synced, c.Failure
 	switch c.Event {
 	case EventBegin:
-		s.Incarnation, s.Instance = s.Incarnation+1, ""
+		s.Incarnation, s.Instance, s.Restored = s.Incarnation+1, "", Restored{}
 		s.Host = cmp.Or(c.Host, s.Host)
 	case EventReady:
+		if c.Restored != nil {
+			s.Restored = *c.Restored
+		}
 		s.ProbedAt = now
 		if from != Unhealthy {
 			s.StartedAt = now
@@ -58,8 +64,19 @@ func (s Sandbox) Apply(c Change, to State, now time.Time) Sandbox {
 	case EventLost, EventEnded, EventArchive:
 		s.Instance, s.DestroyedAt, s.Finalizers = "", now, nil
 	}
+	if c.EndsFiles() {
+		s.UnsavedSince, s.ChangedAt, s.SaveFailure = time.Time{}, time.Time{}, nil
+	}
+	if !c.Lost.IsZero() {
+		s.Lost = Lost{Since: c.Lost, At: now}
+	}
 	if c.Recovered != nil {
 		s.Recovered = *c.Recovered
 	}
 	return s
+}
+
+// EndsFiles reports whether the change is the end of an instance's files, saved or not.
+func (c Change) EndsFiles() bool {
+	return c.Event == EventLost || c.Event == EventEnded || c.Event == EventArchive
 }

@@ -14,7 +14,7 @@ func planArchived(s Sandbox, o Observation, p Policy) []Step {
 	case p.NoStop && s.Instance != "" && o.Sight != Unasked && o.Sight != Missing:
 		return end(s, o, p, "saved before the volume goes")
 	}
-	return planStopped(s, o)
+	return planStopped(s, o, p)
 }
 
 // end saves, then commits to the end. From there on nobody revives the instance, whoever holds the

@@ -64,6 +64,8 @@ var modelPolicy = Policy{
 	ProbeAgain: time.Second,
 	Breaker:    Breaker{Attempts: 3, Window: time.Hour},
 	SaveFor:    time.Hour,
+	SaveAfter:  30 * time.Second,
+	SaveEvery:  5 * time.Minute,
 
 	UnreachableAfter: time.Minute,
 }
@@ -121,6 +123,14 @@ func (w *world) take(step Step, f faults, o *Observation, made *InstanceID) went
 		w.s.Want, w.person = step.Want, false
 		return replan
 	}
+	if _, there := w.live[w.s.Instance]; step.Soft && (f.fail(step.Op) || !there) {
+		attempts := 1
+		if w.s.SaveFailure != nil {
+			attempts += w.s.SaveFailure.Attempts
+		}
+		w.s.SaveFailure = &Failure{Message: "not saved", At: w.now, Attempts: attempts}
+		return well
+	}
 	if f.fail(step.Op) {
 		return w.broken(step, made)
 	}
@@ -156,6 +166,7 @@ func (w *world) effect(step Step, made *InstanceID) {
 			w.fatal("asked to save what is not there: %+v", w.s)
 		}
 		w.saved[w.s.Instance] = true
+		w.s.UnsavedSince, w.s.SaveFailure = time.Time{}, nil
 	case OpDestroy:
 		w.mayDestroy(step.Instance)
 		delete(w.live, step.Instance)
@@ -335,6 +346,7 @@ func (w *world) happen(t *rapid.T) {
 		w.wish(rapid.SampledFrom(Wants).Draw(t, "want"), rapid.Bool().Draw(t, "skip save"))
 	case "use":
 		w.s.ActiveAt = w.now
+		w.change()
 		w.wish(WantRunning, false)
 	case "wait":
 		w.now = w.now.Add(time.Duration(rapid.IntRange(1, 120).Draw(t, "seconds")) * time.Second)
@@ -361,6 +373,16 @@ func (w *world) wish(want Want, skipSave bool) {
 	if !w.s.Deleted() {
 		clear(w.saved)
 		w.s.Want, w.s.SkipSave, w.person = want, skipSave && want == WantGone, true
+	}
+}
+
+// change is work in the workspace, if it has an instance and is one that is saved.
+func (w *world) change() {
+	if w.s.Instance == "" || w.s.Deleted() || w.rules.NoSave {
+		return
+	}
+	if w.s.ChangedAt = w.now; w.s.UnsavedSince.IsZero() {
+		w.s.UnsavedSince = w.now
 	}
 }
 

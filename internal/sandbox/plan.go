@@ -70,6 +70,7 @@ type Step struct {
 	Final     string      // of OpFinal, and of OpMark with EventFinal; of EventEnd, one more finalizer
 	Failure   *Failure    // of OpMark with EventFail or EventSick
 	Recovered *Recoveries // of OpMark: the count from now on; nil keeps it
+	Soft      bool        // of OpSave: its failure is recorded, and the next step is taken all the same
 }
 
 // Plan decides what to do next about one sandbox. The steps are taken in order, each only if the one
@@ -91,20 +92,24 @@ func Plan(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step, due 
 	case ending:
 		steps = planEnd(now, s, o, p)
 	case s.Want != WantRunning && p.NoStop && p.NoSave:
-		if steps = planStopped(s, o); slices.ContainsFunc(steps, func(step Step) bool { return step.Op == OpStop }) {
+		if steps = planStopped(s, o, p); slices.ContainsFunc(steps, func(step Step) bool { return step.Op == OpStop }) {
 			steps = nil // nothing can be done about this wish that would keep the files
 		}
 	case (s.Want == WantArchived || s.Want == WantStopped && p.NoStop) && !p.NoSave:
 		steps = planArchived(s, o, p)
 	case s.Want != WantRunning:
-		steps = planStopped(s, o)
+		steps = planStopped(s, o, p)
 	default:
 		steps, due = planRunning(now, s, o, p)
 	}
 	if len(steps) > 0 || !due.IsZero() {
 		return steps, due
 	}
-	return planTimers(now, s, p)
+	if steps, due = planTimers(now, s, p); len(steps) > 0 {
+		return steps, due
+	}
+	steps, save := planSave(now, s, o, p)
+	return steps, earliest(due, save)
 }
 
 // held reports whether a failed sandbox, or a stopped one whose start was refused, must wait before it is tried
@@ -154,7 +159,7 @@ func planRunning(now time.Time, s Sandbox, o Observation, p Policy) (steps []Ste
 	return again(now, s, o, p, "a start did not finish"), due
 }
 
-func planStopped(s Sandbox, o Observation) []Step {
+func planStopped(s Sandbox, o Observation, p Policy) []Step {
 	hadOne := s.State == Running || s.State == Unhealthy || s.State == Stopped
 	switch {
 	case hadOne && o.Sight == Missing:
@@ -162,7 +167,7 @@ func planStopped(s Sandbox, o Observation) []Step {
 	case s.State == Stopped && o.Sight == Up:
 		return []Step{{Op: OpStop, Reason: "asked to stop, and found running"}}
 	case hadOne && s.State != Stopped:
-		return stop("asked to stop")
+		return stop(s, p, "asked to stop")
 	case hadOne || s.Want.Satisfied(s.State):
 		return nil
 	case o.Sight == Unasked:
@@ -174,7 +179,7 @@ func planStopped(s Sandbox, o Observation) []Step {
 	case o.Sight == Missing:
 		return mark(EventLost, goneReason(o))
 	case o.Sight == Up:
-		return stop("asked to stop")
+		return stop(s, p, "asked to stop")
 	}
 	return mark(EventHalted, "found stopped")
 }
@@ -229,12 +234,16 @@ func restart(now time.Time, s Sandbox, o Observation, p Policy, reason string) [
 	return append([]Step{{Op: OpStop, Reason: reason}}, steps...)
 }
 
-func stop(reason string) []Step {
-	return []Step{
-		{Op: OpMark, Event: EventStop, Reason: reason},
-		{Op: OpStop, Reason: reason},
-		{Op: OpMark, Event: EventHalted, Reason: "stopped"},
+// stop saves changes first where that can be done. What could not be saved is kept: a stopped instance has
+// its files, and the save is tried again.
+func stop(s Sandbox, p Policy, reason string) (steps []Step) {
+	if !saveDue(s, p).IsZero() {
+		steps = []Step{{Op: OpSave, Reason: "saved before it is stopped", Soft: true}}
 	}
+	return append(steps,
+		Step{Op: OpMark, Event: EventStop, Reason: reason},
+		Step{Op: OpStop, Reason: reason},
+		Step{Op: OpMark, Event: EventHalted, Reason: "stopped"})
 }
 
 func destroyAll(ids []InstanceID, reason string) []Step {

@@ -34,6 +34,9 @@ type Policy struct {
 	// SaveAfter is how long a changed workspace must be quiet before it is saved, SaveEvery how long
 	// changes wait at most while it is not. Zero: it is saved only by turns, when asked and before its end.
 	SaveAfter, SaveEvery time.Duration
+	// TurnUntil is when the hold of the turn that runs in the sandbox ends. Until then the save is the
+	// turn's. Zero: no turn runs.
+	TurnUntil time.Time
 	// SaveFor is how long a delete tries to save a last version before it goes on without.
 	SaveFor time.Duration
 }

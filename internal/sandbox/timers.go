@@ -80,7 +80,7 @@ var rank = map[Want]int{WantRunning: 0, WantStopped: 1, WantArchived: 2, WantGon
 
 // Prospect is something that will happen to a sandbox by itself, or would if nothing kept it away.
 type Prospect struct {
-	What string    // stop, archive, delete, probe, retry, or work when it is being worked on
+	What string    // stop, archive, delete, save, probe, retry, or work when it is being worked on
 	At   time.Time // zero: not by itself
 	Why  string
 	Off  string // what keeps it away for good
@@ -109,6 +109,9 @@ func Ahead(now time.Time, s Sandbox, p Policy) (ahead []Prospect) {
 			prospect.At = time.Time{}
 		}
 		ahead = append(ahead, prospect)
+	}
+	if at := saveDue(s, p); !at.IsZero() {
+		ahead = append(ahead, Prospect{What: "save", At: latest(now, at), Why: saveReason(s)})
 	}
 	slices.SortStableFunc(ahead, func(a, b Prospect) int {
 		if a.At.IsZero() != b.At.IsZero() {

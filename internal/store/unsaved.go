@@ -38,6 +38,27 @@ func (db *DB) Synced(ctx context.Context, l Lease, mark sandbox.SyncMark, began 
 	return sb[0], nil
 }
 
+// StayUnsaved records that files may have changed since a save began though no use was recorded:
+// processes went on running in the sandbox.
+func (db *DB) StayUnsaved(ctx context.Context, l Lease, began time.Time) error {
+	const op = "record unsaved changes"
+	n, err := db.write.exec(ctx, `update sandboxes set unsaved_since = coalesce(unsaved_since, $3) where `+fence, l.ID, l.Epoch, at(began))
+	if err == nil && n == 0 {
+		return stale(op, "sandbox "+l.ID)
+	}
+	return db.fail(op, err)
+}
+
+// SaveFailed records why a save failed. It leaves everything else as it is.
+func (db *DB) SaveFailed(ctx context.Context, l Lease, f sandbox.Failure) error {
+	const op = "record a failed save"
+	n, err := db.write.exec(ctx, `update sandboxes set save_failure = $3 where `+fence, l.ID, l.Epoch, failureArg(&f))
+	if err == nil && n == 0 {
+		return stale(op, "sandbox "+l.ID)
+	}
+	return db.fail(op, err)
+}
+
 // Unsaved returns how many sandboxes of all tenants have changes that are not saved, and since when the
 // oldest of them has.
 func (db *DB) Unsaved(ctx context.Context) (n int64, oldest time.Time, err error) {

@@ -100,6 +100,32 @@ func TestAStaleHolderDoesNotClearChanges(t *testing.T) {
 	})
 }
 
+func TestASecondDeleteSkipsTheSaveOfTheFirst(t *testing.T) {
+	withDB(t, func(t *testing.T, db *store.DB) {
+		s := db.In(acme)
+		sb := intend(t, s, intent("owner"))
+		_, err := s.Delete(t.Context(), sb.ID, false, "deleted", "test")
+		noError(t, err)
+		grant := lease(t, db, sb.ID, "holder")
+		noError(t, db.SetDue(t.Context(), grant.Lease, store.Due{Want: sandbox.WantGone}, time.Time{}))
+		got, err := s.Delete(t.Context(), sb.ID, true, "deleted", "test")
+		noError(t, err)
+		if !got.SkipSave || got.DueAt.IsZero() {
+			t.Errorf("skips %v, due %v", got.SkipSave, got.DueAt)
+		}
+		again, err := s.Delete(t.Context(), sb.ID, false, "deleted", "test")
+		noError(t, err)
+		if !again.SkipSave {
+			t.Error("a later plain delete asks for the save again")
+		}
+		entries, _, err := s.History(t.Context(), sb.ID, 10, 0)
+		noError(t, err)
+		if len(entries) != 3 || entries[0].Reason != "deleted without a last save" {
+			t.Errorf("history: %+v", entries)
+		}
+	})
+}
+
 func record(t testing.TB, s store.Scope, id string) sandbox.Sandbox {
 	t.Helper()
 	sb, err := s.Record(t.Context(), id)

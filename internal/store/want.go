@@ -58,7 +58,7 @@ func (s Scope) Lapse(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, 
 // Delete makes the sandbox a tombstone, once and for good, and makes it due so that what it has at
 // its driver is ended, after a last save unless that is skipped. Its environment, which may hold
 // secrets, goes with the last of it; its place in the tenant's quota is free at once. Deleting it again
-// changes nothing.
+// changes nothing, unless it skips a save that the first delete still waits for.
 func (s Scope) Delete(ctx context.Context, id string, skipSave bool, reason, actor string) (sandbox.Sandbox, error) {
 	sb, err := s.db.dialect.apply(ctx, s.db, change{
 		text: `update sandboxes set want = $3, skip_save = $4, deleted_at = {now}, due_at = {now}, changes = changes + 1,
@@ -67,6 +67,13 @@ func (s Scope) Delete(ctx context.Context, id string, skipSave bool, reason, act
 		args: []any{s.tenant, id, sandbox.WantGone, skipSave}, reason: reason, actor: actor,
 		count: freed,
 	})
+	if errors.Is(err, sql.ErrNoRows) && skipSave {
+		sb, err = s.db.dialect.apply(ctx, s.db, change{
+			text: `update sandboxes set skip_save = $3, due_at = {now}, changes = changes + 1
+				where tenant = $1 and id = $2 and deleted_at is not null and skip_save <> $3 and state not in ('terminating', 'terminated')`,
+			args: []any{s.tenant, id, true}, reason: reason + " without a last save", actor: actor,
+		})
+	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return s.Record(ctx, id)
 	}

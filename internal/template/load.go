@@ -31,6 +31,7 @@ func FromConfig(cfg *config.Loaded, drivers []string) (*Registry, Report) {
 			Default: cfg.DefaultTemplate, Driver: cfg.DefaultDriver, Profile: cfg.SandboxProfileType,
 			Drivers: drivers, DataDir: cfg.DataDir, Bucket: bucketOf(cfg.ObjectStore),
 			KeepLast: cfg.KeepLast, KeepDaily: cfg.KeepDaily,
+			SaveAfter: cfg.SaveAfter, SaveEvery: cfg.SaveEvery,
 		}),
 		sections: cfg.Templates,
 		state:    map[string]progress{},

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/config"
@@ -25,7 +26,8 @@ type Options struct {
 	DataDir string   // where bases and programs are
 	Bucket  string   // of the server's object store; empty: it has none
 
-	KeepLast, KeepDaily int // versions that are kept where a template does not say; both zero: all
+	KeepLast, KeepDaily  int           // versions that are kept where a template does not say; both zero: all
+	SaveAfter, SaveEvery time.Duration // of templates that say nothing; zero: as sandbox.DefaultPolicy
 }
 
 // Registry holds templates by name. Templates are added before it is used; it is then safe for
@@ -151,6 +153,8 @@ func (r *Registry) Policy(s sandbox.Sandbox) sandbox.Policy {
 	p.Timers = t.Timers.Over(p.Timers)
 	p.Unreachable = sandbox.Unseen(t.Unreachable)
 	p.UnreachableAfter = t.UnreachableAfter.or(p.UnreachableAfter)
+	p.SaveAfter = t.SaveAfter.or(cmp.Or(r.SaveAfter, p.SaveAfter))
+	p.SaveEvery = max(p.SaveAfter, t.SaveEvery.or(cmp.Or(r.SaveEvery, p.SaveEvery)))
 	return p
 }
 

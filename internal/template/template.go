@@ -56,6 +56,8 @@ type Template struct {
 	KeepLast     *int    `toml:"keep_last"`      // how many of the newest versions are kept; the server's if left out
 	KeepDaily    *int    `toml:"keep_daily"`     // for how many days the newest version of the day is kept
 	Layout       string  `toml:"layout"`         // of new versions: packed or plain
+	SaveAfter    Timer   `toml:"save_after"`     // quiet time before changes outside turns are saved
+	SaveEvery    Timer   `toml:"save_every"`     // how long such changes wait at most
 	Turns        int     `toml:"turns"`          // how many may run at once in one sandbox
 
 	MCPServers map[string]MCPServer `toml:"mcp_servers"` // whose tools are there beside the built-in ones

@@ -82,7 +82,11 @@ func (s *Set) Call(ctx context.Context, box Box, want api.ExecuteTool) (api.Tool
 	if most := MaxTime.Seconds(); !(want.Timeout >= 0 && want.Timeout <= most) { // not a number is neither
 		return api.ToolResult{}, wrong("timeout", fmt.Sprintf("expected a number of seconds from 0 to %v", most))
 	}
-	return run(ctx, Call{Box: box, Arguments: want.Arguments, Timeout: seconds(want.Timeout)})
+	result, err := run(ctx, Call{Box: box, Arguments: want.Arguments, Timeout: seconds(want.Timeout)})
+	if n, ok := box.(interface{ Notice() string }); ok && err == nil && n.Notice() != "" {
+		result.Content = slices.Insert(result.Content, 0, api.ToolContent{Type: "text", Text: "Note: " + n.Notice()})
+	}
+	return result, err
 }
 
 // runner is what runs the tool of that name.

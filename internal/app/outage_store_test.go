@@ -1,0 +1,156 @@
+package app_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/client"
+	"github.com/berthdev/berth/internal/testkit"
+	"github.com/berthdev/berth/internal/testkit/s3test"
+)
+
+// flaky stands before an S3 server, and refuses, hangs or answers 503 when told to.
+type flaky struct {
+	mode atomic.Pointer[string]
+	real *httputil.ReverseProxy
+}
+
+func newFlaky(t *testing.T, mode string) (*flaky, s3test.Bucket) {
+	t.Helper()
+	b := s3test.New(t)
+	target, err := url.Parse(b.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &flaky{real: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = target.Scheme, target.Host, r.In.Host
+	}}}
+	f.mode.Store(&mode)
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	b.Endpoint = server.URL
+	return f, b
+}
+
+func (f *flaky) set(mode string) { f.mode.Store(&mode) }
+
+// ServeHTTP implements http.Handler.
+func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch *f.mode.Load() {
+	case "hangs":
+		<-r.Context().Done()
+	case "refuses":
+		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			_ = conn.(*net.TCPConn).SetLinger(0)
+			_ = conn.Close()
+		}
+	case "unavailable":
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `<?xml version="1.0"?><Error><Code>ServiceUnavailable</Code></Error>`)
+	default:
+		f.real.ServeHTTP(w, r)
+	}
+}
+
+func (p *process) ready(t *testing.T) api.Ready {
+	t.Helper()
+	res, err := http.Get(p.url + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	ready, err := p.client(t).Ready(t.Context())
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("readyz: %d, %+v, %v", res.StatusCode, ready, err)
+	}
+	return ready
+}
+
+// A server starts, and sandboxes are made, used, stopped, started and removed, while the object store is
+// away. What was not saved is saved once it is back.
+func TestAStoreOutageIsNoOutage(t *testing.T) {
+	testkit.Proves(t, "S18")
+	for _, mode := range []string{"hangs", "refuses", "unavailable"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			f, bucket := newFlaky(t, mode)
+			p := start(t, append(onS3(local(t), bucket), "BERTH_SAVE_AFTER=1s", "BERTH_RECONCILE_INTERVAL=500ms"))
+			if got := p.ready(t); got.Status != "degraded" {
+				t.Errorf("readyz says %+v", got)
+			}
+			c := p.client(t, client.WithTimeout(time.Minute), client.WithAttempts(1))
+			b := make1(t, c, api.CreateSandbox{Name: "box"})
+			b.sh("echo kept > kept.txt")
+			if s, err := c.Sandboxes.Stop(t.Context(), "box"); err != nil || s.State != "stopped" || s.UnsavedSince == nil {
+				t.Fatalf("stop: %s, unsaved since %v, %v", s.State, s.UnsavedSince, err)
+			}
+			if s, err := c.Sandboxes.Start(t.Context(), "box"); err != nil || s.State != "running" {
+				t.Fatalf("start: %s, %v", s.State, err)
+			}
+			b.says("cat kept.txt", "kept\n")
+
+			other := make1(t, c, api.CreateSandbox{Name: "other"})
+			other.sh("echo x > x")
+			if err := c.Sandboxes.Delete(t.Context(), "other", client.SkipSave()); err != nil {
+				t.Errorf("a delete without a save: %v", err)
+			}
+
+			f.set("works")
+			testkit.Eventually(t, 2*time.Minute, func() error {
+				if s := b.get(); s.UnsavedSince != nil {
+					return fmt.Errorf("unsaved since %v: %+v", s.UnsavedSince, s.SaveError)
+				}
+				return nil
+			})
+			if got := len(b.versions()); got != 1 {
+				t.Errorf("%d versions after the outage", got)
+			}
+			testkit.Eventually(t, time.Minute, func() error {
+				if got := p.ready(t); got.Status != "ready" {
+					return fmt.Errorf("readyz says %+v", got)
+				}
+				return nil
+			})
+
+			// What needs a version that is not here waits, and says so.
+			if _, err := c.Sandboxes.Terminate(t.Context(), "box"); err != nil {
+				t.Fatal(err)
+			}
+			f.set(mode)
+			if _, err := c.Sandboxes.Start(t.Context(), "box"); problem(err).Code != api.CodeBlobUnreachable {
+				t.Errorf("a start that needs a version: %v", err)
+			}
+			f.set("works")
+			testkit.Eventually(t, time.Minute, func() error {
+				_, err := c.Sandboxes.Start(t.Context(), "box")
+				return err
+			})
+			b.says("cat kept.txt", "kept\n")
+		})
+	}
+}
+
+// Wrong credentials are no outage: the server does not start.
+func TestWrongCredentialsRefuseTheStart(t *testing.T) {
+	b := s3test.New(t)
+	env := onS3(local(t), b)
+	for i, word := range env {
+		if strings.HasPrefix(word, "AWS_SECRET_ACCESS_KEY=") {
+			env[i] = "AWS_SECRET_ACCESS_KEY=wrong"
+		}
+	}
+	p, up := tryStart(t, env)
+	if up {
+		t.Fatalf("the server started:\n%s", p.logs)
+	}
+}

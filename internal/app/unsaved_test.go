@@ -1,0 +1,143 @@
+package app_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/client"
+	"github.com/berthdev/berth/internal/testkit"
+)
+
+// get reads the sandbox.
+func (b box) get() api.Sandbox {
+	b.Helper()
+	s, err := b.c.Sandboxes.Get(b.Context(), b.name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// vanish ends the instances of all sandboxes and removes their files, without the server.
+func vanish(t *testing.T, env []string) {
+	t.Helper()
+	endAll(t, filepath.Join(strings.TrimPrefix(env[0], "BERTH_DATA_DIR="), "local"))
+}
+
+// Work outside turns is saved by itself, and what a lost instance took with it is reported.
+func TestWorkOutsideTurnsSurvivesItsInstance(t *testing.T) {
+	testkit.Proves(t, "S18")
+	env := append(local(t), "BERTH_SAVE_AFTER=1s", "BERTH_RECONCILE_INTERVAL=200ms")
+	p := start(t, env)
+	b := make1(t, p.client(t), api.CreateSandbox{Name: "box"})
+	if s := b.get(); s.UnsavedSince != nil || s.Restored != nil || s.Lost != nil {
+		t.Errorf("a new sandbox: %+v", s)
+	}
+	if _, _, err := b.c.Sandboxes.WriteFile(t.Context(), "box", "working_dir", "api.txt", strings.NewReader("by the files API\n"), client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.sh("echo by a command > exec.txt")
+	saved := func() error {
+		if s := b.get(); s.UnsavedSince != nil || s.State != "running" {
+			return fmt.Errorf("%s, unsaved since %v, %+v", s.State, s.UnsavedSince, s.SaveError)
+		}
+		return nil
+	}
+	testkit.Eventually(t, time.Minute, saved)
+	versions := b.versions()
+	if len(versions) == 0 {
+		t.Fatal("no version was saved")
+	}
+
+	vanish(t, env)
+	res := b.sh("cat api.txt exec.txt")
+	if res.Stdout != "by the files API\nby a command\n" {
+		t.Errorf("after the loss: %q, %s", res.Stdout, res.Stderr)
+	}
+	s := b.get()
+	if s.Lost != nil || s.Restored == nil || s.Restored.Version != versions[0].ID || !s.Restored.SavedAt.Equal(versions[0].CreatedAt.Truncate(time.Microsecond)) {
+		t.Errorf("restored %+v, lost %+v; the newest version is %+v", s.Restored, s.Lost, versions[0])
+	}
+	if !strings.Contains(res.Notice, versions[0].ID) {
+		t.Errorf("the command's answer says %q", res.Notice)
+	}
+	if res := b.sh("true"); res.Notice != "" {
+		t.Errorf("the next command's answer says %q", res.Notice)
+	}
+	if e, err := b.c.Sandboxes.Explain(t.Context(), "box"); err != nil || !strings.Contains(e.Summary, "restored from version "+versions[0].ID) {
+		t.Errorf("explain: %q, %v", e.Summary, err)
+	}
+	testkit.Eventually(t, time.Minute, saved)
+
+	// What was not saved is reported as lost.
+	if err := p.end(t); err != nil {
+		t.Fatal(err)
+	}
+	p = start(t, append(env, "BERTH_SAVE_AFTER=1h", "BERTH_SAVE_EVERY=1h"))
+	b.c = p.client(t)
+	b.sh("echo late > late.txt; rm exec.txt")
+	since := b.get().UnsavedSince
+	if since == nil {
+		t.Fatal("a change is not recorded as unsaved")
+	}
+	vanish(t, env)
+	res = b.sh("ls")
+	if res.Stdout != "api.txt\nexec.txt\n" {
+		t.Errorf("after the loss: %q", res.Stdout)
+	}
+	if !strings.Contains(res.Notice, "were not saved and are lost") || !strings.Contains(res.Notice, versions[0].ID) {
+		t.Errorf("the command's answer says %q", res.Notice)
+	}
+	if s := b.get(); s.Lost == nil || !s.Lost.Since.Equal(*since) {
+		t.Errorf("lost %+v, want since %v", s.Lost, since)
+	}
+	if text := metrics(t, p); !strings.Contains(text, "berth_lost_changes_total 1") {
+		t.Error("the loss is not counted")
+	}
+	told := false
+	for h, err := range b.c.Sandboxes.History(t.Context(), "box") {
+		told = told || err == nil && h.Event == "lost" && strings.Contains(h.Reason, "were not saved and are lost")
+	}
+	if e, err := b.c.Sandboxes.Explain(t.Context(), "box"); err != nil || !told || !strings.Contains(e.Summary, "are lost") {
+		t.Errorf("history says so: %v; explain: %q, %v", told, e.Summary, err)
+	}
+}
+
+// A stop saves what changed, so that the workspace outlives the stopped instance, too.
+func TestAStopSaves(t *testing.T) {
+	testkit.Proves(t, "S18")
+	env := append(local(t), "BERTH_SAVE_AFTER=1h", "BERTH_SAVE_EVERY=1h")
+	b := make1(t, start(t, env).client(t), api.CreateSandbox{Name: "box"})
+	b.sh("echo kept > kept.txt")
+	if s, err := b.c.Sandboxes.Stop(t.Context(), "box"); err != nil || s.UnsavedSince != nil || len(b.versions()) != 1 {
+		t.Fatalf("unsaved since %v, %d versions, %v", s.UnsavedSince, len(b.versions()), err)
+	}
+	vanish(t, env)
+	b.says("cat kept.txt", "kept\n")
+}
+
+// metrics reads the server's metrics.
+func metrics(t *testing.T, p *process) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+testKey)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatal(res.Status, err)
+	}
+	return string(text)
+}
