@@ -15,6 +15,9 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # The packages where goroutines meet are tested with the race detector.
 RACE := /internal/(engine|turn|store|workspace|guest)(/|$$)
 
+# How long a package's tests may take. Go's own 10 minutes are too few on a busy machine.
+TIMEOUT := 30m
+
 # The newest results of make test, for make requirements.
 EVENTS := bin/test-events.json
 
@@ -52,8 +55,8 @@ suite: tools
 	plain=$$(grep -vE '$(RACE)' <<<"$$all" || true)
 	{
 	  status=0
-	  [ -z "$$race" ] || CGO_ENABLED=1 go test -p 3 -json -count=1 -race $$race || status=1
-	  [ -z "$$plain" ] || go test -p 4 -json -count=1 $$plain || status=1
+	  [ -z "$$race" ] || CGO_ENABLED=1 go test -p 3 -json -count=1 -timeout $(TIMEOUT) -race $$race || status=1
+	  [ -z "$$plain" ] || go test -p 4 -json -count=1 -timeout $(TIMEOUT) $$plain || status=1
 	  exit $$status
 	} | bin/tools/testreport -save $(EVENTS) -requirements docs/requirements.md -skips internal/testkit/allowed_skips.txt
 
@@ -90,7 +93,7 @@ seeded: ready tools ## build every seeded bug and check that its test notices
 
 .PHONY: cover
 cover: ready tools ## all tests with coverage; a package below 90 % fails
-	@go test -json -count=1 -cover $$(go list ./... | grep -v /bench) | bin/tools/testreport -min-coverage 90
+	@go test -json -count=1 -timeout $(TIMEOUT) -cover $$(go list ./... | grep -v /bench) | bin/tools/testreport -min-coverage 90
 
 .PHONY: requirements
 requirements: tools ## write the tests column of docs/requirements.md from the newest make test

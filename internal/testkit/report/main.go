@@ -183,14 +183,17 @@ func updateRequirements(path string, res *results, stdout io.Writer) error {
 
 // finish prints the closing part and reports whether all is well.
 func (p *printer) finish(res *results, problems []string, slowest int) bool {
-	var bad []string
+	bad := res.timeouts()
 	count := map[status]int{}
 	failing := map[string]bool{} // packages with a failed test
 	for _, t := range res.sorted() {
-		if t.status == running {
+		switch covered := res.packages[t.pkg].timeout.covers(t.name); {
+		case t.status == running:
 			t.status = failed
-			bad = append(bad, t.String()+" did not finish")
-		} else if t.status == failed {
+			if !covered {
+				bad = append(bad, t.String()+" did not finish")
+			}
+		case t.status == failed && !covered:
 			bad = append(bad, t.String())
 		}
 		failing[t.pkg] = failing[t.pkg] || t.status == failed

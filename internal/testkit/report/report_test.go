@@ -196,6 +196,26 @@ func TestSavedEventsReadTheSame(t *testing.T) {
 	}
 }
 
+func TestTimeoutIsNamedAndItsFollowUpsAreNot(t *testing.T) {
+	cmd := exec.Command("go", "test", "-json", "-count=1", "-timeout=2s", "./testdata/demo")
+	cmd.Env = append(os.Environ(), "BERTH_DEMO_HANGS=1")
+	out, _ := cmd.Output() // the report judges it
+	table := file(t, "r.md", "| X3 | a | done | testkit/report/testdata/demo.TestHangs |\n| X4 | b | done | testkit/report/testdata/demo.TestComesLast |\n| X9 | c | done | |\n")
+	code, said := judge(string(out), "-requirements", table)
+	for _, want := range []string{
+		"package testkit/report/testdata/demo timed out after 2s; running: TestHangs/for_ever (",
+		"2 requirements were not checked, because not all tests of their packages ran: X3 X4\n",
+		"requirement X9 is marked done, but no test",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if _, closing, _ := strings.Cut(said, "\nfailed\n"); code != 1 || strings.Count(closing, "demo") != 1 || t.Failed() {
+		t.Errorf("exit code %d\n%s", code, said)
+	}
+}
+
 func TestRealGoTest(t *testing.T) {
 	run := func(env string) string {
 		cmd := exec.Command("go", "test", "-json", "-count=1", "./testdata/demo")
@@ -210,7 +230,7 @@ func TestRealGoTest(t *testing.T) {
 		"requirement X5 is marked done, but none of its tests passed",
 		"requirement X6 is marked done, but none of its tests passed",
 		"requirement X7 is marked done, but none of its tests passed",
-		"2 passed, 2 failed, 2 skipped",
+		"4 passed, 2 failed, 2 skipped",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q", want)

@@ -43,6 +43,7 @@ type pkg struct {
 	output   []string
 	tests    int
 	coverage float64 // in percent; negative if not measured
+	timeout  timeout
 }
 
 // results is everything a stream of events said.
@@ -64,7 +65,11 @@ func (r *results) add(e Event) (*test, *pkg) {
 		return nil, nil
 	case e.Package == "":
 		return nil, nil
-	case e.Test == "":
+	}
+	if e.Action == "output" {
+		r.packageOf(e).timeout.note(e.Output)
+	}
+	if e.Test == "" {
 		return nil, r.packageOf(e).add(e)
 	}
 	return r.testOf(e).add(e), nil
@@ -175,7 +180,7 @@ func (r *results) brokenPackages(failing map[string]bool) []string {
 	var broken []string
 	for _, p := range r.packages {
 		switch {
-		case failing[p.path]:
+		case failing[p.path], p.timeout.after != "":
 		case p.status == running:
 			broken = append(broken, "package "+Short(p.path)+" did not finish")
 		case p.status == failed:

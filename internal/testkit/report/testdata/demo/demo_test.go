@@ -21,6 +21,16 @@ func TestFails(t *testing.T) {
 	t.Run("deep", func(t *testing.T) { t.Error("the reason is here") })
 }
 
+func TestHangs(t *testing.T) {
+	testkit.Proves(t, "X3")
+	if os.Getenv("BERTH_DEMO_HANGS") == "" {
+		return
+	}
+	t.Run("for ever", func(t *testing.T) { select {} })
+}
+
+func TestComesLast(t *testing.T) { testkit.Proves(t, "X4") }
+
 func TestSkipped(t *testing.T) {
 	testkit.Proves(t, "X6")
 	t.Skip("it rains")
