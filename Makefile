@@ -61,10 +61,15 @@ suite: tools
 	} | bin/tools/testreport -save $(EVENTS) -requirements docs/requirements.md -skips internal/testkit/allowed_skips.txt
 
 .PHONY: lint
-lint: tools ## gofmt, vet, staticcheck, the architecture tests
+lint: tools ## gofmt, go mod tidy, vet, staticcheck, the architecture tests
 	@echo "== gofmt"
 	unformatted=$$(gofmt -l .)
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
+	echo "== go mod tidy"
+	if ! untidy=$$(go mod tidy -diff 2>/dev/null); then
+	  if [ -n "$$untidy" ]; then echo "run go mod tidy:"; echo "$$untidy"; exit 1; fi
+	  echo "not checked: modules that only this needs cannot be downloaded"
+	fi
 	echo "== go vet"
 	go vet ./...
 	echo "== staticcheck"
