@@ -33,7 +33,7 @@ func TestPlainLayoutAndPolicyOfATemplate(t *testing.T) {
 			t.Fatalf("%+v, %v", last, err)
 		}
 	}
-	store, err := open.Store(t.Context(), bucket.URL(""))
+	store, err := open.Store(t.Context(), bucket.URL("berth"))
 	if err != nil {
 		t.Fatal(err)
 	}
