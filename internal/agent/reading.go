@@ -81,11 +81,8 @@ func (w *Worker) Events(ctx context.Context, box Box, t Turn, after Cursor) iter
 			return
 		}
 		for from := after.Offset; ; from = -1 {
-			switch err := r.follow(box.Output(ctx, ProcessID(t), from), yield); {
-			case errors.Is(err, errOver):
-				dropInput(ctx, box, t)
-				return
-			case errors.Is(err, errLeft):
+			switch err := r.follow(box.Output(ctx, ProcessID(t), from), func() { dropInput(ctx, box, t) }, yield); {
+			case errors.Is(err, errOver), errors.Is(err, errLeft):
 				return
 			case errors.Is(err, guest.ErrTrimmed):
 				r.trimmed()
@@ -94,6 +91,7 @@ func (w *Worker) Events(ctx context.Context, box Box, t Turn, after Cursor) iter
 				return
 			case errors.Is(err, guest.ErrNoProcess), errors.Is(err, guest.ErrInvalid):
 				// Its instance is gone, and another has taken its place.
+				dropInput(ctx, box, t)
 				yield(r.finish(guest.Exit{Lost: true}), nil)
 				return
 			default:
@@ -109,8 +107,9 @@ var (
 	errLeft = errors.New("nobody listens any more")
 )
 
-// follow tells what the output gives until there is no more of it, and why there is not.
-func (r *reading) follow(output iter.Seq2[guest.Chunk, error], yield func(Step, error) bool) error {
+// follow yields what the output gives until there is no more of it, and returns why there is not. It calls ended
+// when the process has ended, before it yields the end: a consumer may stop there.
+func (r *reading) follow(output iter.Seq2[guest.Chunk, error], ended func(), yield func(Step, error) bool) error {
 	for c, err := range output {
 		if err != nil {
 			return err
@@ -118,6 +117,7 @@ func (r *reading) follow(output iter.Seq2[guest.Chunk, error], yield func(Step, 
 		r.take(c)
 		if c.Exit != nil {
 			r.complete(c.Next)
+			ended()
 			if !yield(r.finish(*c.Exit), nil) {
 				return errLeft
 			}

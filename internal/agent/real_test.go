@@ -97,6 +97,49 @@ func TestWorkerInASandbox(t *testing.T) {
 			t.Errorf("%v are left, %v", left, err)
 		}
 	})
+	t.Run("InputsAreRemoved", func(t *testing.T) {
+		home, err := box.Files(t.Context(), files.HomeDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer home.Close()
+		const dir = ".berth/turns/"
+		old := "turn-" + uuid.NewString() + "-1"
+		put := func(name string, age time.Duration) {
+			if _, _, err := home.Write(t.Context(), dir+name, strings.NewReader("x"), files.WriteOptions{ModTime: time.Now().Add(-age)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(old+".prompt", time.Hour)
+		put(old+".prompt.aside", time.Hour)
+		put("turn-"+uuid.NewString()+"-1.prompt", 0) // of a turn that is about to start
+		put("turn-mine.prompt", time.Hour)           // a user's
+		w := worker(agent.Job{Argv: []string{"cat"}})
+		asked := turn("prompt")
+		if err := w.Start(t.Context(), box, asked); err != nil {
+			t.Fatal(err)
+		}
+		for s, err := range w.Events(t.Context(), box, asked, agent.Cursor{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.End != nil {
+				break // as a reader does that has what it wants
+			}
+		}
+		left, err := home.ReadDir(t.Context(), dir, "", 10)
+		if err != nil || len(left) != 2 {
+			t.Errorf("%v are left, %v", left, err)
+		}
+		for _, e := range left {
+			if strings.Contains(e.Path, old) || strings.Contains(e.Path, agent.ProcessID(asked)) {
+				t.Errorf("%s is left", e.Path)
+			}
+			if err := home.Remove(t.Context(), e.Path, false); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	t.Run("WrapperThatDoesNotEnd", func(t *testing.T) {
 		w := worker(agent.Job{Prelude: "echo begun; while :; do sleep 0.1; done"})
 		stuck := turn("x")

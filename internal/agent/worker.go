@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -75,7 +77,9 @@ func ProcessID(t Turn) string { return fmt.Sprintf("turn-%s-%d", strings.ToLower
 const aside = ".aside"
 
 // inputFile is where a turn's input is, below the home directory.
-func inputFile(t Turn) string { return ".berth/turns/" + ProcessID(t) + ".prompt" }
+func inputFile(t Turn) string { return inputDir + "/" + ProcessID(t) + ".prompt" }
+
+const inputDir = ".berth/turns"
 
 // Start begins the turn, unless it was begun.
 func (w *Worker) Start(ctx context.Context, box Box, t Turn) error {
@@ -91,6 +95,7 @@ func (w *Worker) Start(ctx context.Context, box Box, t Turn) error {
 	case !errors.Is(err, guest.ErrNoProcess):
 		return problem("start turn", err)
 	}
+	sweepInputs(ctx, box, conn)
 	job := w.Job(t)
 	if err := putInput(ctx, box, t, job); err != nil {
 		return err
@@ -130,6 +135,52 @@ func dropInput(ctx context.Context, box Box, t Turn) {
 	defer home.Close()
 	_ = home.Remove(ctx, inputFile(t), false)
 	_ = home.Remove(ctx, inputFile(t)+aside, false)
+}
+
+// inputForm is the name of an input, and of what lies aside of one.
+var inputForm = regexp.MustCompile(`^(turn-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}-[1-9][0-9]*)\.prompt(?:\.aside)?$`)
+
+const (
+	// inputAge is how old an input is at least whose turn cannot be about to start any more.
+	inputAge = 10 * time.Minute
+	// mostInputs is how many are looked at for one turn.
+	mostInputs = 1000
+)
+
+// sweepInputs removes the inputs that turns left which ended while no server saw it. A failure is no matter: the
+// next turn tries again.
+func sweepInputs(ctx context.Context, box Box, conn guest.Conn) {
+	home, err := box.Files(ctx, files.HomeDir)
+	if err != nil {
+		return
+	}
+	defer home.Close()
+	if info, err := home.Stat(ctx, inputDir); err != nil || !info.Mode.IsDir() {
+		return // none, or a link that somebody put there
+	}
+	entries, err := home.ReadDir(ctx, inputDir, "", mostInputs)
+	var old []files.Info
+	for _, e := range entries {
+		if e.Mode.IsRegular() && inputForm.MatchString(path.Base(e.Path)) && time.Since(e.ModTime) > inputAge {
+			old = append(old, e)
+		}
+	}
+	if err != nil || len(old) == 0 {
+		return
+	}
+	processes, err := conn.Processes(ctx)
+	if err != nil {
+		return
+	}
+	running := map[string]bool{}
+	for _, p := range processes {
+		running[p.ID] = p.Exit == nil
+	}
+	for _, e := range old {
+		if !running[inputForm.FindStringSubmatch(path.Base(e.Path))[1]] {
+			_ = home.Remove(ctx, e.Path, false)
+		}
+	}
 }
 
 // problem puts a helper's error into the table's words.

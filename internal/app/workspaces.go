@@ -60,6 +60,7 @@ func (s *System) openKeeper(ctx context.Context) error {
 			return s.Engine.IfFree(ctx, id, do)
 		},
 	}
+	s.keeper.Sweep()
 	return nil
 }
 

@@ -90,9 +90,8 @@ func (p *packer) dir(dir string, depth int) error {
 }
 
 func (p *packer) entry(e Info, depth int) error {
-	name := path.Base(e.Path)
 	switch {
-	case strings.HasPrefix(name, tmpPrefix), e.Path == Reserved && !p.Hidden:
+	case e.Path == Reserved && !p.Hidden:
 		return nil
 	case len(e.Path) > maxPackPath:
 		p.skip(e.Path, "nested too deep")

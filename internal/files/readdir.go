@@ -32,7 +32,7 @@ func readDir(ctx context.Context, fd int, path, after string, limit int) (out []
 		}
 		for _, name := range names {
 			info, err := statAt(fd, name, join(path, name))
-			if err == unix.ENOENT {
+			if err == unix.ENOENT || err == nil && info.Mode.IsRegular() && IsUpload(name) {
 				continue
 			}
 			if err != nil {

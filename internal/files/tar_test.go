@@ -105,7 +105,7 @@ func TestPackLeavesOutSpecialFiles(t *testing.T) {
 	w := newWorld(t)
 	w.specials()
 	w.put("plain", "x")
-	w.put(".berth-tmp-abc", "half")
+	w.put(leftover, "half")
 	w.link(w.outside+"/secret", "link")
 	var b bytes.Buffer
 	packed, err := files.Pack(t.Context(), w, &b, files.PackOptions{})

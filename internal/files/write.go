@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tmpPrefix begins the names of files that are being written. What a crash leaves under it, or a guard that
-// no longer lets us near, is nobody's.
+// tmpPrefix begins the names of files that are being written (IsUpload). They are not listed, packed or saved.
+// What a crash leaves of them is removed by Sweep.
 const tmpPrefix = ".berth-tmp-"
 
 const filePerm = 0o644
@@ -118,6 +118,7 @@ func (w *draft) create() error {
 	if err != nil {
 		return err
 	}
+	_ = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) // so that Sweep sees that it is being written
 	w.file = os.NewFile(uintptr(fd), w.path)
 	return nil
 }

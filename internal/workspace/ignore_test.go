@@ -1,12 +1,14 @@
 package workspace_test
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/files"
 	"github.com/berthdev/berth/internal/workspace"
 )
 
@@ -91,4 +93,57 @@ func TestIgnoreFileOfATree(t *testing.T) {
 	write(t, dir, map[string]string{workspace.IgnoreFile: strings.Repeat("x", workspace.MaxIgnore+1)})
 	_, err = workspace.ReadIgnore(d)
 	wantCode(t, err, api.CodeInvalidRequest)
+}
+
+// What an upload left that was cut off is never saved, and not restored from a version that has it.
+func TestUploadsAreNotSaved(t *testing.T) {
+	const upload = ".berth-tmp-abcdefghijklmnopqrstuvwx27"
+	dir := t.TempDir()
+	r := &workspace.Repo{Store: newMemory()}
+	write(t, dir, map[string]string{upload: "half", "sub/" + upload: "half", ".berth-tmp-notes": "mine", "sub/" + upload + "x": "mine"})
+	pushed, err := r.Push(t.Context(), open(t, dir), nil, workspace.PushOptions{})
+	must(t, err)
+	var names []string
+	for _, e := range pushed.Index.Entries {
+		names = append(names, e.Path)
+	}
+	if got := strings.Join(names, " "); got != ".berth-tmp-notes sub sub/"+upload+"x" {
+		t.Errorf("saved: %s", got)
+	}
+	m := newMemory()
+	older, dir := &workspace.Repo{Store: m}, t.TempDir()
+	objects(t, m, map[string]string{"20240101/a": "1", "20240101/" + upload: "half", "20240101/sub/" + upload: "half"})
+	pulled := pull(t, older, dir, nil, workspace.PullOptions{})
+	if got := tree(t, dir); len(got) != 2 || read(t, dir, "a") != "1" {
+		t.Errorf("restored: %v", got)
+	}
+	next, err := older.Push(t.Context(), open(t, dir), pulled.Index, workspace.PushOptions{})
+	must(t, err)
+	for _, e := range next.Index.Entries {
+		if strings.HasSuffix(e.Path, upload) {
+			t.Errorf("saved again: %s", e.Path)
+		}
+	}
+}
+
+// The form of uploads' names is that of package files.
+func TestUploadsAreKnownByTheirNames(t *testing.T) {
+	dir := t.TempDir()
+	d := asUser(t, dir)
+	body, sender := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := d.Write(t.Context(), "file", body, files.WriteOptions{})
+		done <- err
+	}()
+	_, err := sender.Write([]byte("half"))
+	must(t, err)
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	scan, err := workspace.Scan(t.Context(), d, workspace.ScanOptions{})
+	must(t, err)
+	if len(entries) != 1 || len(scan.Entries) != 0 {
+		t.Errorf("of %v the scan has %+v", entries, scan.Entries)
+	}
+	must(t, sender.Close(), <-done)
 }

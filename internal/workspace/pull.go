@@ -197,6 +197,9 @@ func (p *pull) plan(here []Entry) {
 		if s.Here != nil && p.scan.Entries[s.here].unfinished { // what a restore left of it is not what anybody chose
 			s.Act = either(s.There != nil, Down, DownGone)
 		}
+		if s.Here == nil && s.There != nil && s.There.Kind == File && isUpload(nameOf(s.Path)) {
+			s.Act = UpGone // an older version has it; the next one will not
+		}
 	}
 	p.needFolders()
 }

@@ -304,7 +304,7 @@ func (w *walker) entry(fd int, dir, name string) (folder string, err error) {
 	case e.Kind != Folder && isTemp(name), e.Kind == File && st.Mode&0o7777 == unfinishedFile:
 		w.out.strays = append(w.out.strays, path)
 		return "", nil
-	case w.o.Ignore.Match(path, e.Kind == Folder):
+	case e.Kind == File && isUpload(name), w.o.Ignore.Match(path, e.Kind == Folder):
 		return "", nil
 	case e.Kind == Link:
 		if e.Target, err = readLink(fd, name); err != nil {

@@ -24,6 +24,16 @@ func tempName() string {
 	return tempPrefix + hex.EncodeToString(id[:])
 }
 
+// isUpload reports whether a name is that of a file which is being written through the files API: the prefix and
+// 26 of a-z and 2-7, as files.IsUpload has it. What a crash leaves of one is never saved, and not restored from
+// versions that have it.
+func isUpload(name string) bool {
+	id, ok := strings.CutPrefix(name, tempPrefix)
+	return ok && len(id) == uploadLetters && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
+
+const uploadLetters = 26
+
 // isTemp reports whether a name is one that tempName makes.
 func isTemp(name string) bool {
 	digits, ok := strings.CutPrefix(name, tempPrefix)

@@ -131,6 +131,7 @@ func (d *Driver) start(ctx context.Context, p *place) error {
 	st, err := d.status(p)
 	if err == nil {
 		d.attach(st, r.Spec)
+		d.sweepUploads(p.id)
 	}
 	return err
 }

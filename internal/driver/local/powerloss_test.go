@@ -174,3 +174,36 @@ func TestUnreadableRunFile(t *testing.T) {
 		})
 	}
 }
+
+// What a cut-off upload left is removed when the instance starts, and when a server does. What the sandbox makes of
+// such names leads nowhere.
+func TestStartsSweepUploads(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir)
+	id := create(t, d, spec()).ID
+	const name = ".berth-tmp-abcdefghijklmnopqrstuvwx27"
+	litter := func() {
+		output(t, d, id, sh(`mkdir -p a/b real && touch real/`+name+`x a/b/`+name+` ~/`+name+` && ln -sfn /etc links && ln -sf /etc/passwd ./`+name))
+		// Only files that are old enough are removed.
+		output(t, d, id, sh(`sleep 6`))
+	}
+	swept := func(d *local.Driver) {
+		t.Helper()
+		testkit.Eventually(t, time.Minute, func() error {
+			if got := output(t, d, id, sh(`find . ~ -name '.berth-tmp-*' | sort; ls /etc/passwd`)); got != "./"+name+"\n./real/"+name+"x\n/etc/passwd\n" {
+				return fmt.Errorf("there are %q", got)
+			}
+			return nil
+		})
+	}
+	litter()
+	if err := d.Stop(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Start(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	swept(d)
+	litter()
+	swept(open(t, dir))
+}

@@ -1,9 +1,11 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -75,6 +77,47 @@ func (d *Driver) discardProbe(path string) error {
 	return errors.Join(err, d.discard(path))
 }
 
+// sweepAge is how old a file must be to be taken for one whose writer is gone.
+const sweepAge = 5 * time.Second
+
+// sweepUploads removes, in the background, what uploads left in an instance that a crash cut off. Uploads that
+// go on, of this server or another one, stay.
+func (d *Driver) sweepUploads(id driver.ID) {
+	before := time.Now().Add(-sweepAge)
+	d.background(func() {
+		select {
+		case d.tidy <- struct{}{}:
+			defer func() { <-d.tidy }()
+		case <-d.ctx.Done():
+			return
+		}
+		for name := range roots {
+			if err := d.sweepRoot(id, name, before); err != nil && d.ctx.Err() == nil {
+				d.opts.Log.Debug("sweep unfinished uploads", "instance", id, "root", name, "error", err)
+			}
+		}
+	})
+}
+
+func (d *Driver) sweepRoot(id driver.ID, name string, before time.Time) error {
+	root, err := d.Files(d.ctx, id, name)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	sweeper, ok := root.(interface {
+		Sweep(ctx context.Context, before time.Time) (int, error)
+	})
+	if !ok {
+		return nil
+	}
+	n, err := sweeper.Sweep(d.ctx, before)
+	if n > 0 {
+		d.opts.Log.Info("removed unfinished uploads", "instance", id, "root", name, "files", n)
+	}
+	return err
+}
+
 // adopt attaches to an instance that runs. One whose creation was cut short goes; one that ended while
 // nobody looked is cleared up.
 func (d *Driver) adopt(id driver.ID) {
@@ -109,6 +152,7 @@ func (d *Driver) settle(p *place) error {
 		r, err := p.record()
 		if err == nil {
 			d.attach(st, r.Spec)
+			d.sweepUploads(p.id)
 		}
 		return err
 	}

@@ -1,0 +1,104 @@
+package files
+
+import (
+	"context"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// IsUpload reports whether a name has exactly the form of a file that is being written: the prefix and 26 of
+// a-z and 2-7. A name that merely begins like it is a user's.
+func IsUpload(name string) bool {
+	id, ok := strings.CutPrefix(name, tmpPrefix)
+	return ok && len(id) == tmpLetters && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
+
+// tmpLetters is the length of rand.Text.
+const tmpLetters = 26
+
+// maxSweep bounds how many directories one sweep looks into.
+const maxSweep = 1_000_000
+
+// Sweep removes the files that writers left which were cut off, and returns how many. A file that is still being
+// written is locked by its writer and stays, and so does everything that was changed since the given time. It
+// follows no link, and passes over what it cannot read.
+func (d *Dir) Sweep(ctx context.Context, before time.Time) (removed int, err error) {
+	todo := []string{""}
+	for looked := 0; len(todo) > 0 && looked < maxSweep; looked++ {
+		dir := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		var below []string
+		err := d.change(ctx, "sweep folder", dir, func(root int) error {
+			more, n, err := sweepDir(root, dir, before)
+			below, removed = more, removed+n
+			return err
+		})
+		if passable(err) != nil {
+			return removed, err
+		}
+		todo = append(todo, below...)
+	}
+	return removed, nil
+}
+
+// sweepDir sweeps one directory and returns those in it.
+func sweepDir(root int, dir string, before time.Time) (below []string, removed int, err error) {
+	fd, err := openDirNoLinks(root, dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	f := os.NewFile(uintptr(fd), dir)
+	defer f.Close()
+	for {
+		entries, err := f.ReadDir(1024)
+		for _, e := range entries {
+			name := join(dir, e.Name())
+			switch {
+			case e.IsDir() && len(name) <= MaxPath:
+				below = append(below, name)
+			case e.Type().IsRegular() && IsUpload(e.Name()) && sweepOne(fd, e.Name(), before):
+				removed++
+			}
+		}
+		if err == io.EOF || len(entries) == 0 {
+			return below, removed, nil
+		}
+		if err != nil {
+			return below, removed, err
+		}
+	}
+}
+
+// openDirNoLinks opens a directory for reading by a path that has no link in it.
+func openDirNoLinks(root int, dir string) (int, error) {
+	how := unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Resolve: beneath | unix.RESOLVE_NO_SYMLINKS,
+	}
+	if dir == "" {
+		dir = "."
+	}
+	return unix.Openat2(root, path.Clean(dir), &how)
+}
+
+// sweepOne removes a file if its writer is gone.
+func sweepOne(dir int, name string, before time.Time) bool {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || !time.Unix(st.Ctim.Unix()).Before(before) {
+		return false
+	}
+	if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return false
+	}
+	return unix.Unlinkat(dir, name, 0) == nil
+}
