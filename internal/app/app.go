@@ -214,6 +214,10 @@ func (s *System) policy(sb sandbox.Sandbox) sandbox.Policy {
 // context ends and running requests have finished.
 func (s *System) Serve(ctx context.Context) error {
 	s.greet()
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	bound, release := bounded(ctx, s.Server.DrainDelay+s.cfg.DrainTimeout+cutTime)
+	defer release()
 	background, stop := context.WithCancel(ctx)
 	defer stop()
 	var wg sync.WaitGroup
@@ -229,12 +233,14 @@ func (s *System) Serve(ctx context.Context) error {
 		wg.Go(func() { s.keeper.Run(background) })
 		wg.Go(func() { s.keeper.RunPrunes(background, s.cfg.PruneInterval) })
 	}
+	wg.Go(func() { s.leaveNewSchema(background, leave) })
 	err := s.Server.Serve(ctx)
+	if cause := context.Cause(ctx); errors.Is(cause, errNewSchema) {
+		err = errors.Join(err, cause)
+	}
 	stop()
-	wg.Wait()
-	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.DrainTimeout)
-	defer cancel()
-	s.Engine.Quiesce(rest)
+	leave(nil)
+	s.finish(bound, &wg)
 	return err
 }
 
@@ -244,7 +250,7 @@ func (s *System) Close() (err error) {
 		err = errors.Join(err, c.Close())
 	}
 	if s.Store != nil {
-		err = errors.Join(err, s.Store.Close())
+		err = errors.Join(err, s.closeStore())
 	}
 	return err
 }

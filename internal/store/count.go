@@ -69,13 +69,17 @@ func (s Scope) Usage(ctx context.Context, from, to string, conversation string, 
 	if apart {
 		by = `day, model, conversation`
 	}
+	args, within := []any{s.tenant, from, to, conversation, limit}, ""
+	if s.account != "" { // only then, so that other scopes do not read all conversations
+		args = append(args, s.account)
+		within = ` and exists (select 1 from conversations where conversations.id = usage_days.conversation and conversations.tenant = $1 and account = $6)`
+	}
 	used, err := all(ctx, s.db.read, func(row scanner) (u Used, err error) {
 		err = row.Scan(&u.Day, &u.Model, &u.Conversation, &u.Messages, &u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.CostNanos)
 		return u, err
 	}, `select `+by+`, cast(sum(messages) as bigint), cast(sum(input_tokens) as bigint), cast(sum(output_tokens) as bigint),
 			cast(sum(cache_read_tokens) as bigint), cast(sum(cache_write_tokens) as bigint), cast(sum(cost_nanos) as bigint)
-		from usage_days where tenant = $1 and day >= $2 and day <= $3 and (cast($4 as text) = '' or conversation = $4)
-			and (cast($6 as text) = '' or conversation in (select id from conversations where tenant = $1 and account = $6))
-		group by 1, 2, 3 order by 1 desc, 2, 3 limit cast($5 as bigint)`, s.tenant, from, to, conversation, limit, s.account)
+		from usage_days where tenant = $1 and day >= $2 and day <= $3 and (cast($4 as text) = '' or conversation = $4)`+within+`
+		group by 1, 2, 3 order by 1 desc, 2, 3 limit cast($5 as bigint)`, args...)
 	return used, s.db.fail("read usage", err)
 }

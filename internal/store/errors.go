@@ -22,6 +22,9 @@ func (db *DB) fail(op string, err error) error {
 	if err == nil || errors.As(err, &ours) {
 		return err
 	}
+	if refused := db.refusedBySchema(op, err); refused != nil {
+		return refused
+	}
 	db.suspectDamage(err)
 	return sandbox.Errorf(op, db.codeOf(err), "%w", err)
 }

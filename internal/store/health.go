@@ -22,6 +22,7 @@ type health struct {
 	failing map[string]*failingScan
 	damage  error // found in the file, until the process ends
 	suspect error // a statement has met damage, and the file is being checked
+	newer   error // a newer Berth has migrated the database
 }
 
 // failingScan is a background scan whose last run failed.
@@ -41,6 +42,9 @@ func (db *DB) Health() error {
 	}
 	if h.suspect != nil {
 		return h.suspect
+	}
+	if h.newer != nil {
+		return h.newer
 	}
 	var all []string
 	for scan, f := range h.failing {
