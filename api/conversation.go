@@ -198,13 +198,15 @@ type TurnEvent struct {
 	Code    Code   `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
 
-	Model    string   `json:"model,omitempty"`
-	Session  string   `json:"session_id,omitempty"`
-	Usage    *Usage   `json:"usage,omitempty" doc:"So far in usage, of the whole turn in turn.finished"`
-	CostUSD  float64  `json:"cost_usd,omitempty"`
-	Stats    *Stats   `json:"stats,omitempty" doc:"Of the conversation"`
-	Version  string   `json:"version,omitempty" doc:"The version of the workspace that was saved"`
-	Warnings []string `json:"warnings,omitempty" doc:"What did not work and did not fail the turn"`
+	Model   string  `json:"model,omitempty"`
+	Session string  `json:"session_id,omitempty"`
+	Usage   *Usage  `json:"usage,omitempty" doc:"So far in usage, of the whole turn in turn.finished"`
+	CostUSD float64 `json:"cost_usd,omitempty"`
+	Stats   *Stats  `json:"stats,omitempty" doc:"Of the conversation"`
+	Version string  `json:"version,omitempty" doc:"The version of the workspace that was saved"`
+	// Of turn.finished.
+	VersionPending bool     `json:"version_pending,omitempty" doc:"The workspace is not saved yet; the turn has the version once it is"`
+	Warnings       []string `json:"warnings,omitempty" doc:"What did not work and did not fail the turn"`
 
 	At  *time.Time      `json:"at,omitempty"`
 	Raw json.RawMessage `json:"raw,omitempty" doc:"The agent's own line, with ?raw=true"`
@@ -220,7 +222,9 @@ type Turn struct {
 	Code           Code       `json:"code,omitempty"`
 	Message        string     `json:"message,omitempty"`
 	Usage          Usage      `json:"usage"`
-	Version        string     `json:"version,omitempty"`
+	Version        string     `json:"version,omitempty" doc:"The version of the workspace that was saved after it"`
+	VersionPending bool       `json:"version_pending,omitempty" doc:"The workspace is not saved yet; it is tried until it is"`
+	Warnings       []string   `json:"warnings,omitempty" doc:"What did not work and did not fail the turn"`
 	CreatedAt      time.Time  `json:"created_at"`
 	StartedAt      *time.Time `json:"started_at,omitempty"`
 	FinishedAt     *time.Time `json:"finished_at,omitempty"`

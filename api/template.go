@@ -61,6 +61,6 @@ type TemplateService struct {
 // TemplateHook is something that is done at a turning point of a sandbox's life.
 type TemplateHook struct {
 	Name  string `json:"name"`
-	Phase string `json:"phase" enum:"cold_start,message,stream_finish,terminate"`
+	Phase string `json:"phase" enum:"cold_start,message,stream_finish,version.saved,terminate"`
 	Kind  string `json:"kind" enum:"builtin,command,webhook,function"`
 }

@@ -130,6 +130,9 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 	if s.keeper != nil {
 		s.keeper.Metrics = metrics
 	}
+	if err := s.openSpool(ctx); err != nil {
+		return err
+	}
 	if err := s.openHooks(metrics); err != nil {
 		return err
 	}

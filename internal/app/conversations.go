@@ -24,7 +24,7 @@ import (
 // conversations for their sandbox and their history.
 func (s *System) openConversations(metrics *telemetry.Metrics) {
 	s.turns = turn.New(turn.Options{
-		Store: s.Store, Boxes: s.box, Runtimes: runtimes(), Plan: s.turnPlan, Hooks: s.Hooks,
+		Store: s.Store, Boxes: s.box, Runtimes: runtimes(), Plan: s.turnPlan, Hooks: s.Hooks, Saver: saver{s},
 		Deliver:  func(ctx context.Context, t store.Turn) error { return s.conversations.Deliver(ctx, t) },
 		History:  func(ctx context.Context, t store.Turn) ([]api.Message, error) { return s.conversations.History(ctx, t) },
 		Price:    s.cfg.Prices.Of,

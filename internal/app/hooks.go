@@ -25,7 +25,7 @@ func (s *System) openHooks(metrics *telemetry.Metrics) error {
 			return s.Engine.HandleOn(sb, "hook").Command(sb, cmd)
 		},
 		Changed:  func(ctx context.Context, sb sandbox.Sandbox) { s.Engine.Changed(ctx, sb) },
-		Builtins: map[string]hook.Func{hook.Push: s.push, hook.Log: s.logEnd, hook.Clone: hook.CloneRepository},
+		Builtins: map[string]hook.Func{hook.Push: s.pushAgain, hook.Log: s.logEnd, hook.Clone: hook.CloneRepository},
 	}
 	return program.Prepare(s.cfg.DataDir) // so that templates can mount what is not installed yet
 }
@@ -72,20 +72,6 @@ func (s *System) keyPrefix() string {
 		return ""
 	}
 	return o.Prefix + "/"
-}
-
-// push saves the workspace as a version, if anything has changed: the hook at the end of each turn. Where
-// workspaces are not saved it does nothing.
-func (s *System) push(ctx context.Context, d *hook.Data) error {
-	if !s.keeper.Saves(d.Record) {
-		return nil
-	}
-	h := s.Engine.Handle(d.Record.Owner.Tenant, d.Record.ID, "hook")
-	sb, err := h.Saving(ctx, "save workspace", s.keeper.Save)
-	if err == nil {
-		d.Version = sb.Synced.Version
-	}
-	return err
 }
 
 // logEnd says that an instance ends: the hook before it does.

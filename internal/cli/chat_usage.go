@@ -27,7 +27,10 @@ func (s *screenTurn) usageLine(e api.TurnEvent, took time.Duration) string {
 	}
 	parts = append(parts, brief(max(took, 0)))
 	line := "↑ " + strings.Join(parts, " · ")
-	if e.Version == "" {
+	switch {
+	case e.VersionPending:
+		return line + " · not saved yet"
+	case e.Version == "":
 		return line
 	}
 	whole := line + " · version " + e.Version

@@ -40,6 +40,7 @@ type Config struct {
 	SyncStaleThreshold         time.Duration
 	SaveAfter                  time.Duration
 	SaveEvery                  time.Duration
+	SaveSpoolBytes             int64
 	DeletedRetention           time.Duration // zero: for ever
 	KeepLast, KeepDaily        int           // versions that are kept; both zero: all
 	PruneInterval              time.Duration

@@ -134,7 +134,7 @@ func (d *Data) about() string {
 	switch d.Phase {
 	case OnMessage:
 		return d.Message.ID
-	case OnStreamFinish:
+	case OnStreamFinish, OnVersionSaved:
 		return d.TurnID
 	}
 	return d.Sandbox.ID

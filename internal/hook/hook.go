@@ -28,11 +28,12 @@ const (
 	OnColdStart    Phase = "cold_start"    // the instance is up and its workspace is there; on each start
 	OnMessage      Phase = "message"       // a message of either role was stored
 	OnStreamFinish Phase = "stream_finish" // a turn is over, however it ended
+	OnVersionSaved Phase = "version.saved" // the workspace of a turn was saved, also long after the turn
 	OnTerminate    Phase = "terminate"     // the instance is about to end for good
 )
 
 // Phases are all of them, in the order of a sandbox's life.
-var Phases = []Phase{OnColdStart, OnMessage, OnStreamFinish, OnTerminate}
+var Phases = []Phase{OnColdStart, OnMessage, OnStreamFinish, OnVersionSaved, OnTerminate}
 
 // critical reports whether an error of a hook fails what it is a hook of.
 func (p Phase) critical() bool { return p == OnColdStart }

@@ -90,10 +90,57 @@ func (r *Runner) Message(ctx context.Context, d *Data) {
 	r.run(ctx, OnMessage, driver.ID(d.Record.Instance), d)
 }
 
-// StreamFinish runs after a turn, however it ended. It returns what did not work, for people; nothing of it
-// fails the turn.
+// StreamFinish runs after a turn, however it ended, the hooks that stand before Push, or all where Push is not
+// among them. It returns what did not work, for people; nothing of it fails the turn.
 func (r *Runner) StreamFinish(ctx context.Context, d *Data) (warnings []string) {
-	for _, err := range r.run(ctx, OnStreamFinish, driver.ID(d.Record.Instance), d) {
+	push := r.pushAt(d.Record.Spec.Template)
+	return said(r.runSome(ctx, OnStreamFinish, driver.ID(d.Record.Instance), d, func(i int) bool { return push < 0 || i < push }))
+}
+
+// Pushes reports whether the template has its workspaces saved after each turn.
+func (r *Runner) Pushes(template string) bool { return r.pushAt(template) >= 0 }
+
+// Push runs save as the hook that saves the workspace after a turn: within its time, logged and counted.
+func (r *Runner) Push(ctx context.Context, d *Data, save Func) error {
+	push := r.pushAt(d.Record.Spec.Template)
+	if push < 0 {
+		return save(ctx, d) // the template has changed since the turn
+	}
+	ctx = r.prepare(ctx, OnStreamFinish, driver.ID(d.Record.Instance), d)
+	spec := r.Of(d.Record.Spec.Template)[push]
+	spec.Run = save
+	return r.one(ctx, spec, push, d)
+}
+
+// Behind reports whether hooks of the template run behind the save of a turn.
+func (r *Runner) Behind(template string) bool {
+	push := r.pushAt(template)
+	for i, s := range r.Of(template) {
+		if s.Phase == OnVersionSaved || s.Phase == OnStreamFinish && i > push {
+			return true
+		}
+	}
+	return false
+}
+
+// AfterPush runs the hooks of the end of a turn that stand behind Push, and those for a version that was saved.
+// It returns what did not work, for people.
+func (r *Runner) AfterPush(ctx context.Context, d *Data) (warnings []string) {
+	push, id := r.pushAt(d.Record.Spec.Template), driver.ID(d.Record.Instance)
+	failed := r.runSome(ctx, OnStreamFinish, id, d, func(i int) bool { return push >= 0 && i > push })
+	if d.Version != "" {
+		failed = append(failed, r.run(ctx, OnVersionSaved, id, d)...)
+	}
+	return said(failed)
+}
+
+// pushAt is the place of Push among the hooks of a template, -1 if it has none.
+func (r *Runner) pushAt(template string) int {
+	return slices.IndexFunc(r.Of(template), func(s Spec) bool { return s.Phase == OnStreamFinish && s.Builtin == Push })
+}
+
+func said(failed []error) (warnings []string) {
+	for _, err := range failed {
 		warnings = append(warnings, err.Error())
 	}
 	return warnings
@@ -102,19 +149,14 @@ func (r *Runner) StreamFinish(ctx context.Context, d *Data) (warnings []string) 
 // run runs the hooks of a phase in their order and returns their errors: all of them, or the first where the
 // phase is critical.
 func (r *Runner) run(ctx context.Context, phase Phase, id driver.ID, d *Data) (failed []error) {
-	if d.Version == "" && phase != OnStreamFinish {
-		d.Version = d.Record.Synced.Version
-	}
-	d.Phase, d.in = phase, &box{r, d.Record, id}
-	d.Sandbox = infoOf(d.Record, nil)
-	if r.S3 != nil {
-		d.Sandbox.S3 = r.S3(d.Record)
-	}
-	ctx = telemetry.With(ctx,
-		slog.String(telemetry.FieldTenant, d.Sandbox.Tenant), slog.String(telemetry.FieldSandboxID, d.Sandbox.ID),
-		slog.String(telemetry.FieldOwnerKind, d.Sandbox.Owner.Kind), slog.String(telemetry.FieldOwnerID, d.Sandbox.Owner.ID))
+	return r.runSome(ctx, phase, id, d, func(int) bool { return true })
+}
+
+// runSome is run for those hooks of a phase whose place among the template's hooks is picked.
+func (r *Runner) runSome(ctx context.Context, phase Phase, id driver.ID, d *Data, picked func(place int) bool) (failed []error) {
+	ctx = r.prepare(ctx, phase, id, d)
 	for i, spec := range r.Of(d.Sandbox.Template) {
-		if spec.Phase != phase {
+		if spec.Phase != phase || !picked(i) {
 			continue
 		}
 		if err := r.one(ctx, spec, i, d); err != nil {
@@ -125,6 +167,21 @@ func (r *Runner) run(ctx context.Context, phase Phase, id driver.ID, d *Data) (f
 		}
 	}
 	return failed
+}
+
+// prepare fills in what the hooks of a phase are told.
+func (r *Runner) prepare(ctx context.Context, phase Phase, id driver.ID, d *Data) context.Context {
+	if d.Version == "" && phase != OnStreamFinish {
+		d.Version = d.Record.Synced.Version
+	}
+	d.Phase, d.in = phase, &box{r, d.Record, id}
+	d.Sandbox = infoOf(d.Record, nil)
+	if r.S3 != nil {
+		d.Sandbox.S3 = r.S3(d.Record)
+	}
+	return telemetry.With(ctx,
+		slog.String(telemetry.FieldTenant, d.Sandbox.Tenant), slog.String(telemetry.FieldSandboxID, d.Sandbox.ID),
+		slog.String(telemetry.FieldOwnerKind, d.Sandbox.Owner.Kind), slog.String(telemetry.FieldOwnerID, d.Sandbox.Owner.ID))
 }
 
 // one runs one hook on a copy of the data, within its time, and writes down how it went.

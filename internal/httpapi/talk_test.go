@@ -95,6 +95,13 @@ func (w *talks) StreamFinish(_ context.Context, d *hook.Data) []string {
 	return nil
 }
 
+func (w *talks) Pushes(string) bool { return false }
+func (w *talks) Behind(string) bool { return false }
+func (w *talks) Push(ctx context.Context, d *hook.Data, save hook.Func) error {
+	return save(ctx, d)
+}
+func (w *talks) AfterPush(context.Context, *hook.Data) []string { return nil }
+
 // finished are the turns that hooks ran for.
 func (w *talks) finished() []string {
 	w.mu.Lock()

@@ -71,8 +71,14 @@ type Keeper struct {
 	// Known reports whether Plan can say where a sandbox's versions are; nil: always.
 	Known func(sandbox.Sandbox) bool
 
+	// Spool has what turns left and is not in the store yet; nil: it is saved while the turn ends.
+	Spool *Spool
+	// At is called at named points of a save, for tests that stop a server there.
+	At func(point, turn string)
+
 	overdue   overdue
 	manifests manifests
+	uploads   uploads
 }
 
 // Repo is where the versions of a sandbox's workspace are.
@@ -116,6 +122,11 @@ func (k *Keeper) Restore(ctx context.Context, s sandbox.Sandbox, id driver.ID) (
 	defer cancel()
 	repo := k.Repo(s)
 	newest, savedAt, err := k.ask(ctx, repo)
+	if err == nil && !known && k.Captures() { // the store answers: what earlier instances left comes first
+		if err = k.drainFor(ctx, s); err == nil {
+			newest, savedAt, err = k.ask(ctx, repo)
+		}
+	}
 	switch {
 	case Unavailable(err) && known:
 		k.log().WarnContext(ctx, "the object store does not answer; the sandbox starts with its files as they are here", "error", err)
@@ -140,6 +151,21 @@ func (k *Keeper) Restore(ctx context.Context, s sandbox.Sandbox, id driver.ID) (
 		mark.SavedAt = savedAt
 	}
 	return mark, err
+}
+
+// drainFor brings into the store what earlier instances left, so that what is restored has it. What does not
+// follow the newest version stays in the spool.
+func (k *Keeper) drainFor(ctx context.Context, s sandbox.Sandbox) error {
+	ctx, leave, err := k.uploads.enter(ctx, s.ID, as{urgent: true, leased: true})
+	if err != nil {
+		return err
+	}
+	defer leave()
+	_, behind, err := k.drain(ctx, s)
+	if len(behind) > 0 {
+		k.log().WarnContext(ctx, "captures do not follow the newest version and are not in what is restored", "captures", len(behind))
+	}
+	return Told("restore workspace", err)
 }
 
 // askFor bounds the question which version is the newest.
@@ -210,7 +236,7 @@ func (k *Keeper) pull(ctx context.Context, repo *workspace.Repo, s sandbox.Sandb
 // Save saves the workspace as a new version, if anything has changed. That it could not is sync_failed,
 // whatever the reason.
 func (k *Keeper) Save(ctx context.Context, s sandbox.Sandbox) (sandbox.SyncMark, error) {
-	mark, _, err := k.Sync(ctx, s, SyncOptions{})
+	mark, _, err := k.Sync(ctx, s, SyncOptions{background: s.Want == sandbox.WantRunning})
 	if err == nil {
 		return mark, nil
 	}
@@ -226,6 +252,8 @@ type SyncOptions struct {
 	Note string // kept with the version
 	// AllowMassDelete lets what others saved delete more than half of the files here.
 	AllowMassDelete bool
+
+	background bool // it is not waited for, and is tried again
 }
 
 // Sync saves the workspace, and brings here what others have saved since. It is for the incarnation that
@@ -236,10 +264,30 @@ func (k *Keeper) Sync(ctx context.Context, s sandbox.Sandbox, o SyncOptions) (sa
 		return s.Synced, &workspace.Result{Version: s.Synced.Version}, nil
 	}
 	if s.Synced.Incarnation != s.Incarnation {
-		return s.Synced, nil, sandbox.Errorf("save workspace", api.CodeSyncFailed, "this instance never had the workspace restored into it, so that saving it could only lose files")
+		return s.Synced, nil, neverRestored()
 	}
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
+	ctx, leave, err := k.uploads.enter(ctx, s.ID, as{urgent: true, leased: true, yields: o.background})
+	if err != nil {
+		return s.Synced, nil, err
+	}
+	defer leave()
+	was := s.Synced
+	mark, behind, err := k.drain(ctx, s)
+	if err != nil {
+		return was, nil, err
+	}
+	s.Synced = mark
+	mark, res, err := k.sync(ctx, s, o)
+	if err == nil && len(behind) > 0 {
+		err = k.merged(ctx, s, behind, mark.Version)
+	}
+	return mark, res, err
+}
+
+// sync saves the workspace of a sandbox whose captures are in the store.
+func (k *Keeper) sync(ctx context.Context, s sandbox.Sandbox, o SyncOptions) (sandbox.SyncMark, *workspace.Result, error) {
 	t, err := k.tree(ctx, s, driver.ID(s.Instance))
 	if err != nil {
 		return s.Synced, nil, err
@@ -307,6 +355,11 @@ func (k *Keeper) base(ctx context.Context, repo *workspace.Repo, s sandbox.Sandb
 	if x != nil && x.ID == s.Synced.Version {
 		return x, nil
 	}
+	if k.Captures() {
+		if x := k.capturedBase(ctx, s); x != nil {
+			return x, nil
+		}
+	}
 	x, err = repo.BaseOf(ctx, s.Synced.Version)
 	if sandbox.CodeOf(err) == api.CodeUnknownVersion {
 		k.log().WarnContext(ctx, "the version that a workspace was last the same as is gone from the store", "version", s.Synced.Version)
@@ -315,12 +368,32 @@ func (k *Keeper) base(ctx context.Context, repo *workspace.Repo, s sandbox.Sandb
 	return x, err
 }
 
+// capturedBase is the index of the record's version, if the spool has it; else nil.
+func (k *Keeper) capturedBase(ctx context.Context, s sandbox.Sandbox) *workspace.Index {
+	all, err := k.Spool.entries(ctx, s.ID)
+	if err != nil {
+		return nil
+	}
+	for _, e := range all {
+		if e.Capture.New && e.Capture.Line.ID == s.Synced.Version {
+			x, _ := k.Spool.index(ctx, s.ID, e)
+			return x
+		}
+	}
+	return nil
+}
+
 // keep writes down what the workspace is now the same as: the index for us, the state file for people.
 // Neither is needed, so that neither fails what was done.
 func (k *Keeper) keep(ctx context.Context, s sandbox.Sandbox, t workspace.Tree, res *workspace.Result) {
 	if err := res.Index.Save(k.index(s)); err != nil {
 		k.log().WarnContext(ctx, "write the index of a workspace; the next save reads everything again", "error", err)
 	}
+	k.describe(ctx, t, res)
+}
+
+// describe writes the state file, and logs what could not be saved as it is.
+func (k *Keeper) describe(ctx context.Context, t workspace.Tree, res *workspace.Result) {
 	if res.State != nil {
 		k.writeState(ctx, t, res.State)
 	} else {
@@ -365,6 +438,12 @@ func (k *Keeper) Forget(s sandbox.Sandbox) error {
 		return err
 	}
 	return nil
+}
+
+func (k *Keeper) at(point, turn string) {
+	if k.At != nil {
+		k.At(point, turn)
+	}
 }
 
 func (k *Keeper) log() *slog.Logger { return cmp.Or(k.Log, slog.New(slog.DiscardHandler)) }

@@ -65,6 +65,11 @@ func (k *Keeper) End(ctx context.Context, s sandbox.Sandbox) error {
 	if err := k.Forget(s); err != nil {
 		return err
 	}
+	if s.SkipSave {
+		if err := k.drop(ctx, s); err != nil {
+			return err
+		}
+	}
 	if !s.Deleted() {
 		return nil
 	}
@@ -77,6 +82,9 @@ func (k *Keeper) End(ctx context.Context, s sandbox.Sandbox) error {
 		return fmt.Errorf("see whether versions go, too: %w", err)
 	}
 	_ = o.Body.Close()
+	if err := k.drop(ctx, s); err != nil {
+		return err
+	}
 	err = k.Purge(ctx, s)
 	if sandbox.CodeOf(err) == api.CodeConflict { // somebody else has them by now
 		k.log().WarnContext(ctx, "versions stay though they were to go with their sandbox", "error", err)

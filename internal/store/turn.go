@@ -51,6 +51,7 @@ type Turn struct {
 	State    json.RawMessage
 	Outcome  json.RawMessage // nil until the agent has ended
 	Version  string
+	Saving   bool // its version is still to come
 	Warnings []string
 	Done     []string // what of its finish is done
 
@@ -70,14 +71,14 @@ const listedColumns = turnHead + `''` + turnMiddle + `case when finished_at is n
 const (
 	turnHead   = `turns.id, turns.tenant, conversation, sandbox, slot is not null, status, message, reply, `
 	turnMiddle = `, model, template, actor, cancel_at, cancel_reason, turns.epoch, session, resume, attempt, seq, read_to, state, `
-	turnRest   = `, version, warnings, done, turns.created_at, started_at, finished_at`
+	turnRest   = `, version, warnings, done, turns.created_at, started_at, finished_at, turns.saving`
 )
 
 func scanTurn(row scanner) (t Turn, err error) {
 	var state, outcome sql.NullString
 	err = row.Scan(&t.ID, &t.Tenant, &t.Conversation, &t.Sandbox, &t.Placed, &t.Status, &t.Message, &t.Reply, &t.Prompt, &t.Model, &t.Template, &t.Actor,
 		instant{&t.CancelAt}, &t.CancelReason, &t.Epoch, &t.Session, &t.Resume, &t.Attempt, &t.Seq, &t.ReadTo, &state, &outcome, &t.Version,
-		document{&t.Warnings}, document{&t.Done}, instant{&t.CreatedAt}, instant{&t.StartedAt}, instant{&t.FinishedAt})
+		document{&t.Warnings}, document{&t.Done}, instant{&t.CreatedAt}, instant{&t.StartedAt}, instant{&t.FinishedAt}, &t.Saving)
 	if state.String != "" {
 		t.State = json.RawMessage(state.String)
 	}

@@ -144,9 +144,16 @@ func (db *DB) EndTurn(ctx context.Context, l Lease, e Ending) (t Turn, err error
 	return t, db.fail(op, err)
 }
 
-// MarkTurn records what of a turn's finish is done, so that nobody does it again.
-func (db *DB) MarkTurn(ctx context.Context, l Lease, done []string, version string, warnings []string) (Turn, error) {
-	return db.fenced(ctx, db.write, "record finish", l, `done = $3, version = $4, warnings = $5`, listArg(done), version, listArg(warnings))
+// MarkTurn records what of a turn's finish is done, so that it is not done again, and the save that is owed to it.
+func (db *DB) MarkTurn(ctx context.Context, l Lease, done, warnings []string, owed *Save) (t Turn, err error) {
+	const op = "record finish"
+	err = db.atomically(ctx, func(tx *txn) error {
+		if t, err = db.fenced(ctx, tx, op, l, `done = $3, warnings = $4, saving = $5`, listArg(done), listArg(warnings), owed != nil); err != nil || owed == nil {
+			return err
+		}
+		return addSave(ctx, tx, *owed)
+	})
+	return t, db.fail(op, err)
 }
 
 // FinishTurn appends the turn's last event, keeps what is worth keeping of its outcome, notes it in the sandbox's metadata and ends it: its place is free.

@@ -24,6 +24,8 @@ type Metrics struct {
 	LostChanges         prometheus.Counter // instances lost with unsaved changes
 	VersionsPruned      prometheus.Counter // by retention policies
 	BytesPruned         prometheus.Counter // in objects of pruned versions that were deleted
+	SavesPending        prometheus.Gauge   // saves of turns that are owed, on all servers
+	SavesOldest         prometheus.Gauge   // seconds since the oldest of them
 
 	ReconcilePasses  prometheus.Counter
 	ReconcileErrors  prometheus.Counter
@@ -78,6 +80,8 @@ func (m *Metrics) makeSandbox(made maker) {
 	m.VersionsPruned = made.counter("versions_pruned_total", "Versions removed by retention policies.")
 	m.BytesPruned = made.counter("versions_pruned_bytes_total", "Bytes deleted from the object store because no version needed them any more.")
 	m.PromptRetries = made.counter("prompt_retries_total", "Prompts sent again after a recoverable failure.")
+	m.SavesPending = made.gauge("saves_pending", "Turns whose workspace is not in the object store yet, on all servers.")
+	m.SavesOldest = made.gauge("saves_oldest_seconds", "Age of the oldest turn whose workspace is not in the object store yet.")
 }
 
 func (m *Metrics) makeEngine(made maker) {

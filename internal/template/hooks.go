@@ -12,7 +12,7 @@ import (
 // Hook is a hook as it is written down: a command in the sandbox, a webhook, or one that Berth has.
 type Hook struct {
 	Name    string   `toml:"name"`
-	Phase   string   `toml:"phase"` // cold_start, message, stream_finish or terminate
+	Phase   string   `toml:"phase"` // cold_start, message, stream_finish, version.saved or terminate
 	Timeout Duration `toml:"timeout"`
 
 	Command Command   `toml:"command"`

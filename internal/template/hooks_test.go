@@ -81,7 +81,7 @@ func TestBadHooksAreRefusedWithWords(t *testing.T) {
 	testkit.Proves(t, "H6")
 	const secret = `secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`
 	for hooks, want := range map[string]string{
-		`{phase = "sometimes", command = "a"}`: `.hooks[1].phase = "sometimes" (FILE:2) is no phase; write one of: cold_start, message, stream_finish, terminate`,
+		`{phase = "sometimes", command = "a"}`: `.hooks[1].phase = "sometimes" (FILE:2) is no phase; write one of: cold_start, message, stream_finish, version.saved, terminate`,
 		`{command = "a"}`:                      `.hooks[1].phase (FILE:2) is no phase`,
 		`{phase = "message"}`:                  `.hooks[1] (FILE:2) does nothing, or more than one thing; write one of command, url and builtin`,
 		`{phase = "message", command = "a"}, {phase = "message", builtin = "nope"}`:                                                `.hooks[2].builtin = "nope" (FILE:2) is no hook that Berth has`,

@@ -110,7 +110,7 @@ func (w *work) greet(ctx context.Context) {
 	}
 	if d, err := w.data(ctx, asked(w.turn)); err == nil {
 		w.Hooks.Message(ctx, d)
-		w.remember(ctx, d)
+		w.remember(ctx, w.turn.Tenant, d)
 	}
 }
 

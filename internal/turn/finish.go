@@ -17,7 +17,8 @@ import (
 // doneHooks marks a turn whose hooks were run.
 const doneHooks = "hooks"
 
-// finish does what comes after the agent's work, each thing once, and ends the turn.
+// finish does what comes after the agent's work, each thing once, and ends the turn. The save of the workspace,
+// and the hooks behind it, are only waited for a moment: they go on behind the turn.
 func (w *work) finish(ctx context.Context) error {
 	var out outcome
 	if err := json.Unmarshal(w.turn.Outcome, &out); err != nil {
@@ -25,20 +26,32 @@ func (w *work) finish(ctx context.Context) error {
 	}
 	w.at("finishing", w.turn.ID)
 	warnings := w.deliver(ctx, out)
+	until := time.Now().Add(saveWait)
 	if !slices.Contains(w.turn.Done, doneHooks) {
-		version, more, err := w.hooks(ctx, out)
+		d, more, err := w.hooks(ctx, out)
 		if err == nil {
 			err = context.Cause(ctx)
 		}
 		if err != nil {
 			return err // it is tried again
 		}
+		until = time.Now().Add(saveWait)
+		var owed *store.Save
+		if d != nil {
+			if owed, err = w.owe(ctx, d, until); err != nil {
+				return err
+			}
+		}
 		w.at("before-mark", w.turn.ID)
-		t, err := w.Store.MarkTurn(ctx, w.lease, []string{doneHooks}, version, append(warnings, more...))
+		t, err := w.Store.MarkTurn(ctx, w.lease, []string{doneHooks}, append(warnings, more...), owed)
 		if err != nil {
 			return err
 		}
-		w.turn.Done, w.turn.Version, w.turn.Warnings = t.Done, t.Version, t.Warnings
+		w.turn.Done, w.turn.Saving, w.turn.Warnings = t.Done, t.Saving, t.Warnings
+		w.at("owed", w.turn.ID)
+	}
+	if err := w.await(ctx, until); err != nil {
+		return err
 	}
 	return w.close(ctx, out)
 }
@@ -49,11 +62,14 @@ func (w *work) close(ctx context.Context, out outcome) error {
 	if err != nil && !errors.Is(err, sandbox.ErrDeleted) {
 		return err
 	}
-	stats, now := c.Stats.Stats(), time.Now().UTC().Truncate(time.Microsecond)
+	stats, now, warnings := c.Stats.Stats(), time.Now().UTC().Truncate(time.Microsecond), w.turn.Warnings
+	if w.turn.Saving {
+		warnings = append(warnings, unsaved)
+	}
 	events := [][]byte{mustJSON(api.TurnEvent{
 		Type: api.EventTurnFinished, ConversationID: w.turn.Conversation, SandboxID: w.turn.Sandbox, TurnID: w.turn.ID, MessageID: w.turn.Reply,
 		Status: out.Status, Code: out.Code, Message: out.Message, Model: out.Model, Session: w.turn.Session, Usage: &out.Usage, CostUSD: out.Reply.CostUSD,
-		Stats: &stats, Version: w.turn.Version, Warnings: w.turn.Warnings, At: &now,
+		Stats: &stats, Version: w.turn.Version, VersionPending: w.turn.Saving, Warnings: warnings, At: &now,
 	})}
 	outcome, err := json.Marshal(out.End)
 	if err != nil {
@@ -99,22 +115,30 @@ func (w *work) deliver(ctx context.Context, out outcome) (warnings []string) {
 	return nil
 }
 
-// hooks runs what is to be done for the answer and after the turn.
-func (w *work) hooks(ctx context.Context, out outcome) (version string, warnings []string, err error) {
+// hooks runs what is to be done for the answer and after the turn, up to the save. Where nothing is saved that is
+// all. The data is nil where there are no hooks.
+func (w *work) hooks(ctx context.Context, out outcome) (d *hook.Data, warnings []string, err error) {
 	if w.Hooks == nil {
-		return "", nil, nil
+		return nil, nil, nil
 	}
-	d, err := w.data(ctx, out.Reply)
-	if err != nil {
-		return "", nil, err
+	if d, err = w.data(ctx, out.Reply); err != nil {
+		return nil, nil, err
 	}
 	w.Hooks.Message(ctx, d)
 	d.Usage, d.Status, d.Version = out.Usage, out.Status, ""
 	warnings = w.Hooks.StreamFinish(ctx, d)
-	if ctx.Err() == nil {
-		w.remember(ctx, d)
+	if !w.saves(d.Record) && ctx.Err() == nil && w.Hooks.Pushes(d.Record.Spec.Template) {
+		warnings = append(warnings, w.Hooks.AfterPush(ctx, d)...)
 	}
-	return d.Version, warnings, nil
+	if ctx.Err() == nil {
+		w.remember(ctx, w.turn.Tenant, d)
+	}
+	return d, warnings, nil
+}
+
+// saves reports whether a save of the workspace comes after the turn.
+func (w *work) saves(sb sandbox.Sandbox) bool {
+	return w.Saver != nil && sb.Instance != "" && w.Hooks.Pushes(sb.Spec.Template) && w.Saver.Saves(sb)
 }
 
 // data is what hooks are told of a message.
@@ -127,16 +151,16 @@ func (w *work) data(ctx context.Context, m api.Message) (*hook.Data, error) {
 }
 
 // remember stores what hooks want remembered.
-func (w *work) remember(ctx context.Context, d *hook.Data) {
-	in := w.Store.In(w.turn.Tenant)
+func (s *Service) remember(ctx context.Context, tenant store.TenantID, d *hook.Data) {
+	in := s.Store.In(tenant)
 	if stats := d.Stats(); len(stats) > 0 {
-		if err := in.SetExtra(ctx, w.turn.Conversation, stats); err != nil {
-			w.Log.ErrorContext(ctx, "store what hooks counted", "error", err)
+		if err := in.SetExtra(ctx, d.ConversationID, stats); err != nil {
+			s.Log.ErrorContext(ctx, "store what hooks counted", "error", err)
 		}
 	}
 	if metadata := d.Metadata(); len(metadata) > 0 {
-		if err := in.AddMetadata(ctx, w.turn.Sandbox, metadata); err != nil {
-			w.Log.ErrorContext(ctx, "store what hooks noted", "error", err)
+		if err := in.AddMetadata(ctx, d.Record.ID, metadata); err != nil {
+			s.Log.ErrorContext(ctx, "store what hooks noted", "error", err)
 		}
 	}
 }

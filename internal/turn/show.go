@@ -16,7 +16,7 @@ func Show(t store.Turn) api.Turn {
 	}
 	shown := api.Turn{
 		ID: t.ID, ConversationID: t.Conversation, SandboxID: t.Sandbox, MessageID: t.Message,
-		Status: t.Status, Code: end.Code, Message: end.Message, Usage: end.Usage, Version: t.Version,
+		Status: t.Status, Code: end.Code, Message: end.Message, Usage: end.Usage, Version: t.Version, VersionPending: t.Saving, Warnings: t.Warnings,
 		CreatedAt: t.CreatedAt, StartedAt: moment(t.StartedAt), FinishedAt: moment(t.FinishedAt),
 	}
 	if t.Status == store.TurnFinishing {

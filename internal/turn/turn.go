@@ -37,6 +37,7 @@ type Options struct {
 	// History is the newest messages of the turn's conversation, oldest first, those of the turn left out.
 	History func(ctx context.Context, t store.Turn) ([]api.Message, error)
 	Hooks   Hooks // nil: none
+	Saver   Saver // nil: nothing is saved
 	// Price is what tokens cost where the agent does not say; nil: nothing.
 	Price func(model string, u api.Usage) float64
 
@@ -79,9 +80,16 @@ type Box interface {
 type Hooks interface {
 	// Message runs for each message of both roles, once it is stored.
 	Message(ctx context.Context, d *hook.Data)
-	// StreamFinish runs after every turn, however it ended, and says what people should know of. Saving the
-	// workspace is one of these hooks.
+	// StreamFinish runs after every turn, however it ended, the hooks before the save of the workspace, and says
+	// what people should know of.
 	StreamFinish(ctx context.Context, d *hook.Data) (warnings []string)
+	// Pushes reports whether the template has the workspace saved after each turn.
+	Pushes(template string) bool
+	// Push runs the save as one of the hooks.
+	Push(ctx context.Context, d *hook.Data, save hook.Func) error
+	// Behind reports whether hooks come after the save. AfterPush runs them.
+	Behind(template string) bool
+	AfterPush(ctx context.Context, d *hook.Data) (warnings []string)
 }
 
 // Service runs turns. It is safe for concurrent use.
@@ -93,9 +101,10 @@ type Service struct {
 	stop context.CancelFunc
 	work sync.WaitGroup
 
-	mu   sync.Mutex
-	here map[string]bool // turns that this process runs
-	kick chan struct{}   // something may have become possible
+	mu     sync.Mutex
+	here   map[string]bool          // turns that this process runs
+	saving map[string]chan struct{} // sandboxes whose saves this process does
+	kick   chan struct{}            // something may have become possible
 }
 
 // New returns a service; see Run.
@@ -113,7 +122,7 @@ func New(o Options) *Service {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	base, stop := context.WithCancel(context.Background())
-	s := &Service{Options: o, hub: newHub(), base: base, stop: stop, here: map[string]bool{}, kick: make(chan struct{}, 1)}
+	s := &Service{Options: o, hub: newHub(), base: base, stop: stop, here: map[string]bool{}, saving: map[string]chan struct{}{}, kick: make(chan struct{}, 1)}
 	s.log = newJournal(o.Store, s.hub)
 	return s
 }
@@ -128,11 +137,13 @@ func (s *Service) Run(ctx context.Context) {
 	for {
 		s.place(ctx)
 		s.find(ctx)
+		s.findSaves(ctx)
 		select {
 		case <-ctx.Done():
 			s.Close()
 			return
 		case <-tick.C:
+			s.countSaves(ctx)
 		case <-s.kick:
 		case <-forget.C:
 			s.forget(ctx)

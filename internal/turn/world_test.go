@@ -49,6 +49,7 @@ type world struct {
 	logger *slog.Logger
 	dir    string
 	agents *agents
+	saves  *saves
 
 	mu     sync.Mutex
 	hooked []string // what hooks ran for
@@ -89,7 +90,7 @@ func newWorld(t *testing.T, opts store.Options) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	return &world{T: t, db: db, logger: slog.New(slog.DiscardHandler), dir: t.TempDir(), agents: &agents{runs: map[string]*run{}, starts: map[string]int{}}}
+	return &world{T: t, db: db, logger: slog.New(slog.DiscardHandler), dir: t.TempDir(), agents: &agents{runs: map[string]*run{}, starts: map[string]int{}}, saves: newSaves()}
 }
 
 // serve starts a server's part. It is killed with the test, if not before.
@@ -110,7 +111,8 @@ func (w *world) serve(change ...func(*turn.Options)) *replica {
 		Deliver: func(ctx context.Context, t store.Turn) error { return r.conversations.Deliver(ctx, t) },
 		History: func(ctx context.Context, t store.Turn) ([]api.Message, error) { return r.conversations.History(ctx, t) },
 		Hooks:   hooks{w},
-		Price:   func(model string, u api.Usage) float64 { return float64(u.OutputTokens) / 1000 },
+		Saver:   w.saves, Host: "here",
+		Price: func(model string, u api.Usage) float64 { return float64(u.OutputTokens) / 1000 },
 	}
 	for _, f := range change {
 		f(&o)
@@ -171,8 +173,16 @@ type hooks struct{ w *world }
 func (h hooks) Message(_ context.Context, d *hook.Data) { h.ran("message " + d.Message.ID) }
 func (h hooks) StreamFinish(_ context.Context, d *hook.Data) []string {
 	h.ran("finish " + d.TurnID)
-	d.Version = "version-of-" + d.TurnID
 	return []string{"a warning"}
+}
+func (h hooks) Pushes(string) bool { return true }
+func (h hooks) Behind(string) bool { return true }
+func (h hooks) Push(ctx context.Context, d *hook.Data, save hook.Func) error {
+	return save(ctx, d)
+}
+func (h hooks) AfterPush(_ context.Context, d *hook.Data) []string {
+	h.ran("after " + d.TurnID + " " + d.Version + " " + d.Message.ID)
+	return nil
 }
 func (h hooks) ran(what string) {
 	h.w.mu.Lock()

@@ -20,8 +20,6 @@ func IsOwn(text []byte) bool {
 
 // Names for tests.
 var (
-	DecodeIndex      = decodeIndex
-	EncodeIndex      = (*Index).encode
 	ConflictName     = conflictName
 	TempName         = tempName
 	EncodePlain      = func(m *Manifest) []byte { return m.encode(nil, nil) }

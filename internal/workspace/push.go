@@ -107,15 +107,7 @@ func (p *push) look(ctx context.Context) error {
 		}
 		return err
 	})
-	g.Go(func() (err error) {
-		p.scanned = time.Now().UnixNano()
-		limits := p.Limits
-		if p.o.MaxEntries > 0 {
-			limits.Entries = p.o.MaxEntries
-		}
-		p.scan, err = Scan(scanning, p.tree, ScanOptions{Ignore: p.o.Ignore, MaxEntries: limits.entries(), MaxBytes: limits.bytes(), Expect: len(p.base.Entries), Progress: p.Progress})
-		return err
-	})
+	g.Go(func() error { return p.scanTree(scanning) })
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -127,6 +119,17 @@ func (p *push) look(ctx context.Context) error {
 		return ErrMoved
 	}
 	return nil
+}
+
+// scanTree reads what the tree has.
+func (p *push) scanTree(ctx context.Context) (err error) {
+	p.scanned = time.Now().UnixNano()
+	limits := p.Limits
+	if p.o.MaxEntries > 0 {
+		limits.Entries = p.o.MaxEntries
+	}
+	p.scan, err = Scan(ctx, p.tree, ScanOptions{Ignore: p.o.Ignore, MaxEntries: limits.entries(), MaxBytes: limits.bytes(), Expect: len(p.base.Entries), Progress: p.Progress})
+	return err
 }
 
 // lookForOthers refuses a first push where other tools have put versions that this tree never had.
@@ -244,16 +247,20 @@ func (p *push) commit(ctx context.Context) (*Result, error) {
 func (p *push) line(manifest []byte) Version {
 	digest := sha256.Sum256(manifest)
 	m := &p.next
-	v := Version{ID: m.ID, Sequence: m.Sequence, Parent: m.Parent, At: m.At, SHA256: hex.EncodeToString(digest[:]), Note: p.o.Note, Writer: p.o.Writer, Layout: m.Layout}
-	if len(v.Note) > maxNote {
-		v.Note = strings.ToValidUTF8(v.Note[:maxNote], "") + "…"
-	}
+	v := Version{ID: m.ID, Sequence: m.Sequence, Parent: m.Parent, At: m.At, SHA256: hex.EncodeToString(digest[:]), Note: clipNote(p.o.Note), Writer: p.o.Writer, Layout: m.Layout}
 	for i := range m.Entries {
 		if e := &m.Entries[i]; e.Kind == File {
 			v.Files, v.Bytes = v.Files+1, v.Bytes+e.Size
 		}
 	}
 	return v
+}
+
+func clipNote(note string) string {
+	if len(note) > maxNote {
+		return strings.ToValidUTF8(note[:maxNote], "") + "…"
+	}
+	return note
 }
 
 // storeManifest stores the manifest and returns its key if that is not the usual one. A name that a push

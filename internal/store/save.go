@@ -1,0 +1,146 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// LeaseSave is the kind of lease under which the saves of a sandbox are done. Its id is the sandbox's.
+const LeaseSave = "save"
+
+// Save is a save of a workspace that is owed to a turn.
+type Save struct {
+	Turn        string
+	Tenant      TenantID
+	Sandbox     string
+	Host        string          // the server that has what the turn left; empty: none has
+	Incarnation int64           // of the sandbox when the turn ended
+	Data        json.RawMessage // for the hooks that come after the save
+	Saved       bool            // the save is done; the hooks are not
+	Version     string
+	Attempts    int64 // that failed
+	LastError   string
+	CreatedAt   time.Time
+	Due         bool // it is to be tried now
+}
+
+const saveColumns = `saves.turn, saves.tenant, saves.sandbox, saves.host, saves.incarnation, saves.data, saves.saved, saves.version,
+	saves.attempts, saves.last_error, saves.created_at, saves.due_at <= {now}`
+
+func scanSave(row scanner) (s Save, err error) {
+	var data string
+	err = row.Scan(&s.Turn, &s.Tenant, &s.Sandbox, &s.Host, &s.Incarnation, &data, &s.Saved, &s.Version,
+		&s.Attempts, &s.LastError, instant{&s.CreatedAt}, &s.Due)
+	s.Data = json.RawMessage(data)
+	return s, err
+}
+
+// addSave writes down that a save is owed to a turn.
+func addSave(ctx context.Context, tx *txn, s Save) error {
+	_, err := tx.exec(ctx, `
+		insert into saves (turn, tenant, sandbox, host, incarnation, data, saved, version, attempts, last_error, created_at, due_at)
+		values ($1, $2, $3, $4, $5, $6, false, '', 0, '', {now}, {now}) on conflict do nothing`,
+		s.Turn, s.Tenant, s.Sandbox, s.Host, s.Incarnation, string(s.Data))
+	return err
+}
+
+// DueSaves are the oldest saves of up to limit sandboxes, if they are due. Those that another host has what is
+// needed for are left to it for as long as patience says.
+func (db *DB) DueSaves(ctx context.Context, host string, patience time.Duration, limit int) ([]Save, error) {
+	saves, err := all(ctx, db.read, scanSave, `
+		select `+saveColumns+` from saves
+		where due_at <= {now} and (host in ('', $1) or created_at <= {now-$2})
+			and not exists (select 1 from saves other where other.sandbox = saves.sandbox
+				and (other.created_at, other.turn) < (saves.created_at, saves.turn))
+		order by due_at, turn limit $3`, host, patience.Microseconds(), clampLimit(limit))
+	return saves, db.fail("list saves", err)
+}
+
+// NextSave is the oldest save that is owed in a sandbox, and whether there is one.
+func (db *DB) NextSave(ctx context.Context, sandbox string) (s Save, ok bool, err error) {
+	s, err = first(ctx, db.read, scanSave, `select `+saveColumns+` from saves where sandbox = $1 order by created_at, turn limit 1`, sandbox)
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, false, nil
+	}
+	return s, err == nil, db.fail("read save", err)
+}
+
+// eventSaved is a save in the history of a sandbox.
+const eventSaved = "saved"
+
+// RecordSave writes down what became of a save: in the turn, and in the history of the sandbox if the turn had
+// ended before, or there is a warning. It is done once; what is left to do is the hooks.
+func (db *DB) RecordSave(ctx context.Context, s Save, version string, warnings []string, reason string) error {
+	return db.fail("record save", db.atomically(ctx, func(tx *txn) error {
+		n, err := tx.exec(ctx, `update saves set saved = true, version = $2, attempts = 0, last_error = '' where turn = $1 and not saved`, s.Turn, version)
+		if err != nil || n == 0 {
+			return err
+		}
+		t, err := first(ctx, tx, scanTurn, `update turns set version = $2, saving = false where id = $1 returning `+turnColumns, s.Turn, version)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err == nil && len(warnings) > 0 {
+			_, err = tx.exec(ctx, `update turns set warnings = $2 where id = $1`, s.Turn, listArg(append(t.Warnings, warnings...)))
+		}
+		if err != nil || !t.Finished() && len(warnings) == 0 {
+			return err
+		}
+		if _, err := tx.exec(ctx, `update sandboxes set changes = changes + 1 where id = $1`, s.Sandbox); err != nil {
+			return err
+		}
+		_, err = tx.exec(ctx, `
+			insert into history (sandbox, seq, at, event, from_state, to_state, want, reason, actor, generation, incarnation, instance)
+			select id, changes, {now}, '`+eventSaved+`', state, state, want, cast($2 as text), 'hook', generation, incarnation, instance
+			from sandboxes where id = $1`, s.Sandbox, printable(reason))
+		return err
+	}))
+}
+
+func scanList(row scanner) (list []string, err error) {
+	err = row.Scan(document{&list})
+	return list, err
+}
+
+// RetrySave has a save tried again after a pause, and keeps what went wrong.
+func (db *DB) RetrySave(ctx context.Context, turn string, after time.Duration, cause string) error {
+	_, err := db.write.exec(ctx, `update saves set attempts = attempts + 1, due_at = {now+$2}, last_error = $3 where turn = $1`,
+		turn, after.Microseconds(), printable(cause))
+	return db.fail("put save back", err)
+}
+
+// WarnTurn adds to what people should know about a turn.
+func (db *DB) WarnTurn(ctx context.Context, turn string, warnings []string) error {
+	return db.fail("record warning", db.atomically(ctx, func(tx *txn) error {
+		had, err := first(ctx, tx, scanList, `update turns set saving = saving where id = $1 returning warnings`, turn)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err == nil {
+			_, err = tx.exec(ctx, `update turns set warnings = $2 where id = $1`, turn, listArg(append(had, warnings...)))
+		}
+		return err
+	}))
+}
+
+// EndSave removes a save that is done, with everything that comes after it.
+func (db *DB) EndSave(ctx context.Context, turn string) error {
+	_, err := db.write.exec(ctx, `delete from saves where turn = $1`, turn)
+	return db.fail("end save", err)
+}
+
+// SavesOwed is how many saves are owed on all servers, and since when the oldest is.
+func (db *DB) SavesOwed(ctx context.Context) (n int64, oldest time.Time, err error) {
+	type owed struct {
+		n      int64
+		oldest time.Time
+	}
+	o, err := first(ctx, db.read, func(row scanner) (o owed, err error) {
+		err = row.Scan(&o.n, instant{&o.oldest})
+		return o, err
+	}, `select count(*), min(created_at) from saves where not saved`)
+	return o.n, o.oldest, db.fail("count saves", err)
+}
