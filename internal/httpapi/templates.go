@@ -29,8 +29,8 @@ func (a *Handler) addTemplates() {
 	}, a.getTemplate)
 }
 
-// anyone stands in cursors of lists whose entries have no id.
-const anyone = "00000000-0000-0000-0000-000000000000"
+// noID stands in cursors of lists whose entries have no id.
+const noID = "00000000-0000-0000-0000-000000000001"
 
 func (a *Handler) listTemplates(ctx context.Context, in *struct{ Paging }) (*reply[api.List[api.Template]], error) {
 	c, err := parseCursor("templates", in.Cursor)
@@ -42,7 +42,7 @@ func (a *Handler) listTemplates(ctx context.Context, in *struct{ Paging }) (*rep
 	to := min(from+in.Limit, len(names))
 	out := listOf("templates", names[from:to], store.Position{}, func(name string) api.Template { return a.templateOut(ctx, name) })
 	if to < len(names) {
-		out.Body.NextCursor = cursor{"templates", int64(to), anyone}.String()
+		out.Body.NextCursor = cursor{"templates", int64(to), noID}.String()
 	}
 	return out, nil
 }
