@@ -81,7 +81,7 @@ func (o *owners) work(ctx context.Context, client0, each int) {
 		o.mu.Unlock()
 		now, err := was, error(nil)
 		if was.id != "" && !was.deleted && dice.IntN(2) == 0 {
-			err = c.Sandboxes.Delete(ctx, was.id)
+			err = o.remove(ctx, c, was.id, dice.IntN(2) == 0)
 			now.deleted = true
 		} else {
 			var s api.Sandbox
@@ -102,6 +102,17 @@ func (o *owners) work(ctx context.Context, client0, each int) {
 		}
 		o.mu.Unlock()
 	}
+}
+
+// remove deletes a sandbox. A hasty client does not wait for its end: what it asks next meets the delete
+// under way.
+func (o *owners) remove(ctx context.Context, c *client.Client, id string, hasty bool) error {
+	if hasty {
+		brief, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
+		defer cancel()
+		ctx = brief
+	}
+	return c.Sandboxes.Delete(ctx, id)
 }
 
 // faults happen one after the other, with a moment without any between them.
