@@ -229,6 +229,8 @@ func walksSQLite(t *testing.T, db *DB, text, name string) (problems []string) {
 	return problems
 }
 
+var seqScan = regexp.MustCompile(`Seq Scan on (\w+)`)
+
 var parameter = regexp.MustCompile(`\$\d+`)
 
 // parameters is how many a text has.
@@ -265,8 +267,11 @@ func walksPostgres(t *testing.T, db *DB, text string) (problems []string) {
 	if _, err := tx.ExecContext(t.Context(), "deallocate looked"); err != nil {
 		t.Fatal(err)
 	}
-	if plan := strings.Join(lines, "\n"); strings.Contains(plan, "Seq Scan on ") {
-		problems = append(problems, fmt.Sprintf("walks a table:\n%s\n%s", plan, spelled))
+	plan := strings.Join(lines, "\n")
+	for _, m := range seqScan.FindAllStringSubmatch(plan, -1) {
+		if m[1] != "hosts" { // a row per machine
+			problems = append(problems, fmt.Sprintf("walks %s:\n%s\n%s", m[1], plan, spelled))
+		}
 	}
 	return problems
 }
