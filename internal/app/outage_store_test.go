@@ -48,6 +48,7 @@ func (f *flaky) set(mode string) { f.mode.Store(&mode) }
 func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch *f.mode.Load() {
 	case "hangs":
+		_, _ = io.Copy(io.Discard, r.Body) // a request that is not read to its end never notices that its client left
 		<-r.Context().Done()
 	case "refuses":
 		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
