@@ -41,13 +41,13 @@ func TestChatOnARealMachine(t *testing.T) {
 	if r.code != 0 || strings.Count(r.out, "It printed:\n\n1\n2\n3\n4\n5\n6\n7\n8\n") != 1 || strings.Count(aside, "⏺ bash") != 1 {
 		t.Errorf("exit %d\n%s\n%s", r.code, r.out, aside)
 	}
-	contains(t, "stderr", aside, "the connection was lost; trying to come back", " · version 2")
+	contains(t, "stderr", aside, "the connection was lost; trying to come back", "\n↑ ")
 
 	r, aside = chat("⏺ bash", func() { _ = syscall.Kill(os.Getpid(), syscall.SIGINT) }, "--continue", "run sleep 600")
 	if r.code != 130 {
 		t.Errorf("exit %d\n%s\n%s", r.code, r.out, aside)
 	}
-	contains(t, "stderr", aside, "cancelling the turn", "the turn was cancelled", " · version 2")
+	contains(t, "stderr", aside, "cancelling the turn", "the turn was cancelled", "\n↑ ")
 
 	s := real.shell()
 	list := decode[api.List[api.Message]](t, s.ok("conversation", "messages", "--json"))

@@ -29,7 +29,7 @@ func tourCommands(t *testing.T) []string {
 	return strings.Split(tour, "\n")
 }
 
-var usedLine = regexp.MustCompile(`(?m)^↑ ≈ \d+ in · \d+ out · \S+ · version (\S+)$`)
+var usedLine = regexp.MustCompile(`(?m)^↑ ≈ \d+ in · \d+ out · \S+ · (?:version (\S+)|not saved yet)$`)
 
 // TestTourOfTheREADME is a person with a fresh checkout, no key and no account: after make run, three
 // commands to an answer, a file, a version that is brought back, and what it used.
