@@ -31,13 +31,13 @@ func TestProjectsOnARealMachine(t *testing.T) {
 	contains(t, "restart", s.ok("project", "restart", "shop"), "restarted shop (")
 
 	t.Run("cleanup", func(t *testing.T) { realCleanup(t, s) })
-	if out := s.ok("project", "exec", "shop", "--", "cat", "a.txt"); out != "kept\n" {
-		t.Errorf("after a cleanup the file has %q", out)
+	if r := s.berth("project", "exec", "shop", "--", "cat", "a.txt"); r.code != 0 || r.out != "kept\n" || !strings.Contains(r.err, "The workspace was restored from version ") {
+		t.Errorf("after a cleanup: %+v", r)
 	}
 	s.ok("project", "rm", "--sandbox-only", "shop")
 	contains(t, "ls", s.ok("project", "ls", "--status", "TERMINATED"), "shop ", id)
-	if out := s.ok("project", "exec", "shop", "--", "ls"); out != "a.txt\n" {
-		t.Errorf("anew it has %q", out)
+	if r := s.berth("project", "exec", "shop", "--", "ls"); r.code != 0 || r.out != "a.txt\n" || !strings.Contains(r.err, "The workspace was restored from version ") {
+		t.Errorf("anew: %+v", r)
 	}
 	contains(t, "sweep", s.ok("sweep"), "nothing to do", "1 instance at local")
 	s.ok("project", "rm", "shop")

@@ -39,12 +39,13 @@ func TestHelperThatCannotBeReached(t *testing.T) {
 	}
 }
 
-// A command that writes faster than it is read is answered with what was read, and says so.
+// A command that writes on while its reader stands still is answered with what was read, and says so.
 func TestOutputThatIsTrimmedWhileItIsCollected(t *testing.T) {
 	w := newWorkshop(t)
+	w.patience = 50 * time.Millisecond
+	conn := w.helper.Connect(t)
 	w.output = func(ctx context.Context, process string, after int64) iter.Seq2[guest.Chunk, error] {
 		for after == 0 {
-			conn := w.helper.Connect(t)
 			status, err := conn.Process(process).Status(ctx)
 			if err != nil || status.First > 0 {
 				break
