@@ -38,10 +38,11 @@ func (w *work) save(ctx context.Context, step sandbox.Step) (again bool, err err
 	}
 	s, err := w.saved(ctx, w.lease, synced, began, busy)
 	if err == nil {
+		again = s.Want != w.s.Want // what comes next was planned for a wish that is no more
 		w.s, w.synced = s, synced
 		w.Logger.InfoContext(ctx, "workspace saved", "version", synced.Version, "reason", step.Reason)
 	}
-	return false, err
+	return again, err
 }
 
 // saveWhileWanted saves until it is done or something else is wanted: an end without a save, or for a soft

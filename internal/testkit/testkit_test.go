@@ -19,7 +19,7 @@ func TestProvesSetsAttribute(t *testing.T) {
 }
 
 func TestProvesRefusesUnknownIDs(t *testing.T) {
-	for _, ids := range [][]string{{"S18"}, {"O0"}, {"s5"}, {""}, {"S5", "Q1"}, {}} {
+	for _, ids := range [][]string{{"S19"}, {"O0"}, {"s5"}, {""}, {"S5", "Q1"}, {}} {
 		r := record(func(t testing.TB) { Proves(t, ids...) })
 		if len(r.failures) != 1 || len(r.attrs) != 0 {
 			t.Errorf("Proves(%q): failures %v, attrs %v; want one failure and no claim", ids, r.failures, r.attrs)
