@@ -100,6 +100,16 @@ func (p *push) stage(ctx context.Context) (*Capture, *Result, error) {
 // otherwise it is ErrMoved. A capture that was committed before, by a process that died after it, is left as
 // it is. The note is kept with the version.
 func (r *Repo) Commit(ctx context.Context, stage *Repo, c *Capture, note string) error {
+	began, res := time.Now(), new(Result)
+	for _, pack := range c.Packs {
+		res.Stats.BytesTransferred += pack.Size
+	}
+	err := r.commit(ctx, stage, c, note)
+	r.observe("push", began, res, err)
+	return err
+}
+
+func (r *Repo) commit(ctx context.Context, stage *Repo, c *Capture, note string) error {
 	for try := 1; ; try++ {
 		p, done, err := r.behind(ctx, c)
 		if err != nil || done {
