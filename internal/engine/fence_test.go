@@ -19,7 +19,7 @@ func TestStoppedHolderNeverCommits(t *testing.T) {
 	at := onPostgres(t)
 	at.LeaseTTL = time.Second
 	owners := names(testkit.Size(t, "i3.hits"))
-	sleeper := start(t, "stopped", script{Place: at, Owners: owners, Point: "after-create"})
+	sleeper := start(t, "stopped", script{Place: at, Owners: owners, Point: "before-ready"})
 	sleeper.tell(t)
 	sleeper.stopped(t)
 
