@@ -14,6 +14,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # The packages where goroutines meet are tested with the race detector.
 RACE := /internal/(engine|turn|store|workspace|guest)(/|$$)
+# But these of ./internal/store, which take too long with it, run without.
+NORACE := ^TestNoListWalksALargeTable$$
 
 # How long a package's tests may take. Go's own 10 minutes are too few on a busy machine.
 TIMEOUT := 30m
@@ -57,6 +59,7 @@ suite: tools
 	  status=0
 	  [ -z "$$race" ] || CGO_ENABLED=1 go test -p 3 -json -count=1 -timeout $(TIMEOUT) -race $$race || status=1
 	  [ -z "$$plain" ] || go test -p 4 -json -count=1 -timeout $(TIMEOUT) $$plain || status=1
+	  go test -json -count=1 -timeout $(TIMEOUT) -run '$(NORACE)' ./internal/store || status=1
 	  exit $$status
 	} | bin/tools/testreport -save $(EVENTS) -requirements docs/requirements.md -skips internal/testkit/allowed_skips.txt
 

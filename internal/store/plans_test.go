@@ -1,3 +1,8 @@
+//go:build !race
+
+// SQLite is Go here, and fills its tables ten times slower under the race detector: `make suite` runs this file
+// without it.
+
 package store
 
 import (
