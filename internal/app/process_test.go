@@ -128,7 +128,12 @@ func (l *logs) String() string {
 // launch starts a server process without waiting for it.
 func launch(t *testing.T, env []string) (*process, io.Reader) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
+	return launchAs(t, exec.Command(os.Args[0]), env)
+}
+
+// launchAs is launch with a command that ends by running this binary.
+func launchAs(t *testing.T, cmd *exec.Cmd, env []string) (*process, io.Reader) {
+	t.Helper()
 	cmd.Env = append(append(os.Environ(), roleEnv+"=serve"), env...)
 	p := &process{cmd: cmd, logs: new(logs)}
 	cmd.Stderr = p.logs
@@ -154,8 +159,13 @@ var readyLine = regexp.MustCompile(`is ready: (http://\S+)/docs`)
 // start starts a server process and waits until it says where it listens.
 func start(t *testing.T, env []string) *process {
 	t.Helper()
-	p, up := tryStart(t, env)
-	if !up {
+	return startAs(t, exec.Command(os.Args[0]), env)
+}
+
+func startAs(t *testing.T, cmd *exec.Cmd, env []string) *process {
+	t.Helper()
+	p, out := launchAs(t, cmd, env)
+	if !p.greeted(out) {
 		t.Fatalf("the server did not start:\n%s", p.logs)
 	}
 	return p
@@ -165,14 +175,19 @@ func start(t *testing.T, env []string) *process {
 func tryStart(t *testing.T, env []string) (p *process, up bool) {
 	t.Helper()
 	p, out := launch(t, env)
+	return p, p.greeted(out)
+}
+
+// greeted waits until the server says where it listens, or ends.
+func (p *process) greeted(out io.Reader) bool {
 	for in := bufio.NewScanner(out); in.Scan(); {
 		if m := readyLine.FindStringSubmatch(in.Text()); m != nil {
 			p.url = m[1]
 			go func() { _, _ = io.Copy(io.Discard, out) }()
-			return p, true
+			return true
 		}
 	}
-	return p, false
+	return false
 }
 
 // refused starts a server process that must not come up, and returns what it said.

@@ -36,7 +36,7 @@ func (x *exchange) record(r *http.Request, metrics *telemetry.Metrics, took time
 	pattern, level := "", slog.LevelInfo
 	if x.route != nil {
 		pattern = x.route.Path
-		if x.route.Quiet {
+		if x.route.Health {
 			level = slog.LevelDebug
 		}
 	}

@@ -164,6 +164,7 @@ func (a *Handler) wrap(routes http.Handler) http.Handler {
 		guard(checkPath),
 		guard(checkQuery),
 		a.routes.find,
+		healthOnly,
 		limitBody(a.MaxBodyBytes, a.bodyTime),
 		limitTime(a.RequestTimeout),
 		authenticate(a.Keys),

@@ -93,7 +93,7 @@ func (rd *readiness) look(ctx context.Context) []api.Check {
 	wg.Go(func() { saving = rd.saving.answer(ctx) })
 	wg.Go(func() { messages = rd.messages.answer(ctx) })
 	wg.Wait()
-	checks := slices.Concat(database, drivers, saving, messages)
+	checks := slices.Concat(database, drivers, saving, messages, connectionCheck(ctx))
 	for i := range checks {
 		checks[i].Detail = oneLine(rd.a.clean(checks[i].Detail))
 	}

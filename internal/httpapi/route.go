@@ -18,7 +18,7 @@ type route struct {
 	Loopback bool          // open to callers on this machine
 	Timeout  time.Duration // zero: the server's own; unlimited: the handler keeps its own time
 	Secret   bool          // the answer holds a secret that must not be stored
-	Quiet    bool          // asked all the time by machines
+	Health   bool          // asked all the time by machines, and answered when file descriptors run out
 	Hidden   bool          // not in the specification
 
 	Bytes   bool  // the body is bytes, not JSON

@@ -40,8 +40,10 @@ func (s *Server) Listen(ctx context.Context, addr string) error {
 	if err != nil {
 		return listenError(addr, err)
 	}
-	s.listener = ln
-	return nil
+	if s.listener, err = limitConnections(ln.(*net.TCPListener), s.Handler.Log); err != nil {
+		_ = ln.Close()
+	}
+	return err
 }
 
 // Addr is the address the server listens on, with the port that was chosen if it was asked for 0.
@@ -87,6 +89,7 @@ func (s *Server) http(base context.Context) *http.Server {
 	return &http.Server{
 		Handler:     s.Handler,
 		BaseContext: func(net.Listener) context.Context { return base },
+		ConnContext: markReserved,
 		ErrorLog:    slog.NewLogLogger(s.Handler.Log.Handler(), slog.LevelDebug),
 		// No ReadTimeout, which would be one for all: limitBody gives bodies their deadline.
 		ReadHeaderTimeout: headerTime,

@@ -1,0 +1,216 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/sandbox"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// reserveShare is the part of the process's file descriptors that connections leave to files, databases
+	// and sandboxes: one in so many.
+	reserveShare = 4
+	// spareFiles is how many descriptors are held open, to be given up for connections when none is left.
+	spareFiles = 4
+	// silentTime is how long a connection may take a descriptor of the reserve before it sends anything, and
+	// reservedTime how long after that.
+	silentTime   = time.Second
+	reservedTime = 5 * time.Second
+	pollTime     = 250 * time.Millisecond // to wait for a connection without a descriptor for it
+	warnEvery    = time.Minute            // about connections in the reserve
+)
+
+// limitedListener keeps file descriptors back from ordinary connections, so that health checks are answered
+// when they run out. The kernel gives a new connection the lowest number that is free: the number says how
+// many descriptors are in use, by whatever part of the process. A connection with a number in the reserve is a
+// [reservedConn].
+type limitedListener struct {
+	*net.TCPListener
+	limit, ordinary uint64 // numbers below ordinary are for any connection
+	log             *slog.Logger
+
+	mu     sync.Mutex
+	spares []*os.File
+	warned time.Time
+}
+
+// limitConnections wraps the listener. The Go runtime has raised the soft limit to the hard one.
+func limitConnections(ln *net.TCPListener, log *slog.Logger) (*limitedListener, error) {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return nil, fmt.Errorf("read the limit of open files: %w", err)
+	}
+	l := &limitedListener{TCPListener: ln, limit: files.Cur, ordinary: files.Cur - files.Cur/reserveShare, log: log}
+	l.refill()
+	return l, nil
+}
+
+// Accept returns the next connection, a reservedConn if descriptors run out.
+func (l *limitedListener) Accept() (net.Conn, error) {
+	l.refill()
+	conn, err := l.AcceptTCP()
+	if outOfFiles(err) && l.giveUpSpare() {
+		conn, err = l.AcceptTCP()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if descriptor(conn) < l.ordinary {
+		return conn, nil
+	}
+	return l.reserve(conn), nil
+}
+
+// giveUpSpare closes a spare descriptor if a connection waits for one. Without a waiting connection another part
+// of the process would take it. The server calls Accept again after a pause.
+func (l *limitedListener) giveUpSpare() bool {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return false
+	}
+	waiting := 0
+	err = raw.Control(func(fd uintptr) {
+		waiting, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(pollTime.Milliseconds()))
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.spares)
+	if err != nil || waiting <= 0 || n == 0 {
+		return false
+	}
+	_ = l.spares[n-1].Close()
+	l.spares = l.spares[:n-1]
+	return true
+}
+
+// refill opens the spare descriptors that are missing, as far as there are any.
+func (l *limitedListener) refill() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.spares) < spareFiles {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			return
+		}
+		l.spares = append(l.spares, f)
+	}
+}
+
+// Close closes the listener and the spare descriptors.
+func (l *limitedListener) Close() error {
+	l.mu.Lock()
+	for _, f := range l.spares {
+		_ = f.Close()
+	}
+	l.spares = nil
+	l.mu.Unlock()
+	return l.TCPListener.Close()
+}
+
+func outOfFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// descriptor is the connection's file descriptor.
+func descriptor(conn *net.TCPConn) (n uint64) {
+	n = math.MaxUint64
+	if raw, err := conn.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { n = uint64(fd) })
+	}
+	return n
+}
+
+// reservedConn is a connection that only health checks may use, for a short time.
+type reservedConn struct {
+	net.Conn
+	spoke, closed sync.Once
+	late          *time.Timer // closes it
+	release       func()
+}
+
+func (l *limitedListener) reserve(conn net.Conn) *reservedConn {
+	c := &reservedConn{Conn: conn, release: l.refill}
+	c.late = time.AfterFunc(silentTime, func() { _ = c.Close() })
+	l.warn()
+	return c
+}
+
+// Read reads what the client sends. One that sends something is given time for an answer.
+func (c *reservedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.spoke.Do(func() { c.late.Reset(reservedTime) })
+	}
+	return n, err
+}
+
+// Close closes the connection and gives its descriptor back to the reserve.
+func (c *reservedConn) Close() error {
+	err := c.Conn.Close()
+	c.closed.Do(func() {
+		c.late.Stop()
+		c.release()
+	})
+	return err
+}
+
+func (l *limitedListener) warn() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.warned) < warnEvery {
+		return
+	}
+	l.warned = time.Now()
+	l.log.Warn("file descriptors run out: new connections get health checks only; raise the limit of open files (ulimit -n, or LimitNOFILE in systemd)", "limit", l.limit)
+}
+
+type reservedKey struct{}
+
+// markReserved is the server's ConnContext: it notes that a connection is in the reserve.
+func markReserved(ctx context.Context, conn net.Conn) context.Context {
+	if _, ok := conn.(*reservedConn); ok {
+		return context.WithValue(ctx, reservedKey{}, true)
+	}
+	return ctx
+}
+
+func isReserved(ctx context.Context) bool { return ctx.Value(reservedKey{}) != nil }
+
+// healthOnly refuses all but health checks on a connection in the reserve. Each is used for one request.
+func healthOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isReserved(r.Context()) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Connection", "close")
+		if !exchangeOf(r.Context()).route.Health {
+			fail(w, r, sandbox.Errorf("", api.CodeTooManyConns, "the server has almost no file descriptors left, and answers health checks only on new connections"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// connectionCheck warns readiness of a request that came over the reserve.
+func connectionCheck(ctx context.Context) []api.Check {
+	if !isReserved(ctx) {
+		return nil
+	}
+	return []api.Check{{
+		Name: "connections", Status: "warning", Detail: "the file descriptors of the server run out; new connections get health checks only",
+		Fix: "Raise the limit of open files (ulimit -n, or LimitNOFILE in systemd), or add a server.",
+	}}
+}
