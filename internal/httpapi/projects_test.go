@@ -140,7 +140,7 @@ func (s *site) instanceOf(id string) driver.ID {
 
 func TestSlowDeleteOfAProjectIsAccepted(t *testing.T) {
 	testkit.Proves(t, "P8")
-	s := newSite(t, func(o *Options) { o.DeleteWait = 50 * time.Millisecond })
+	s := newSite(t, func(o *Options) { o.DeleteWait = 2 * time.Second })
 	made := s.ensured("p")
 	release := make(chan struct{})
 	s.fake.On(fake.Destroy).Do(func() { <-release })

@@ -152,7 +152,7 @@ func TestDeletedSandboxIsGoneForGood(t *testing.T) {
 
 // A delete that takes longer than a request answers with what is left, and can be watched and joined.
 func TestSlowDeleteIsAccepted(t *testing.T) {
-	s := newSite(t, func(o *Options) { o.DeleteWait = 50 * time.Millisecond })
+	s := newSite(t, func(o *Options) { o.DeleteWait = 2 * time.Second })
 	made := into[api.Sandbox](s.post(sandboxesPath, `{"name":"slow"}`).is(http.StatusCreated))
 	release := make(chan struct{})
 	s.fake.On(fake.Destroy).Do(func() { <-release })

@@ -332,8 +332,11 @@ func TestBadPrompts(t *testing.T) {
 	unknown := w.serve(func(o *turn.Options) { o.Runtimes = map[string]agent.Runtime{} })
 	_, err := unknown.try(c, "hello")
 	wantCode(t, err, api.CodeUnknownRuntime)
-	if len(r.settled(c)) != 2 {
-		t.Error("a refused prompt left a message")
+	if got := r.settled(c); len(got) != 2 {
+		for _, m := range got {
+			t.Logf("%s %s, %d bytes", m.ID, m.Role, len(m.Text()))
+		}
+		t.Errorf("%d messages, want the long prompt and its answer", len(got))
 	}
 }
 

@@ -451,6 +451,12 @@ func last(events []api.TurnEvent) api.TurnEvent { return events[len(events)-1] }
 // messages, and hooks ran once for each message and each turn.
 func (r *replica) settled(c store.Conversation) []api.Message {
 	r.Helper()
+	testkit.Eventually(r, time.Minute, func() error {
+		if n, why, err := r.db.In(acme).Waiting(r.Context(), c.ID); n > 0 || err != nil {
+			return fmt.Errorf("%d messages are not stored yet: %q, %w", n, why, err)
+		}
+		return nil
+	})
 	mine := r.conversations.Of(r.db.In(acme), "test", "")
 	messages, _, err := mine.Messages(r.Context(), c.ID, transcript.Page{Limit: 500})
 	if err != nil {
