@@ -29,6 +29,8 @@ type ProjectSandbox struct {
 	HealthCheckedAt *time.Time        `json:"health_checked_at,omitempty"`
 	ErrorMessage    string            `json:"error_message,omitempty"`
 	Metadata        map[string]string `json:"metadata,omitempty"`
+
+	Saved
 }
 
 // ProjectHealth is what a health check found just now.

@@ -38,6 +38,11 @@ type Sandbox struct {
 	DeletedAt   *time.Time        `json:"deleted_at,omitempty"`
 	Finalizers  []string          `json:"finalizers,omitempty" doc:"What is left to do before it has ended"`
 
+	Saved
+}
+
+// Saved is what is known of a workspace and its versions.
+type Saved struct {
 	UnsavedSince *time.Time       `json:"unsaved_since,omitempty" doc:"Files may differ from the newest version since then; absent when everything is saved"`
 	SaveError    *SandboxError    `json:"save_error,omitempty" doc:"Why the last save failed; it is tried again"`
 	Restored     *RestoredVersion `json:"restored,omitempty" doc:"What the last start brought back into the workspace"`

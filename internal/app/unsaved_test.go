@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -140,4 +141,37 @@ func metrics(t *testing.T, p *process) string {
 		t.Fatal(res.Status, err)
 	}
 	return string(text)
+}
+
+// What a project lost with its instance, and what was restored, is in the answers about the project, too.
+func TestProjectSaysWhatItLost(t *testing.T) {
+	testkit.Proves(t, "S18")
+	env := append(local(t), "BERTH_SAVE_AFTER=1h", "BERTH_SAVE_EVERY=1h")
+	c := start(t, env).client(t)
+	if _, _, err := c.Projects.Ensure(t.Context(), "shop", api.EnsureProject{}); err != nil {
+		t.Fatal(err)
+	}
+	use := func(command string) string {
+		t.Helper()
+		res, err := c.Projects.Execute(t.Context(), "shop", api.ExecuteTool{ToolName: "bash", Arguments: json.RawMessage(`{"command":"` + command + `"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(res.Content)
+	}
+	use("echo saved > a.txt")
+	if _, err := c.Projects.Terminate(t.Context(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	use("echo lost > b.txt")
+	if s, err := c.Projects.Get(t.Context(), "shop"); err != nil || s.UnsavedSince == nil || s.Lost != nil {
+		t.Errorf("before: unsaved since %v, lost %+v, %v", s.UnsavedSince, s.Lost, err)
+	}
+	vanish(t, env)
+	if got := use("ls"); !strings.Contains(got, "were not saved and are lost") || !strings.Contains(got, "a.txt") || strings.Contains(got, "b.txt") {
+		t.Errorf("the tool's answer: %s", got)
+	}
+	if s, err := c.Projects.Get(t.Context(), "shop"); err != nil || s.Lost == nil || s.Restored == nil {
+		t.Errorf("after: restored %+v, lost %+v, %v", s.Restored, s.Lost, err)
+	}
 }

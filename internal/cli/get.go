@@ -56,7 +56,7 @@ func (f *frame) describe(s api.Sandbox) []detail {
 	if t := s.Traffic; t != nil {
 		lines = append(lines, detail{"traffic", fmt.Sprintf("%d bytes in, %d bytes out", t.BytesIn, t.BytesOut)})
 	}
-	lines = append(lines, f.saved(s)...)
+	lines = append(lines, f.saved(s.Saved)...)
 	if s.DeletedAt != nil {
 		lines = append(lines, detail{"deleted", f.when(*s.DeletedAt)})
 	}
@@ -95,7 +95,7 @@ func (f *frame) details(lines []detail) error {
 }
 
 // saved says how the workspace stands to its versions.
-func (f *frame) saved(s api.Sandbox) (lines []detail) {
+func (f *frame) saved(s api.Saved) (lines []detail) {
 	if s.UnsavedSince != nil {
 		lines = append(lines, detail{"unsaved", "changes since " + f.when(*s.UnsavedSince)})
 	}

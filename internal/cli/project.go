@@ -92,10 +92,10 @@ func (f *frame) showProject(p api.ProjectSandbox, people func() error) error {
 
 // describeProject is a project's sandbox as the lines a person reads.
 func (f *frame) describeProject(p api.ProjectSandbox) []detail {
-	return []detail{
+	return append([]detail{
 		{"project", p.ProjectID}, {"sandbox", p.SandboxID}, {"status", p.Status}, {"error", p.ErrorMessage},
 		{"template", p.Template}, {"driver", p.Driver}, {"profile", p.Profile},
 		{"created", f.when(p.CreatedAt)}, {"started", f.whenever(p.StartedAt)}, {"used", f.when(p.LastAccessedAt)},
 		{"checked", f.whenever(p.HealthCheckedAt)}, {"metadata", joined(p.Metadata)},
-	}
+	}, f.saved(p.Saved)...)
 }

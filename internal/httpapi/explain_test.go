@@ -137,11 +137,11 @@ func TestSummaries(t *testing.T) {
 			s:     sandbox.Sandbox{State: sandbox.Running, StartedAt: ago(2 * time.Hour), ActiveAt: ago(time.Minute), Recovered: sandbox.Recoveries{Count: 2, Since: ago(5 * time.Minute)}},
 			past:  []sandbox.Transition{ready, event(sandbox.EventBegin, sandbox.Creating, "used again", 2*time.Hour)},
 			ahead: []sandbox.Prospect{{What: "probe", At: now}, {What: "archive", Off: "it would lose the files"}, {What: "delete", At: now.Add(50 * time.Hour)}},
-			want:  "Running for 2 hours, brought back because it was used again; last used 1 minute ago; it came back by itself twice in the last 5 minutes; it is terminated, after a save, in 2 days unless somebody uses it.",
+			want:  "Running for 2 hours, brought back because it was used again; last used 1 minute ago; it came back by itself twice, first 5 minutes ago; it is terminated, after a save, in 2 days unless somebody uses it.",
 		}, {
 			s:     sandbox.Sandbox{State: sandbox.Running, StartedAt: ago(time.Hour), ActiveAt: now, Recovered: sandbox.Recoveries{Count: 1, Since: ago(time.Minute)}},
 			holds: []store.Held{{Kind: "terminal"}, {Kind: "exec"}, {Kind: "terminal"}},
-			want:  "Running for 1 hour; last used just now; it came back by itself once in the last 1 minute; in use (exec, terminal); nothing stops it by itself.",
+			want:  "Running for 1 hour; last used just now; it came back by itself once, 1 minute ago; in use (exec, terminal); nothing stops it by itself.",
 		}, {
 			s:     sandbox.Sandbox{State: sandbox.Unhealthy, CreatedAt: ago(time.Second), Failure: &sandbox.Failure{Message: "nothing inside answers", Attempts: 1}},
 			ahead: []sandbox.Prospect{{What: "work", At: now}},

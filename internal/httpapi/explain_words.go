@@ -66,7 +66,11 @@ func (t story) deleted() []string {
 func (t story) running() []string {
 	parts := []string{"Running for " + t.span(t.s.StartedAt) + t.reason(sandbox.EventBegin, sandbox.EventStart), "last used " + t.ago(t.s.ActiveAt)}
 	if n := t.s.Recovered.Count; n > 0 {
-		parts = append(parts, fmt.Sprintf("it came back by itself %s in the last %s", times(n), t.span(t.s.Recovered.Since)))
+		when := ", "
+		if n > 1 {
+			when = ", first "
+		}
+		parts = append(parts, "it came back by itself "+times(n)+when+t.ago(t.s.Recovered.Since))
 	}
 	return parts
 }
@@ -249,7 +253,7 @@ func times(n int) string {
 func (t story) saved() (parts []string) {
 	s := t.s
 	if !s.UnsavedSince.IsZero() {
-		part := "changes of the last " + t.span(s.UnsavedSince) + " are not saved yet"
+		part := "files changed " + t.ago(s.UnsavedSince) + " and later are not saved yet"
 		if f := s.SaveFailure; f != nil {
 			part += ", the last save failed " + t.ago(f.At) + ": " + f.Message
 		}

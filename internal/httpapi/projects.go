@@ -125,6 +125,7 @@ func projectOut(s sandbox.Sandbox) api.ProjectSandbox {
 		Status: s.State.ProjectStatus(), State: string(s.State),
 		Template: s.Spec.Template, Driver: s.Spec.Driver, Profile: s.Spec.Profile, Metadata: s.Spec.Metadata,
 		CreatedAt: s.CreatedAt, StartedAt: moment(s.StartedAt), LastAccessedAt: s.ActiveAt, HealthCheckedAt: moment(s.ProbedAt),
+		Saved: savedOut(s),
 	}
 	if f := s.Failure; f != nil {
 		out.ErrorMessage = withoutEnv(s.Spec.Env)(cmp.Or(f.Message, string(f.Code)))

@@ -316,8 +316,12 @@ func sandboxOut(s sandbox.Sandbox) api.Sandbox {
 		Instance: string(s.Instance), Incarnation: s.Incarnation, Finalizers: s.Finalizers,
 		CreatedAt: s.CreatedAt, StartedAt: moment(s.StartedAt), ActiveAt: s.ActiveAt, DeletedAt: moment(s.DeletedAt),
 	}
-	out.Error, out.SaveError = failureOut(s, s.Failure), failureOut(s, s.SaveFailure)
-	out.UnsavedSince = moment(s.UnsavedSince)
+	out.Error, out.Saved = failureOut(s, s.Failure), savedOut(s)
+	return out
+}
+
+func savedOut(s sandbox.Sandbox) api.Saved {
+	out := api.Saved{UnsavedSince: moment(s.UnsavedSince), SaveError: failureOut(s, s.SaveFailure)}
 	if r := s.Restored; r.Version != "" {
 		out.Restored = &api.RestoredVersion{Version: r.Version, SavedAt: r.SavedAt, At: r.At}
 	}
