@@ -31,7 +31,7 @@ func TestEveryFigureOfTheEngineHasAPeer(t *testing.T) {
 	if err := measure(t.Context(), small, groups[1:2], &out); err != nil {
 		t.Fatal(err)
 	}
-	if n, want := strings.Count(out.String(), "\n"), 1+2*(2*3+3); n != want {
+	if n, want := strings.Count(out.String(), "\n"), 1+2*(2*4+3); n != want {
 		t.Errorf("%d lines, want %d:\n%s", n, want, out.String())
 	}
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {

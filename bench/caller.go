@@ -20,9 +20,9 @@ type caller struct {
 	http *http.Client
 }
 
-// newCaller keeps a connection for everybody who asks at once.
-func newCaller(base string) caller {
-	return caller{base, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}}
+// newCaller keeps as many connections as are used at once.
+func newCaller(base string, conns int) caller {
+	return caller{base, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conns}}}
 }
 
 // call sends in as JSON to a path below the sandboxes' and reads the answer into out.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 )
 
 // few is how many sandboxes are ensured again and again, whatever else there is.
@@ -44,8 +45,36 @@ func ensureAmong(ctx context.Context, p places, engine string, rows int, print f
 		return err
 	}
 	defer func() { err = errors.Join(err, bare.Close()) }()
+	if err := ensureAtOnce(ctx, p.sizes, fmt.Sprintf("ensure, %d connections to %d, %s, %d sandboxes: time each", manyCallers, callers, engine, rows), print, server); err != nil {
+		return err
+	}
 	return measureEnsure(ctx, p.sizes, fmt.Sprintf("ensure through HTTP to a bare query, %s, %d sandboxes:", engine, rows), engine, print,
 		server.ensureOne, func(ctx context.Context) error { return bare.one(ctx, rand.IntN(few)) })
+}
+
+// manyCallers is how many ask at once where queues must not cost throughput.
+const manyCallers = 64
+
+// ensureAtOnce is how many requests a server answers in a time with many connections. The peer is the same server
+// with few, in turn with it: queues in the server must not slow it down. What one request takes of the server's
+// time is compared, so that less is better as everywhere.
+func ensureAtOnce(ctx context.Context, size sizes, name string, print func(figure) error, server *process) error {
+	const rounds = 9
+	many, few := newCaller(server.base, manyCallers), newCaller(server.base, callers)
+	each := func(c caller, n int) contender {
+		do := (&process{caller: c}).ensureOne
+		return func(ctx context.Context) (time.Duration, error) {
+			began := time.Now()
+			done, err := flat(ctx, n, do, size.flatOut/3)
+			return time.Since(began) / time.Duration(max(done, 1)), err
+		}
+	}
+	f, err := compare(ctx, name, rounds, each(many, manyCallers), each(few, callers), goal{ratio: 1})
+	if err != nil {
+		return err
+	}
+	f.note = fmt.Sprintf("%.0f/s to %.0f/s", 1/f.ours, 1/f.peer)
+	return print(f)
 }
 
 func measureEnsure(ctx context.Context, size sizes, name, engine string, print func(figure) error, ours, peer func(context.Context) error) error {

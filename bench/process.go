@@ -38,18 +38,25 @@ func serve(ctx context.Context, program, dir, databaseURL string, env ...string)
 	if err != nil {
 		return nil, err
 	}
-	var complaint strings.Builder
-	cmd.Stderr = &upTo{&complaint, 4096}
+	// The log goes to a file: a pipe to this process would be read in competition with its callers.
+	log, err := os.CreateTemp("", "berth-bench-log-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _, _ = log.Close(), os.Remove(log.Name()) }()
+	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	for in := bufio.NewScanner(out); in.Scan(); {
 		if m := readyLine.FindStringSubmatch(in.Text()); m != nil {
 			go func() { _, _ = io.Copy(io.Discard, out) }()
-			return &process{newCaller(m[1]), cmd}, nil
+			return &process{newCaller(m[1], callers), cmd}, nil
 		}
 	}
-	return nil, fmt.Errorf("%s did not come up: %w: %s", program, cmd.Wait(), complaint.String())
+	failed := cmd.Wait()
+	complaint, _ := io.ReadAll(io.NewSectionReader(log, 0, 4096))
+	return nil, fmt.Errorf("%s did not come up: %w: %s", program, failed, complaint)
 }
 
 // upTo keeps the first n bytes that are written to it, and takes the others.

@@ -12,7 +12,7 @@ func flatRates(ctx context.Context, flatOut time.Duration, ours, peer func(conte
 	const slicesEach = 3
 	for range slicesEach {
 		for i, do := range []func(context.Context) error{ours, peer} {
-			n, err := flat(ctx, do, flatOut/slicesEach)
+			n, err := flat(ctx, callers, do, flatOut/slicesEach)
 			if err != nil {
 				return rates, err
 			}
@@ -22,19 +22,20 @@ func flatRates(ctx context.Context, flatOut time.Duration, ours, peer func(conte
 	return rates, nil
 }
 
-func flat(ctx context.Context, do func(context.Context) error, d time.Duration) (int64, error) {
-	var n atomic.Int64
+// flat is how often n callers get something done in a time.
+func flat(ctx context.Context, n int, do func(context.Context) error, d time.Duration) (int64, error) {
+	var done atomic.Int64
 	var failed atomic.Pointer[error]
 	var wg sync.WaitGroup
 	end := time.Now().Add(d)
-	for range callers {
+	for range n {
 		wg.Go(func() {
 			for time.Now().Before(end) {
 				if err := do(ctx); err != nil {
 					failed.Store(&err)
 					return
 				}
-				n.Add(1)
+				done.Add(1)
 			}
 		})
 	}
@@ -42,5 +43,5 @@ func flat(ctx context.Context, do func(context.Context) error, d time.Duration) 
 	if err := failed.Load(); err != nil {
 		return 0, *err
 	}
-	return n.Load(), nil
+	return done.Load(), nil
 }

@@ -36,7 +36,7 @@ func openServer(ctx context.Context, dir, program string) (*server, error) {
 		return nil, err
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &server{system: system, stop: stop, ended: make(chan error, 1), caller: newCaller("http://" + system.Server.Addr())}
+	s := &server{system: system, stop: stop, ended: make(chan error, 1), caller: newCaller("http://"+system.Server.Addr(), callers)}
 	go func() { s.ended <- system.Serve(serving) }()
 	return s, nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,5 +159,30 @@ func TestScannersRefuseWhatTheyDoNotKnow(t *testing.T) {
 	}
 	if err := (document{}).Scan(1.5); err == nil {
 		t.Error("a number is no document")
+	}
+}
+
+// A note of the last use does not wait for the disk, and what follows on the same connection does.
+func TestNoteDoesNotWaitForTheDisk(t *testing.T) {
+	const synced = `select synchronous from pragma_synchronous`
+	db, err := Open(t.Context(), Options{DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if _, err := db.write.exec(t.Context(), `create table noted (synchronous integer)`); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time with a prepared statement
+		if err := db.note(t.Context(), `insert into noted `+synced); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := all(t.Context(), db.write, scanOne[int], `select synchronous from noted union all `+synced)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{1, 1, 2}; !slices.Equal(got, want) { // NORMAL twice, then FULL
+		t.Errorf("synchronous was %v, want %v", got, want)
 	}
 }

@@ -126,8 +126,7 @@ func (db *DB) KeyByHash(ctx context.Context, hash KeyHash) (Key, error) {
 
 // TouchKey records that the key was used; within a minute of the last time it writes nothing.
 func (db *DB) TouchKey(ctx context.Context, id string) error {
-	_, err := db.write.exec(ctx, `
+	return db.fail("record use of API key", db.note(ctx, `
 		update api_keys set last_used_at = {now}
-		where id = $1 and (last_used_at is null or last_used_at <= {now-$2})`, id, time.Minute.Microseconds())
-	return db.fail("record use of API key", err)
+		where id = $1 and (last_used_at is null or last_used_at <= {now-$2})`, id, time.Minute.Microseconds()))
 }

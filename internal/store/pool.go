@@ -101,10 +101,15 @@ func (db *DB) atomically(ctx context.Context, f func(*txn) error) error {
 	}
 	t := &txn{Tx: tx, pool: db.write}
 	err = db.finish(ctx, t, f)
-	for _, text := range t.fresh {
-		_, _ = db.write.prepared(ctx, text) // else the next time
-	}
+	db.prepareAll(ctx, t.fresh)
 	return err
+}
+
+// prepareAll keeps statements for the texts that a transaction ran without one. One that fails is prepared the next time.
+func (db *DB) prepareAll(ctx context.Context, texts []string) {
+	for _, text := range texts {
+		_, _ = db.write.prepared(ctx, text)
+	}
 }
 
 // finish runs f in the transaction and ends it.
@@ -123,9 +128,22 @@ func (db *DB) finish(ctx context.Context, t *txn, f func(*txn) error) error {
 func (db *DB) lazily(ctx context.Context, f func(*txn) error) error {
 	fresh, err := db.relaxed(ctx, f)
 	db.checks.wrote()
-	for _, text := range fresh {
-		_, _ = db.write.prepared(ctx, text)
+	db.prepareAll(ctx, fresh)
+	return err
+}
+
+// note runs a statement whose effect a loss of power may take back: the time of a last use. On SQLite it does not
+// wait for the disk, which 64 callers would do one after another. A killed process loses nothing.
+func (db *DB) note(ctx context.Context, text string, args ...any) error {
+	if db.checks == nil {
+		_, err := db.write.exec(ctx, text, args...)
+		return err
 	}
+	fresh, err := db.relaxed(ctx, func(tx *txn) error {
+		_, err := tx.exec(ctx, text, args...)
+		return err
+	})
+	db.prepareAll(ctx, fresh)
 	return err
 }
 

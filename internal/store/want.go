@@ -85,11 +85,10 @@ const touchEvery = time.Second
 
 // Touch records use, to the second.
 func (s Scope) Touch(ctx context.Context, id string) error {
-	_, err := s.db.write.exec(ctx, `
+	return s.db.fail("record use", s.db.note(ctx, `
 		update sandboxes set active_at = {now}
 		where tenant = $1 and id = $2 and deleted_at is null and active_at <= {now-$3}`,
-		s.tenant, id, touchEvery.Microseconds())
-	return s.db.fail("record use", err)
+		s.tenant, id, touchEvery.Microseconds()))
 }
 
 // whyNot explains a write that found no row to change.

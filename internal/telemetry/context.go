@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 )
@@ -28,14 +29,19 @@ type contextHandler struct {
 	slog.Handler              // with everything the logger added
 	base         slog.Handler // without what it added since its first group
 	grouped      []func(slog.Handler) slog.Handler
+	flush        func() error // writes the records that were passed on
 }
 
-func newContextHandler(h slog.Handler) *contextHandler {
-	return &contextHandler{Handler: h, base: h}
+func newContextHandler(h slog.Handler, flush func() error) *contextHandler {
+	return &contextHandler{Handler: h, base: h, flush: flush}
 }
 
-// Handle adds the context's fields and passes the record on.
+// Handle adds the context's fields, passes the record on and has it written.
 func (h *contextHandler) Handle(ctx context.Context, r slog.Record) error {
+	return errors.Join(h.pass(ctx, r), h.flush())
+}
+
+func (h *contextHandler) pass(ctx context.Context, r slog.Record) error {
 	attrs := fields(ctx)
 	switch {
 	case len(attrs) == 0:
@@ -55,7 +61,7 @@ func (h *contextHandler) Handle(ctx context.Context, r slog.Record) error {
 // WithAttrs returns a handler that adds attrs.
 func (h *contextHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	if len(h.grouped) == 0 {
-		return newContextHandler(h.Handler.WithAttrs(attrs))
+		return newContextHandler(h.Handler.WithAttrs(attrs), h.flush)
 	}
 	return h.then(func(in slog.Handler) slog.Handler { return in.WithAttrs(attrs) })
 }
@@ -73,5 +79,6 @@ func (h *contextHandler) then(step func(slog.Handler) slog.Handler) *contextHand
 		Handler: step(h.Handler),
 		base:    h.base,
 		grouped: append(slices.Clone(h.grouped), step),
+		flush:   h.flush,
 	}
 }

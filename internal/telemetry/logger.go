@@ -23,28 +23,12 @@ func NewLogger(w io.Writer, format string, level slog.Leveler, r *Redactor) *slo
 		r = &Redactor{}
 	}
 	opts := &slog.HandlerOptions{Level: level}
+	out := &lines{w: w, r: r, mend: asIs}
 	if format == "json" {
-		return slog.New(newContextHandler(slog.NewJSONHandler(&lineWriter{w: w, r: r, mend: mendJSON}, opts)))
+		out.mend = mendJSON
+		return slog.New(newContextHandler(slog.NewJSONHandler(out, opts), out.flush))
 	}
-	return slog.New(newContextHandler(slog.NewTextHandler(&lineWriter{w: w, r: r, mend: asIs}, opts)))
-}
-
-// lineWriter redacts whole lines: a slog handler makes one Write of each record.
-type lineWriter struct {
-	w    io.Writer
-	r    *Redactor
-	mend func(line string) []byte // repairs a line that redaction changed
-}
-
-func (l *lineWriter) Write(line []byte) (int, error) {
-	before := string(line)
-	if after := l.r.String(before); after != before {
-		line = l.mend(after)
-	}
-	if _, err := l.w.Write(line); err != nil {
-		return 0, err
-	}
-	return len(before), nil
+	return slog.New(newContextHandler(slog.NewTextHandler(out, opts), out.flush))
 }
 
 func asIs(line string) []byte { return []byte(line) }
