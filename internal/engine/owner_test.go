@@ -19,7 +19,7 @@ import (
 // deleteBriefly asks for the end of a sandbox and does not wait for it.
 func (s *server) deleteBriefly(t *testing.T, sb sandbox.Sandbox) sandbox.Sandbox {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	left, err := s.Delete(ctx, "default", sb.ID, "test", false)
 	if err != nil || !left.Deleted() {

@@ -42,7 +42,7 @@ func input(t *testing.T, in instance) {
 
 func inputWaits(t *testing.T, in instance) {
 	p := in.start(t, "p", guest.Cmd{Argv: []string{"sleep", "86393"}, Input: true})
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	n, err := p.Write(ctx, make([]byte, 4<<20))
 	want(t, "write to one that does not read", err, context.DeadlineExceeded)

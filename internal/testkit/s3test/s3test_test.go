@@ -61,7 +61,7 @@ func TestTestsShareAServer(t *testing.T) {
 }
 
 func TestServerThatCannotStart(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	if s, err := start(ctx, Options{Dir: t.TempDir(), Args: []string{"--no-such-option"}}); err == nil {
 		_ = s.Close()

@@ -233,7 +233,7 @@ func TestOutage(t *testing.T) {
 	put(t, s, before)
 	server.Kill()
 
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	var e *sandbox.Error
 	if err := s.Put(ctx, acme, during); !errors.As(err, &e) || e.Code != api.CodeMessageStore || !e.Retry || !strings.Contains(err.Error(), "connection refused") {
