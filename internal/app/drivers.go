@@ -22,7 +22,7 @@ const inFlight = 64
 
 // makers make the drivers that this binary holds.
 var makers = map[string]func(*System, context.Context) (driver.Driver, error){
-	"fake":  func(s *System, _ context.Context) (driver.Driver, error) { return fake.New(s.cfg.FakeDriverDir) },
+	"fake":  func(s *System, _ context.Context) (driver.Driver, error) { return fake.Open(s.cfg.FakeDriverDir) },
 	"local": (*System).openLocal,
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"time"
 
@@ -24,7 +25,7 @@ func (e *Engine) recorder(s sandbox.Sandbox) recorder {
 }
 
 // Changed records that files of the sandbox may have changed by something else than a Handle.
-func (e *Engine) Changed(ctx context.Context, s sandbox.Sandbox) { e.recorder(s).end(ctx) }
+func (e *Engine) Changed(ctx context.Context, s sandbox.Sandbox) { _ = e.recorder(s).end(ctx) }
 
 // begin is called before a use, so that a crash leaves the record that something may be unsaved.
 func (r recorder) begin(ctx context.Context) error {
@@ -35,12 +36,14 @@ func (r recorder) begin(ctx context.Context) error {
 const changedFor = 5 * time.Second
 
 // end is called after a use, so that a save which began in between does not count as one of all of it.
-func (r recorder) end(ctx context.Context) {
+func (r recorder) end(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changedFor)
 	defer cancel()
-	if err := r.begin(ctx); err != nil {
+	err := r.begin(ctx)
+	if err != nil {
 		r.e.Logger.WarnContext(ctx, "record a change of files", "sandbox_id", r.id, "error", err)
 	}
+	return err
 }
 
 // recordingConn records uses of a sandbox's helper that may change files.
@@ -53,7 +56,7 @@ func (c *recordingConn) Run(ctx context.Context, cmd guest.Cmd, std guest.Stdio)
 	if err := c.r.begin(ctx); err != nil {
 		return guest.Exit{}, err
 	}
-	defer c.r.end(ctx)
+	defer func() { _ = c.r.end(ctx) }()
 	return c.Conn.Run(ctx, cmd, std)
 }
 
@@ -61,7 +64,7 @@ func (c *recordingConn) Start(ctx context.Context, id string, cmd guest.Cmd) err
 	if err := c.r.begin(ctx); err != nil {
 		return err
 	}
-	defer c.r.end(ctx)
+	defer func() { _ = c.r.end(ctx) }()
 	return c.Conn.Start(ctx, id, cmd)
 }
 
@@ -112,10 +115,16 @@ func (f *recordingFS) Rename(ctx context.Context, from, to string, replace bool)
 	return f.record(ctx, func() error { return f.FS.Rename(ctx, from, to, replace) })
 }
 
+// record makes a change between two records of it. A change whose second record failed is not acknowledged: a
+// save that began after the first may not have it, and would count as one of all changes.
 func (f *recordingFS) record(ctx context.Context, change func() error) error {
 	if err := f.r.begin(ctx); err != nil {
 		return err
 	}
-	defer f.r.end(ctx)
-	return change()
+	changed := change()
+	recorded := f.r.end(ctx)
+	if changed == nil && recorded != nil {
+		return fmt.Errorf("the change was made, but could not be recorded; repeat it: %w", recorded)
+	}
+	return changed
 }

@@ -137,13 +137,20 @@ func appendEnv(to []string, env map[string]string) []string {
 	return to
 }
 
-// Files opens one root of the sandbox's files, files.WorkingDir or files.HomeDir, without starting it.
+// Files opens one root of the sandbox's files, files.WorkingDir or files.HomeDir, without starting it. If the
+// instance of a running sandbox is gone, the engine recovers the sandbox first.
 func (h *Handle) Files(ctx context.Context, root string) (files.FS, error) {
 	s, d, err := instance[driver.Filer](ctx, h, "read the files of")
 	if err != nil {
 		return nil, err
 	}
 	fs, err := d.Files(ctx, driver.ID(s.Instance), root)
+	if errors.Is(err, driver.ErrNotFound) && s.State == sandbox.Running {
+		if s, err = h.e.doubt(ctx, s, h.actor); err != nil {
+			return nil, err
+		}
+		fs, err = d.Files(ctx, driver.ID(s.Instance), root)
+	}
 	if err != nil {
 		return nil, reached(s, err)
 	}

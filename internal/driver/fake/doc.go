@@ -1,5 +1,6 @@
 // Package fake is a driver without machines: an instance is a file. Tests and the first five minutes
-// use it; nothing runs in it, so it has no guest and no files.
+// use it; nothing runs in it, so it has no guest. Its instances have files where [MakeFiles] was called: see
+// [Open].
 //
 // [New] opens a directory. All its state is there, so that any number of processes may share it and
 // it outlives them:
@@ -9,6 +10,7 @@
 //	calls.jsonl what was asked of the driver, see [Driver.Log]
 //	faults.json faults for every process, see [SetFaults]
 //	fired/      which of those faults were used up
+//	files/      the files of each instance, if the folder is there
 //	tmp/        files being written
 //
 // No call takes a lock. Create claims its Key by linking a complete file to the Key's name, which one

@@ -101,7 +101,7 @@ func (d *Driver) end(id driver.ID) (bool, error) {
 	if err := os.Remove(d.live(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return ours, fmt.Errorf("remove ended instance: %w", err)
 	}
-	return ours, nil
+	return ours, d.dropFiles(id)
 }
 
 // update changes the record of an existing instance. A concurrent end wins over it.
