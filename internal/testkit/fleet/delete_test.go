@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -23,13 +24,13 @@ func TestDeleteIsFinalUnderUse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := fleet.New(t, o)
-			var g errgroup.Group
+			g, ctx := errgroup.WithContext(t.Context())
 			g.SetLimit(10)
 			var mu sync.Mutex
 			ended := map[string]time.Time{} // when the delete was answered, by id
 			for n := range testkit.Size(t, "i14.deletes") {
 				g.Go(func() error {
-					id, at, err := deleteUnderUse(t.Context(), f, fmt.Sprintf("owner-%d", n))
+					id, at, err := deleteUnderUse(ctx, f, fmt.Sprintf("owner-%d", n))
 					mu.Lock()
 					defer mu.Unlock()
 					ended[id] = at
@@ -52,50 +53,69 @@ func TestDeleteIsFinalUnderUse(t *testing.T) {
 	}
 }
 
+// deleteWithin is far more than a delete under use takes. One that is undone again and again never ends.
+const deleteWithin = time.Minute
+
 // deleteUnderUse makes the owner's sandbox, deletes it while three others use it, and uses it again.
 func deleteUnderUse(ctx context.Context, f *fleet.Fleet, owner string) (id string, at time.Time, err error) {
+	whole, cancel := context.WithTimeoutCause(ctx, deleteWithin, fmt.Errorf("the sandbox is not deleted, or its owner not free, after %v", deleteWithin))
+	defer cancel()
 	c := f.Any()
-	s, _, err := c.Sandboxes.Create(ctx, api.CreateSandbox{Name: owner})
+	s, _, err := c.Sandboxes.Create(whole, api.CreateSandbox{Name: owner})
 	if err != nil {
 		return "", at, err
 	}
-	var g errgroup.Group
+	answered := make(chan struct{}) // the delete
+	g, ctx := errgroup.WithContext(whole)
 	for _, use := range []func() error{
 		func() error { _, err := c.Sandboxes.Start(ctx, s.ID); return err },
 		func() error { _, _, err := c.Sandboxes.Create(ctx, api.CreateSandbox{ID: s.ID}); return err },
 		func() error { _, err := c.Sandboxes.Stop(ctx, s.ID); return err },
 	} {
-		g.Go(func() error { return until(api.CodeDeleted, use) })
+		g.Go(func() error { return untilDeleted(ctx, answered, use) })
 	}
 	g.Go(func() error { return renewed(ctx, c, owner, s.ID) })
 	g.Go(func() error {
 		err := c.Sandboxes.Delete(ctx, s.ID)
 		at = time.Now()
+		if err == nil {
+			close(answered)
+		}
 		return err
 	})
 	if err := g.Wait(); err != nil {
 		return s.ID, at, fmt.Errorf("%s: %w", owner, err)
 	}
-	return s.ID, at, onlyDeleted(ctx, c, s.ID)
+	return s.ID, at, onlyDeleted(whole, c, s.ID)
 }
 
-// until repeats the use as long as it goes well or may, and returns nil once it ends with the code.
-func until(code api.Code, use func() error) error {
-	for {
+// untilDeleted repeats the use as long as it goes well or may, and returns nil once it finds the sandbox deleted.
+// A use that goes well though it began after the delete was answered is an error.
+func untilDeleted(ctx context.Context, answered <-chan struct{}, use func() error) error {
+	for ctx.Err() == nil {
+		final := false
+		select {
+		case <-answered:
+			final = true
+		default:
+		}
 		err := use()
 		switch got := codeOf(err); {
-		case got == code:
+		case got == api.CodeDeleted:
 			return nil
+		case err == nil && final:
+			return errors.New("a use went well after the delete was answered")
 		case got == "", got.Info().Retryable:
 		case got != api.CodeNotRunning && got != api.CodeNameTaken: // stopped, or renewed, between two looks
 			return err
 		}
 	}
+	return context.Cause(ctx)
 }
 
 // renewed asks for the owner's sandbox until it is another one.
 func renewed(ctx context.Context, c *client.Client, owner, old string) error {
-	for {
+	for ctx.Err() == nil {
 		s, _, err := c.Sandboxes.Create(ctx, api.CreateSandbox{Name: owner})
 		if err != nil && !codeOf(err).Info().Retryable {
 			return err
@@ -104,6 +124,7 @@ func renewed(ctx context.Context, c *client.Client, owner, old string) error {
 			return nil
 		}
 	}
+	return context.Cause(ctx)
 }
 
 // onlyDeleted checks that nothing but "deleted" is said of the sandbox.
