@@ -59,7 +59,7 @@ func (k *Keeper) capture(ctx context.Context, s sandbox.Sandbox, base *workspace
 		return err
 	}
 	defer t.Close()
-	o := workspace.PushOptions{Writer: writer(s)}
+	o := workspace.PushOptions{Writer: writer(s), Exists: k.exists(ctx, s)}
 	if o.Ignore, err = workspace.ReadIgnore(t); err != nil {
 		return err
 	}

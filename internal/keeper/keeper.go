@@ -302,13 +302,13 @@ func (k *Keeper) sync(ctx context.Context, s sandbox.Sandbox, o SyncOptions) (sa
 
 // push saves a tree that was last the same as base.
 func (k *Keeper) push(ctx context.Context, s sandbox.Sandbox, t workspace.Tree, base *workspace.Index, so SyncOptions) (sandbox.SyncMark, *workspace.Result, error) {
-	repo, o := k.Repo(s), workspace.PushOptions{Note: so.Note, Writer: writer(s), AllowMassDelete: so.AllowMassDelete}
+	repo, o := k.Repo(s), workspace.PushOptions{Note: so.Note, Writer: writer(s), AllowMassDelete: so.AllowMassDelete, Exists: k.exists(ctx, s)}
 	var err error
 	if o.Ignore, err = workspace.ReadIgnore(t); err != nil {
 		return s.Synced, nil, err
 	}
 	if base == nil {
-		nothing, err := k.nothing(ctx, repo, t, o.Ignore)
+		nothing, err := k.nothing(ctx, repo, t, o)
 		if err == nil && nothing != nil {
 			k.ensureState(ctx, t, &workspace.Manifest{At: time.Now().UTC()})
 		}
@@ -328,9 +328,12 @@ func (k *Keeper) push(ctx context.Context, s sandbox.Sandbox, t workspace.Tree, 
 func writer(s sandbox.Sandbox) string { return s.ID + "." + strconv.FormatInt(s.Incarnation, 10) }
 
 // nothing is the result of saving an empty tree of which there is no version; nil: there is something.
-func (k *Keeper) nothing(ctx context.Context, repo *workspace.Repo, t workspace.Tree, ignore *workspace.Ignore) (*workspace.Result, error) {
-	seen, err := workspace.Scan(ctx, t, workspace.ScanOptions{Ignore: ignore})
+func (k *Keeper) nothing(ctx context.Context, repo *workspace.Repo, t workspace.Tree, o workspace.PushOptions) (*workspace.Result, error) {
+	seen, err := workspace.Scan(ctx, t, workspace.ScanOptions{Ignore: o.Ignore})
 	if err != nil || len(seen.Entries) > 0 {
+		return nil, err
+	}
+	if err := o.Exists(); err != nil {
 		return nil, err
 	}
 	if none, err := repo.Empty(ctx); err != nil || !none {
@@ -460,6 +463,18 @@ func (k *Keeper) hasFiles(s sandbox.Sandbox) bool {
 	d := k.Drivers[s.Spec.Driver]
 	_, ok := driver.As[driver.Filer](d)
 	return ok || d == nil
+}
+
+// exists returns a check that the sandbox's instance is still there. A driver removes the files of an instance
+// after the instance itself, so that what was read before a successful check is whole.
+func (k *Keeper) exists(ctx context.Context, s sandbox.Sandbox) func() error {
+	return func() error {
+		_, err := k.Drivers[s.Spec.Driver].Inspect(ctx, driver.ID(s.Instance))
+		if errors.Is(err, driver.ErrNotFound) {
+			return sandbox.Errorf("read workspace", api.CodeNotRunning, "the instance of sandbox %s was lost while its files were read", s.ID)
+		}
+		return err
+	}
 }
 
 func (k *Keeper) tree(ctx context.Context, s sandbox.Sandbox, id driver.ID) (*tree, error) {

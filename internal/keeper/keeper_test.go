@@ -2,6 +2,8 @@ package keeper_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +31,13 @@ func (d dirs) Files(_ context.Context, id driver.ID, _ string) (files.FS, error)
 		return nil, err
 	}
 	return files.NewDir(dir, files.Owner{})
+}
+
+func (d dirs) Inspect(_ context.Context, id driver.ID) (driver.Status, error) {
+	if _, err := os.Stat(filepath.Join(d.root, string(id))); errors.Is(err, fs.ErrNotExist) {
+		return driver.Status{}, driver.ErrNotFound
+	}
+	return driver.Status{ID: id}, nil
 }
 
 // world is a keeper with what is under it.

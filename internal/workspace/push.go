@@ -31,6 +31,9 @@ type PushOptions struct {
 	Version string
 	// AllowMassDelete is for Sync: it lets what others saved delete more than half of the tree.
 	AllowMassDelete bool
+	// Exists is called after the tree was read and before a version of it is made; nil: nothing is. Its error says
+	// that the tree was being removed meanwhile, and ends the push: what was read may lack files.
+	Exists func() error
 }
 
 // maxNote bounds what a version's line may say: HEAD has many of them.
@@ -181,6 +184,11 @@ func (p *push) gather() error {
 	})
 	if err := p.readAll(dirty); err != nil {
 		return err
+	}
+	if p.o.Exists != nil {
+		if err := p.o.Exists(); err != nil {
+			return err
+		}
 	}
 	p.drop()
 	p.carry()

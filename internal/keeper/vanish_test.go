@@ -1,0 +1,63 @@
+package keeper_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/testkit"
+)
+
+// vanishing is a driver that loses an instance as soon as its files are opened: they are moved away, and removed one
+// by one.
+type vanishing struct {
+	dirs
+	trash string
+}
+
+func (d vanishing) Files(ctx context.Context, id driver.ID, root string) (files.FS, error) {
+	opened, err := d.dirs.Files(ctx, id, root)
+	if err != nil {
+		return nil, err
+	}
+	gone := filepath.Join(d.trash, string(id))
+	if err := os.Rename(filepath.Join(d.root, string(id)), gone); err != nil {
+		return nil, err
+	}
+	return opened, errors.Join(os.RemoveAll(filepath.Join(gone, "f")), os.RemoveAll(filepath.Join(gone, "g")))
+}
+
+// An instance that is lost while its files are read is not saved: the version would lack what was removed, and
+// stand for all changes.
+func TestInstanceLostDuringASave(t *testing.T) {
+	testkit.Proves(t, "S1", "S18")
+	for name, before := range map[string]int{"first version": 0, "next version": 1} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			steady := w.Drivers["dirs"].(dirs)
+			s := w.restore(w.born(sandbox.Sandbox{}))
+			w.write(s, "f", "one")
+			for range before {
+				s = w.save(s)
+				w.write(s, "g", "two")
+			}
+			w.Drivers["dirs"] = vanishing{steady, t.TempDir()}
+			if mark, err := w.Save(t.Context(), s); err == nil {
+				t.Errorf("saved as %+v", mark)
+			}
+			w.Drivers["dirs"] = steady
+			s = w.restore(w.born(sandbox.Sandbox{Synced: s.Synced, Incarnation: s.Incarnation}))
+			if before == 0 && s.Synced.Version != "" {
+				t.Errorf("there is version %s", s.Synced.Version)
+			}
+			if before > 0 {
+				w.says(s, "f", "one")
+			}
+		})
+	}
+}
