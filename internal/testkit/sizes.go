@@ -28,8 +28,8 @@ var sizes = []size{
 	{"i13.clients", 50, 50},              // at once, of a few owners
 	{"i13.operations", 200, 2_000},       // of each client
 	{"i13.seeds", 10, 100},               // histories
-	{"owners.owners", 24, 500},           // that are made and deleted under every fault
-	{"owners.faults", 8, 120},            // one after the other
+	{"owners.owners", 24, 500},           // that use sandboxes under every fault
+	{"owners.faults", 8, 60},             // one after the other
 	{"outage.seconds", 4, 30},            // that the database is away
 	{"network.rounds", 2, 30},            // of latency and broken connections
 	{"rolling.restarts", 1, 30},          // of a whole fleet

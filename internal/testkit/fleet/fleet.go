@@ -11,6 +11,7 @@ import (
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/store/storetest"
 	"github.com/berthdev/berth/internal/testkit"
+	"github.com/berthdev/berth/internal/testkit/s3test"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -27,6 +28,7 @@ type Options struct {
 	Apart    bool          // each replica has a data directory of its own
 	Here     bool          // servers in this process: faster, and nobody can kill or pause them
 	Faulty   bool          // Fleet.Database stands between the replicas and PostgreSQL
+	Files    bool          // the fake driver's instances have files, which are saved to an S3 server
 	LeaseTTL time.Duration // zero: the server's default
 	Local    string        // templates of real sandboxes, as TOML; empty: they are the fake driver's
 	Env      []string      // further settings, as NAME=value
@@ -38,6 +40,8 @@ type Fleet struct {
 	Driver   *fake.Driver // the driver's directory, seen past the servers
 	Dir      string       // where it is, for fake.SetFaults
 	Database *Proxy       // nil unless Options.Faulty
+
+	Objects *s3test.FaultProxy // before the S3 server; nil unless Options.Files
 
 	t         testing.TB
 	exe       string
@@ -61,6 +65,9 @@ func New(t testing.TB, o Options) *Fleet {
 	f.settings = append(f.settings,
 		"BERTH_API_KEY="+Key, "BERTH_LISTEN=127.0.0.1:0",
 		"BERTH_DEFAULT_DRIVER=fake", "BERTH_FAKE_DRIVER_DIR="+f.Dir)
+	if o.Files {
+		f.useFiles()
+	}
 	if o.LeaseTTL > 0 {
 		f.settings = append(f.settings, "BERTH_LEASE_TTL="+o.LeaseTTL.String())
 	}
@@ -93,6 +100,20 @@ func (f *Fleet) place(o Options) {
 		database = f.Database.URL
 	}
 	f.settings = append(f.settings, "DATABASE_URL="+bounded(database))
+}
+
+// useFiles gives instances files, and an S3 server behind a proxy to save them to.
+func (f *Fleet) useFiles() {
+	if err := fake.MakeFiles(f.Dir); err != nil {
+		f.t.Fatal(err)
+	}
+	bucket := s3test.New(f.t)
+	f.Objects = s3test.Proxy(f.t, bucket.Endpoint)
+	bucket.Endpoint = f.Objects.Endpoint
+	f.settings = append(f.settings, "BERTH_OBJECT_STORE="+bucket.URL("fleet"))
+	for name, value := range s3test.Env() {
+		f.settings = append(f.settings, name+"="+value)
+	}
 }
 
 // dir makes a directory that goes with the test, in memory where there is one: how long a disk takes is not

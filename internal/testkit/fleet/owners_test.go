@@ -2,10 +2,8 @@ package fleet_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,182 +13,183 @@ import (
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/fleet"
+	"golang.org/x/sync/errgroup"
 )
 
-// Owners make and delete their sandboxes while servers are killed and stopped past their leases, the database
-// is cut off and silent, and the driver is slow and loses replies. No owner ever has two instances, what was
-// acknowledged is there, and soon after the last fault everything is settled.
+// Owners make and delete their sandboxes and change files in them while servers are killed and stopped past
+// their leases, the database is cut off and silent, the driver is slow and loses replies and instances, and
+// the object store refuses, hangs and lies. No owner ever has two instances, every acknowledged effect is
+// there or reported as lost, and soon after the last fault everything is settled and saved.
 func TestOneMachinePerOwnerUnderEveryFault(t *testing.T) {
-	testkit.Proves(t, "O1", "O2", "O6")
+	testkit.Proves(t, "O1", "O2", "O6", "S18")
 	t.Parallel()
-	o := &owners{
-		T: t, lease: 3 * time.Second, last: map[string]acknowledged{},
-		f: fleet.New(t, fleet.Options{
-			Replicas: 3, Faulty: true, LeaseTTL: 3 * time.Second,
-			Env: append(slices.Clone(quiet), "BERTH_REQUEST_TIMEOUT=10s", "BERTH_OBJECT_STORE=none"),
-		}),
-	}
+	o := newOwners(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var clients sync.WaitGroup
-	const each = 2 // owners of a client: their requests come one after the other
+	const each = 2 // owners of a client, whose requests come one after the other
 	for i := range testkit.Size(t, "owners.owners") / each {
 		clients.Go(func() { o.work(ctx, i, each) })
 	}
 	o.faults()
+	last := time.Now()
 	cancel()
 	clients.Wait()
-	began := time.Now()
-	testkit.Eventually(t, 2*time.Minute, func() error { return o.f.Unsettled(t.Context()) })
-	t.Logf("settled %v after the last request; leases last %v", time.Since(began).Round(time.Millisecond), o.lease)
-	o.check()
+	if err := eventually(last.Add(o.settle), func() error { return o.f.Unsettled(t.Context()) }); err != nil {
+		t.Errorf("not settled %v after the last fault: %v", o.settle, err)
+	}
+	t.Logf("settled %v after the last fault; leases last %v", time.Since(last).Round(time.Millisecond), o.lease)
+	o.check("after the faults")
+	testkit.Eventually(t, 2*time.Minute, o.unsaved)
+	t.Logf("saved %v after the last fault", time.Since(last).Round(time.Millisecond))
+	o.loseAll()
+	o.check("after the loss of every instance")
+	o.summary()
 }
 
-// owners are clients that make and delete sandboxes, each for owners of its own, and what they were told.
-type owners struct {
-	*testing.T
-	f     *fleet.Fleet
-	lease time.Duration
-
-	mu     sync.Mutex
-	last   map[string]acknowledged // by owner
-	done   int                     // requests that were acknowledged
-	pauses []pause
-}
-
-// acknowledged is the last thing that an owner was told; in doubt after a request that was not answered.
-type acknowledged struct {
-	id      string
-	deleted bool
-	doubt   bool
-}
-
-// pause is a time in which a server stood still.
-type pause struct {
-	pid      int
-	from, to time.Time
-}
-
-func (o *owners) work(ctx context.Context, client0, each int) {
-	dice := rand.New(rand.NewPCG(uint64(client0), 7))
-	c := o.f.Any(client.WithAttempts(3))
-	for ctx.Err() == nil {
-		owner := fmt.Sprintf("owner-%d-%d", client0, dice.IntN(each))
-		o.mu.Lock()
-		was := o.last[owner]
-		o.mu.Unlock()
-		now, err := was, error(nil)
-		if was.id != "" && !was.deleted && dice.IntN(2) == 0 {
-			err = o.remove(ctx, c, was.id, dice.IntN(2) == 0)
-			now.deleted = true
-		} else {
-			var s api.Sandbox
-			s, _, err = c.Sandboxes.Create(ctx, api.CreateSandbox{Name: owner})
-			now = acknowledged{id: s.ID}
+// eventually is testkit.Eventually with a fixed end, for a test that goes on after a failure.
+func eventually(end time.Time, check func() error) error {
+	for {
+		err := check()
+		if err == nil || time.Now().After(end) {
+			return err
 		}
-		switch code := codeOf(err); {
-		case err == nil:
-			now.doubt = false
-		case code == api.CodeDeleted: // an attempt before it was done
-			now.deleted, now.doubt = true, false
-		default:
-			now = acknowledged{id: was.id, deleted: was.deleted, doubt: true}
-		}
-		o.mu.Lock()
-		if o.last[owner] = now; !now.doubt {
-			o.done++
-		}
-		o.mu.Unlock()
+		<-time.After(50 * time.Millisecond)
 	}
 }
 
-// remove deletes a sandbox. A hasty client does not wait for its end: what it asks next meets the delete
-// under way.
-func (o *owners) remove(ctx context.Context, c *client.Client, id string, hasty bool) error {
-	if hasty {
+// owners are clients that use sandboxes, each for its own owners, with what was acknowledged to them.
+type owners struct {
+	*testing.T
+	f             *fleet.Fleet
+	lease, settle time.Duration
+	pace          time.Duration // most time between two requests of a client
+
+	mu       sync.Mutex
+	boxes    map[string]*box // by owner
+	done     int             // requests that were acknowledged
+	pauses   []pause
+	vanished map[string][]time.Time // losses of instances, by sandbox
+	there    int                    // acknowledged changes of files that were checked and found
+	lost     int                    // those that were lost and reported
+}
+
+const requestTimeout = 10 * time.Second
+
+// newOwners starts three servers. The short form has short leases, and proportionally less time to settle.
+func newOwners(t *testing.T) *owners {
+	o := &owners{T: t, lease: 5 * time.Second, settle: 20 * time.Second, pace: 50 * time.Millisecond, boxes: map[string]*box{}, vanished: map[string][]time.Time{}}
+	if testkit.Torture() {
+		o.lease, o.settle, o.pace = 15*time.Second, 30*time.Second, 2*time.Second
+	}
+	o.f = fleet.New(t, fleet.Options{
+		Replicas: 3, Faulty: true, Files: true, LeaseTTL: o.lease,
+		Env: []string{
+			"BERTH_LOG_LEVEL=error", "BERTH_REQUEST_TIMEOUT=" + requestTimeout.String(), "BERTH_SAVE_AFTER=1s", "BERTH_SAVE_EVERY=3s",
+			"BERTH_SANDBOX_HEALTH_CHECK_INTERVAL=5s", "BERTH_SWEEP_INTERVAL=5s",
+		},
+	})
+	return o
+}
+
+// box is the sandbox that an owner was told of last. It is used by the owner's client alone.
+type box struct {
+	id      string
+	deleted bool
+	doubt   bool // a request was not answered: the owner may have another one, or none
+	files   map[string]*file
+	next    int // names the next file
+}
+
+// work sends requests for some owners until the context ends.
+func (o *owners) work(ctx context.Context, number, each int) {
+	dice := rand.New(rand.NewPCG(uint64(number), 7))
+	c := o.f.Any(client.WithAttempts(3))
+	for ctx.Err() == nil {
+		owner := fmt.Sprintf("owner-%d-%d", number, dice.IntN(each))
+		b := o.box(owner)
+		var err error
+		switch n := dice.IntN(100); {
+		case b.id == "" || b.deleted || n < 15:
+			err = o.ensure(ctx, c, owner)
+		case n < 22:
+			err = o.remove(ctx, c, b, dice)
+		case n < 65:
+			err = o.write(ctx, c, b)
+		case n < 75:
+			err = o.removeFile(ctx, c, b)
+		default:
+			err = o.look(ctx, c, b)
+		}
+		if err == nil {
+			o.mu.Lock()
+			o.done++
+			o.mu.Unlock()
+		}
+		<-time.After(rand.N(o.pace))
+	}
+}
+
+func (o *owners) box(owner string) *box {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.boxes[owner] == nil {
+		o.boxes[owner] = &box{}
+	}
+	return o.boxes[owner]
+}
+
+// ensure asks for the owner's sandbox. One that was not deleted stays the owner's.
+func (o *owners) ensure(ctx context.Context, c *client.Client, owner string) error {
+	b := o.box(owner)
+	s, _, err := c.Sandboxes.Create(ctx, api.CreateSandbox{Name: owner})
+	switch {
+	case err != nil:
+		b.doubt = b.doubt || b.id == "" || b.deleted
+	case s.ID == b.id && b.deleted:
+		o.Errorf("%s: %s was deleted, and is there again", owner, s.ID)
+	case s.ID == b.id:
+		b.doubt = false
+	case b.id != "" && !b.deleted && !b.doubt:
+		o.Errorf("%s: has %s without a delete of %s", owner, s.ID, b.id)
+	default:
+		o.mu.Lock()
+		o.boxes[owner] = &box{id: s.ID, files: map[string]*file{}}
+		o.mu.Unlock()
+	}
+	return err
+}
+
+// remove deletes the sandbox, in half of the cases without a last save. A hasty client does not wait for the
+// end: its next request meets the delete under way.
+func (o *owners) remove(ctx context.Context, c *client.Client, b *box, dice *rand.Rand) error {
+	var opts []client.EndOption
+	if dice.IntN(2) == 0 {
+		opts = append(opts, client.SkipSave())
+	}
+	if dice.IntN(2) == 0 {
 		brief, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
 		defer cancel()
 		ctx = brief
 	}
-	return c.Sandboxes.Delete(ctx, id)
+	err := c.Sandboxes.Delete(ctx, b.id, opts...)
+	b.ended(err)
+	b.deleted, b.doubt = b.deleted || err == nil, b.doubt || err != nil && !b.deleted
+	return err
 }
 
-// faults happen one after the other, with a moment without any between them.
-func (o *owners) faults() {
-	dice := rand.New(rand.NewPCG(11, 13))
-	kinds := []func(int) error{o.kill, o.pause, o.cut, o.silence, o.slowDriver, o.lostReplies}
-	for n := range testkit.Size(o, "owners.faults") {
-		<-time.After(500 * time.Millisecond)
-		if err := kinds[n%len(kinds)](dice.IntN(3)); err != nil {
-			o.Fatal(err)
-		}
+// ended takes note of an answer that says that the sandbox is deleted.
+func (b *box) ended(err error) {
+	if codeOf(err) == api.CodeDeleted {
+		b.deleted, b.doubt = true, false
 	}
-	if err := errors.Join(fake.SetFaults(o.f.Dir, nil), o.f.Database.Heal()); err != nil {
-		o.Fatal(err)
-	}
-	<-time.After(2 * time.Second)
 }
 
-func (o *owners) kill(i int) error {
-	o.f.Kill(i)
-	return o.f.Start(i)
-}
-
-func (o *owners) pause(i int) error {
-	p := pause{pid: o.f.PID(i), from: time.Now()}
-	o.f.Pause(i)
-	<-time.After(o.lease + o.lease/2)
-	o.f.Resume(i)
-	p.to = time.Now()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.pauses = append(o.pauses, p)
-	return nil
-}
-
-func (o *owners) cut(int) error {
-	o.f.Database.Cut()
-	<-time.After(o.lease + time.Second)
-	return o.f.Database.Heal()
-}
-
-func (o *owners) silence(int) error {
-	if err := o.f.Database.Swallow(); err != nil {
-		return err
-	}
-	<-time.After(o.lease + time.Second)
-	return o.f.Database.Heal()
-}
-
-func (o *owners) slowDriver(int) error {
-	return o.driverFor(2*time.Second, fake.Fault{Op: fake.Destroy, Slow: 800 * time.Millisecond}, fake.Fault{Op: fake.Create, Slow: 100 * time.Millisecond})
-}
-
-func (o *owners) lostReplies(int) error {
-	return o.driverFor(2*time.Second, fake.Fault{Op: fake.Create, Error: "transient", After: true, Times: 10},
-		fake.Fault{Op: fake.Destroy, Error: "unreachable", After: true, Times: 10}, fake.Fault{Op: fake.Destroy, Error: "unreachable", Times: 10})
-}
-
-func (o *owners) driverFor(d time.Duration, faults ...fake.Fault) error {
-	if err := fake.SetFaults(o.f.Dir, faults); err != nil {
-		return err
-	}
-	<-time.After(d)
-	return fake.SetFaults(o.f.Dir, nil)
-}
-
-// stray says whether an instance was made by a server that had stood still and lost its lease.
-func (o *owners) stray(l fake.Life) bool {
-	return l.From.Sub(l.Asked) > o.lease/2 || slices.ContainsFunc(o.pauses, func(p pause) bool {
-		return p.pid == l.PID && l.From.After(p.from) && l.From.Before(p.to.Add(o.lease))
-	})
-}
-
-// check looks at what became of everything that was acknowledged.
-func (o *owners) check() {
+// check compares every acknowledged effect with what is there.
+func (o *owners) check(when string) {
 	lives := o.f.Lives()
 	if found := fleet.Overlaps(lives, o.stray); len(found) > 0 {
-		o.Errorf("an owner had two at once: %v", found)
+		o.Errorf("%s: an owner had two at once: %v", when, found)
 	}
 	live := map[string]bool{}
 	for _, l := range lives {
@@ -198,20 +197,79 @@ func (o *owners) check() {
 			live[l.Key.Sandbox] = true
 		}
 	}
-	c, doubts := o.f.Any(client.WithAttempts(always)), 0
-	for owner, was := range o.last {
-		s, err := c.Sandboxes.Get(o.Context(), owner)
-		switch {
-		case was.doubt:
-			doubts++
-		case was.deleted && (live[was.id] || err == nil && s.ID == was.id):
-			o.Errorf("%s was told that %s is deleted: %+v, %v, at the driver: %v", owner, was.id, s, err, live[was.id])
-		case !was.deleted && (err != nil || s.ID != was.id || !live[was.id]):
-			o.Errorf("%s was told that it has %s: %+v, %v, at the driver: %v", owner, was.id, s, err, live[was.id])
+	var g errgroup.Group
+	g.SetLimit(16)
+	for owner, b := range o.boxes {
+		g.Go(func() error {
+			o.checkOwner(when, owner, b, live)
+			return nil
+		})
+	}
+	_ = g.Wait() // they report their own failures
+}
+
+func (o *owners) checkOwner(when, owner string, b *box, live map[string]bool) {
+	c := o.f.Any(client.WithAttempts(always))
+	s, err := c.Sandboxes.Get(o.Context(), owner)
+	same := err == nil && s.ID == b.id
+	switch {
+	case b.deleted && (live[b.id] || same):
+		o.Errorf("%s: %s was told that %s is deleted: %+v, at the driver: %v", when, owner, b.id, s, live[b.id])
+	case !b.deleted && !b.doubt && b.id != "" && !(same && live[b.id]):
+		o.Errorf("%s: %s was told that it has %s: %+v, %v, at the driver: %v", when, owner, b.id, s, err, live[b.id])
+	case same && !b.deleted:
+		if err := o.look(o.Context(), c, b); err != nil && codeOf(err) != api.CodeDeleted {
+			o.Errorf("%s: read the files of %s (%s): %v", when, owner, b.id, err)
+		}
+		o.contents(c, owner, b)
+	}
+}
+
+// unsaved says which workspaces are not saved yet.
+func (o *owners) unsaved() error {
+	for s, err := range o.f.Any().Sandboxes.List(o.Context(), client.SandboxFilter{}) {
+		if err != nil {
+			return err
+		}
+		if s.UnsavedSince != nil && s.State == "running" {
+			return fmt.Errorf("%s (%s) is unsaved since %v: %+v", s.ID, s.Owner.ID, s.UnsavedSince, s.SaveError)
 		}
 	}
-	o.Logf("%d instances of %d owners, %d requests acknowledged, %d owners in doubt at the end", len(lives), len(o.last), o.done, doubts)
-	if len(lives) < len(o.last) || o.done < len(o.last) {
+	return nil
+}
+
+// stray reports whether an instance was made by a call that was under way when its server lost the lease,
+// because the server stood still in the middle of it. No server can take such a call back: it ends the
+// instance afterwards.
+func (o *owners) stray(l fake.Life) bool {
+	if l.From.Sub(l.Asked) > o.lease/2 {
+		return true
+	}
+	for _, p := range o.pauses {
+		if p.pid == l.PID && l.Asked.Before(p.to.Add(o.lease/5)) && l.From.After(p.to) && l.From.Before(p.to.Add(o.lease/2)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *owners) summary() {
+	lives, doubts := o.f.Lives(), 0
+	strays := len(fleet.Overlaps(lives, nil))
+	for _, b := range o.boxes {
+		if b.doubt {
+			doubts++
+		}
+	}
+	losses := 0
+	for _, times := range o.vanished {
+		losses += len(times)
+	}
+	spoilt, total := o.f.Objects.Hits()
+	o.Logf("%d instances of %d owners, %d lost by the driver, %d overlapped another until the server that had stood still ended it", len(lives), len(o.boxes), losses, strays)
+	o.Logf("%d requests acknowledged, %d owners in doubt at the end; %d requests of the object store, spoilt %v", o.done, doubts, total, spoilt)
+	o.Logf("changes of files that were acknowledged: %d there, %d lost and reported", o.there, o.lost)
+	if len(lives) < len(o.boxes) || o.done < len(o.boxes) || o.there < len(o.boxes) || losses == 0 {
 		o.Error("too little happened")
 	}
 }

@@ -22,6 +22,8 @@ type Faults struct {
 	Truncated float64 // answered in part, and then cut off
 	Empty     float64 // answers that are no objects come without their body, and claim to be whole
 	Slow      float64 // answered after Delay
+	Hung      float64 // held without an answer until Set is called again, and then cut off
+	Missing   float64 // reads are answered with 404, whatever there is
 
 	Delay time.Duration
 
@@ -37,6 +39,7 @@ type FaultProxy struct {
 	client *http.Transport
 	mu     sync.Mutex
 	faults Faults
+	reset  chan struct{} // closed by Set
 	hits   map[string]int
 	total  int
 }
@@ -48,7 +51,7 @@ func Proxy(t testing.TB, endpoint string) *FaultProxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &FaultProxy{target: u.Host, hits: map[string]int{}, client: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
+	p := &FaultProxy{target: u.Host, reset: make(chan struct{}), hits: map[string]int{}, client: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
 	server := httptest.NewServer(p)
 	p.Endpoint = server.URL
 	t.Cleanup(func() {
@@ -64,6 +67,8 @@ func (p *FaultProxy) Set(f Faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults = f
+	close(p.reset)
+	p.reset = make(chan struct{})
 }
 
 // Hits is how many requests each fault has spoilt, and how many there were.
@@ -78,31 +83,34 @@ func (p *FaultProxy) Hits() (spoilt map[string]int, total int) {
 }
 
 // draw decides what happens to a request.
-func (p *FaultProxy) draw(r *http.Request) (fault string, f Faults) {
+func (p *FaultProxy) draw(r *http.Request) (fault string, f Faults, reset <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.total++
-	f = p.faults
+	f, reset = p.faults, p.reset
 	if f.Only != nil && !f.Only(r) {
-		return "", f
+		return "", f, reset
 	}
 	at := rand.Float64()
 	for _, c := range []struct {
 		name  string
 		share float64
-	}{{"error", f.Error}, {"deaf", f.Deaf}, {"lost", f.Lost}, {"disowned", f.Disowned}, {"truncated", f.Truncated}, {"empty", f.Empty}, {"slow", f.Slow}} {
+	}{{"error", f.Error}, {"deaf", f.Deaf}, {"lost", f.Lost}, {"disowned", f.Disowned}, {"truncated", f.Truncated}, {"empty", f.Empty}, {"slow", f.Slow}, {"hung", f.Hung}, {"missing", f.Missing}} {
+		if c.name == "missing" && r.Method != http.MethodGet && r.Method != http.MethodHead {
+			continue
+		}
 		if at < c.share {
 			p.hits[c.name]++
-			return c.name, f
+			return c.name, f, reset
 		}
 		at -= c.share
 	}
-	return "", f
+	return "", f, reset
 }
 
 // ServeHTTP passes a request on, more or less.
 func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	fault, f := p.draw(r)
+	fault, f, reset := p.draw(r)
 	switch fault {
 	case "error":
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -111,6 +119,18 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "deaf":
 		_, _ = io.CopyN(io.Discard, r.Body, rand.Int64N(max(r.ContentLength, 1)))
 		cut(w)
+		return
+	case "hung":
+		select {
+		case <-reset:
+		case <-r.Context().Done():
+		}
+		cut(w)
+		return
+	case "missing":
+		w.Header().Set("Content-Type", "application/xml")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>NoSuchKey</Code><Message>The specified key does not exist.</Message></Error>`)
 		return
 	case "slow":
 		select {

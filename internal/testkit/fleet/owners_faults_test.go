@@ -1,0 +1,160 @@
+package fleet_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/berthdev/berth/internal/driver/fake"
+	"github.com/berthdev/berth/internal/testkit"
+	"github.com/berthdev/berth/internal/testkit/s3test"
+)
+
+// pause is a time in which a server stood still.
+type pause struct {
+	pid      int
+	from, to time.Time
+}
+
+// faults happen in three lanes at once: servers, database and driver; object store; lost instances. In each
+// lane they come one after the other.
+func (o *owners) faults() {
+	done := make(chan struct{})
+	var lanes sync.WaitGroup
+	lanes.Go(func() { o.storeFaults(done) })
+	lanes.Go(func() { o.losses(done) })
+	dice := rand.New(rand.NewPCG(11, 13))
+	kinds := []func(int) error{o.kill, o.pause, o.cut, o.silence, o.slowDriver, o.lostReplies}
+	for n := range testkit.Size(o, "owners.faults") {
+		<-time.After(500 * time.Millisecond)
+		if err := kinds[n%len(kinds)](dice.IntN(3)); err != nil {
+			o.Error(err)
+			break
+		}
+	}
+	close(done)
+	lanes.Wait()
+	o.f.Objects.Set(s3test.Faults{})
+	if err := errors.Join(fake.SetFaults(o.f.Dir, nil), o.f.Database.Heal()); err != nil {
+		o.Fatal(err)
+	}
+}
+
+func (o *owners) kill(i int) error {
+	o.f.Kill(i)
+	return o.f.Start(i)
+}
+
+func (o *owners) pause(i int) error {
+	p := pause{pid: o.f.PID(i), from: time.Now()}
+	o.f.Pause(i)
+	<-time.After(o.lease + o.lease/2)
+	o.f.Resume(i)
+	p.to = time.Now()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.pauses = append(o.pauses, p)
+	return nil
+}
+
+func (o *owners) cut(int) error {
+	o.f.Database.Cut()
+	<-time.After(o.lease + time.Second)
+	return o.f.Database.Heal()
+}
+
+func (o *owners) silence(int) error {
+	if err := o.f.Database.Swallow(); err != nil {
+		return err
+	}
+	<-time.After(o.lease + time.Second)
+	return o.f.Database.Heal()
+}
+
+func (o *owners) slowDriver(int) error {
+	return o.driverFor(2*time.Second, fake.Fault{Op: fake.Destroy, Slow: 800 * time.Millisecond}, fake.Fault{Op: fake.Create, Slow: 100 * time.Millisecond})
+}
+
+func (o *owners) lostReplies(int) error {
+	return o.driverFor(2*time.Second, fake.Fault{Op: fake.Create, Error: "transient", After: true, Times: 10},
+		fake.Fault{Op: fake.Destroy, Error: "unreachable", After: true, Times: 10}, fake.Fault{Op: fake.Destroy, Error: "unreachable", Times: 10})
+}
+
+func (o *owners) driverFor(d time.Duration, faults ...fake.Fault) error {
+	if err := fake.SetFaults(o.f.Dir, faults); err != nil {
+		return err
+	}
+	<-time.After(d)
+	return fake.SetFaults(o.f.Dir, nil)
+}
+
+// storeFaults lets the object store refuse, hang and lie, with healthy times between them.
+func (o *owners) storeFaults(done <-chan struct{}) {
+	kinds := []s3test.Faults{
+		{Error: 1},
+		{Hung: 1},
+		{Lost: 0.1, Disowned: 0.1, Truncated: 0.1, Empty: 0.1, Deaf: 0.1},
+		{Missing: 0.3},
+		{Slow: 0.5, Delay: 500 * time.Millisecond, Missing: 0.05},
+	}
+	for n := 0; ; n++ {
+		for _, f := range []s3test.Faults{kinds[n%len(kinds)], {}} {
+			o.f.Objects.Set(f)
+			select {
+			case <-done:
+				return
+			case <-time.After(o.lease * 2 / 3):
+			}
+		}
+	}
+}
+
+// mostLosses is how many instances one sandbox loses before the end. A sandbox that loses more is left alone by
+// the servers, for a person to look at.
+const mostLosses = 2
+
+// losses makes instances vanish with their files.
+func (o *owners) losses(done <-chan struct{}) {
+	dice := rand.New(rand.NewPCG(17, 19))
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(time.Duration(100+dice.IntN(400)) * time.Millisecond):
+		}
+		live, err := o.f.Driver.Live()
+		if err != nil {
+			o.Error(err)
+			return
+		}
+		if len(live) > 0 {
+			st := live[dice.IntN(len(live))]
+			o.lose(st.Key.Sandbox, func() error { return o.f.Driver.Vanish(st.ID) })
+		}
+	}
+}
+
+// lose makes an instance vanish, unless it is gone by then.
+func (o *owners) lose(sandbox string, vanish func() error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at := time.Now()
+	if len(o.vanished[sandbox]) < mostLosses && vanish() == nil {
+		o.vanished[sandbox] = append(o.vanished[sandbox], at)
+	}
+}
+
+// loseAll makes every instance vanish when all is saved, and asks for every sandbox again.
+func (o *owners) loseAll() {
+	live, err := o.f.Driver.Live()
+	if err != nil {
+		o.Fatal(err)
+	}
+	for _, st := range live {
+		if err := o.f.Driver.Vanish(st.ID); err != nil {
+			o.Error(err)
+		}
+	}
+	testkit.Eventually(o, 2*time.Minute, func() error { return o.f.Unsettled(o.Context()) })
+}
