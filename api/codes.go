@@ -98,6 +98,7 @@ const (
 	CodeTurnInterrupted   Code = "turn_interrupted"
 	CodeOutputLimit       Code = "output_limit"
 	CodeShuttingDown      Code = "shutting_down"
+	CodeServerDiskFull    Code = "server_disk_full"
 	CodeTooManyConns      Code = "too_many_connections"
 	CodeTimeout           Code = "timeout"
 	CodeDatabaseDamaged   Code = "database_damaged"
@@ -208,6 +209,7 @@ var Codes = []CodeInfo{
 	{CodeTurnInterrupted, http.StatusBadGateway, false, "The turn was interrupted", "Its sandbox or its agent went away in the middle, and tools may have run: look at the workspace, then ask again."},
 	{CodeOutputLimit, http.StatusInsufficientStorage, false, "The agent wrote more than one turn may", "What came before is kept; ask for less at once."},
 	{CodeShuttingDown, http.StatusServiceUnavailable, true, "The server is shutting down", "Try again in a moment."},
+	{CodeServerDiskFull, http.StatusInsufficientStorage, true, "The server's disk is full", "Delete sandboxes that are not needed ('berth rm', with --no-save if their files are not needed either), or make room in the server's data directory; then try again."},
 	{CodeTooManyConns, http.StatusServiceUnavailable, true, "The server has too many connections", "Try again after Retry-After. If it lasts, raise the server's limit of open files (ulimit -n, or LimitNOFILE in systemd), close connections that are not used, or add a server."},
 	{CodeTimeout, http.StatusGatewayTimeout, true, "It took too long", "Try the same call again; it joins the work under way."},
 	{CodeDatabaseDamaged, http.StatusServiceUnavailable, false, "The database file is damaged", "Restore a backup of berth.db; 'berth doctor' on the server checks the file."},

@@ -67,6 +67,7 @@ type System struct {
 	leaving       bool        // it only stops what runs, for which a store that does not answer is no obstacle
 	closers       []io.Closer // of drivers
 	traffic       traffic
+	disk          *disk
 }
 
 // New opens everything that the configuration names and takes the address to listen on.
@@ -111,6 +112,8 @@ func (s *System) open(ctx context.Context, red *telemetry.Redactor) (err error) 
 
 // openEngine opens what works on sandboxes, with or without a server around it.
 func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (err error) {
+	s.disk = &disk{dir: s.cfg.DataDir, low: s.cfg.DiskLowWater, log: s.log, metric: metrics.DiskFree}
+	s.disk.open()
 	if s.Store, err = store.Open(ctx, storeOptions(s.cfg, s.log)); err != nil {
 		return err
 	}
@@ -158,6 +161,7 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 		Prefix:    s.templates.Prefix,
 		Policy:    s.policy,
 
+		Room:         s.disk.room,
 		MaxSandboxes: int64(s.cfg.Caps().SandboxesPerTenant),
 		Installation: installation,
 		Finalizers:   s.finalizers(),
@@ -191,7 +195,7 @@ func (s *System) handle(sb sandbox.Sandbox, actor string) httpapi.Handle {
 func (s *System) handler(metrics *telemetry.Metrics, red *telemetry.Redactor) *httpapi.Handler {
 	caps := s.cfg.Caps()
 	return httpapi.New(httpapi.Options{
-		Engine: s.Engine, Store: s.Store, Keys: auth.NewAuthenticator(s.Store), Templates: s.templates, Open: s.handle, Traffic: s.traffic.read, Keeper: s.keeper, Conversations: s.conversations, Turns: s.turns, Saves: s.keeper != nil, Saving: s.checkKeeper, Messages: s.checkMessages,
+		Engine: s.Engine, Store: s.Store, Keys: auth.NewAuthenticator(s.Store), Templates: s.templates, Open: s.handle, Traffic: s.traffic.read, Keeper: s.keeper, Conversations: s.conversations, Turns: s.turns, Saves: s.keeper != nil, Saving: s.checkKeeper, Messages: s.checkMessages, Disk: s.disk.check,
 		Listen: s.cfg.Listen, AllowedHosts: s.cfg.AllowedHosts,
 		MaxBodyBytes: s.cfg.MaxBodyBytes, RequestTimeout: s.cfg.RequestTimeout, ClaimTTL: s.cfg.LeaseTTL, OrphanGrace: s.cfg.OrphanGrace,
 		Rate: caps.RequestsPerSecond, Burst: caps.Burst,
@@ -237,6 +241,7 @@ func (s *System) Serve(ctx context.Context) error {
 		wg.Go(func() { s.keeper.RunPrunes(background, s.cfg.PruneInterval) })
 	}
 	wg.Go(func() { s.leaveNewSchema(background, leave) })
+	wg.Go(func() { s.disk.run(background) })
 	err := s.Server.Serve(ctx)
 	if cause := context.Cause(ctx); errors.Is(cause, errNewSchema) {
 		err = errors.Join(err, cause)
@@ -254,6 +259,7 @@ func (s *System) Close() (err error) {
 	}
 	if s.Store != nil {
 		err = errors.Join(err, s.closeStore())
+		s.disk.close()
 	}
 	return err
 }

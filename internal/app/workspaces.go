@@ -42,7 +42,7 @@ func (s *System) openKeeper(ctx context.Context) error {
 	}
 	gate := &keeper.Gate{Store: store, Accept: func() error { return s.checkShared(store) }}
 	switch err := gate.Prove(ctx); {
-	case keeper.Unavailable(err) && ctx.Err() == nil:
+	case (keeper.Unavailable(err) || sandbox.CodeOf(err) == api.CodeBlobFull) && ctx.Err() == nil:
 		s.log.Warn("the object store does not answer; the server starts without it, and saves and restores wait until it does", "store", store.String(), "error", err)
 	case err != nil:
 		return fmt.Errorf("try the object store %s: %w", store, err)

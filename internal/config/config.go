@@ -41,6 +41,7 @@ type Config struct {
 	SaveAfter                  time.Duration
 	SaveEvery                  time.Duration
 	SaveSpoolBytes             int64
+	DiskLowWater               int64
 	DeletedRetention           time.Duration // zero: for ever
 	KeepLast, KeepDaily        int           // versions that are kept; both zero: all
 	PruneInterval              time.Duration

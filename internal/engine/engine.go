@@ -51,6 +51,8 @@ type Options struct {
 	// ProbeFor bounds one look into an instance. An agent's server that was started again is asked every
 	// HealPoll whether it is well, and given up after HealFor.
 	ProbeFor, HealPoll, HealFor time.Duration
+	// Room refuses to make or start sandboxes when the server has no space for them; nil: never.
+	Room func() error
 	// MaxSandboxes is how many a tenant may have; zero: any number.
 	MaxSandboxes int64
 	// Installation names whoever shares the database: an instance without this label is never an orphan.

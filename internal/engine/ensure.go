@@ -84,6 +84,11 @@ func (e *Engine) resolve(ctx context.Context, r *Request) (sandbox.Sandbox, erro
 // bring records the wish and waits until it is fulfilled. A sandbox that is deleted meanwhile is not
 // what was asked for: its owner gets a new one, once nothing of the old one is left.
 func (e *Engine) bring(ctx context.Context, r Request) (s sandbox.Sandbox, created bool, err error) {
+	if e.Room != nil {
+		if err := e.Room(); err != nil {
+			return s, false, err
+		}
+	}
 	for {
 		s, created, err = e.Store.Intend(ctx, r.Owner.Tenant, e.intent(r))
 		if errors.Is(err, sandbox.ErrDeleting) {

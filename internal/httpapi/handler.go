@@ -58,6 +58,8 @@ type Options struct {
 	Saving func(ctx context.Context) api.Check
 	// Messages checks the message store, for readiness; nil: it is not checked.
 	Messages func(ctx context.Context) []api.Check
+	// Disk checks the free space of the data directory, for readiness; nil: it is not checked.
+	Disk func(ctx context.Context) api.Check
 
 	Listen       string   // the address served on: a name that the Host header may have
 	AllowedHosts []string // further ones

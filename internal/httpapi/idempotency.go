@@ -162,7 +162,7 @@ func (a *Handler) settle(r *http.Request, claim store.Claim, rec *recorder, done
 		return
 	}
 	x.log.WarnContext(ctx, "idempotency key not settled", "error", err)
-	if sandbox.CodeOf(err) == api.CodeStoreUnavailable {
+	if mayPass(err) {
 		go settleLater(context.WithoutCancel(r.Context()), a.claimTime, settle)
 	}
 }
@@ -195,10 +195,16 @@ func settleLater(ctx context.Context, claimTime time.Duration, settle func(conte
 			return
 		case <-tick.C:
 		}
-		if err := settle(ctx); sandbox.CodeOf(err) != api.CodeStoreUnavailable {
+		if err := settle(ctx); !mayPass(err) {
 			return
 		}
 	}
+}
+
+// mayPass reports whether the database could not write for a reason that may pass.
+func mayPass(err error) bool {
+	code := sandbox.CodeOf(err)
+	return code == api.CodeStoreUnavailable || code == api.CodeServerDiskFull
 }
 
 const settleEvery = time.Second

@@ -27,7 +27,7 @@ type operation struct {
 
 // anyProblem and anyKeyed are what every route, and every route with a key, may answer.
 var (
-	anyProblem = []api.Code{api.CodeInvalidRequest, api.CodeInvalidPath, api.CodeWrongHostHeader, api.CodeHeadersTooLarge, api.CodeInternal, api.CodeStoreUnavailable, api.CodeShuttingDown, api.CodeTimeout}
+	anyProblem = []api.Code{api.CodeInvalidRequest, api.CodeInvalidPath, api.CodeWrongHostHeader, api.CodeHeadersTooLarge, api.CodeInternal, api.CodeStoreUnavailable, api.CodeServerDiskFull, api.CodeShuttingDown, api.CodeTooManyConns, api.CodeTimeout}
 	anyKeyed   = []api.Code{api.CodeUnauthenticated, api.CodeForbidden, api.CodeRateLimited}
 	anyUnsafe  = []api.Code{api.CodeForeignOrigin, api.CodeBodyTooLarge, api.CodeUnsupportedMedia, api.CodeBodyTimeout}
 	anyPost    = []api.Code{api.CodeKeyReused, api.CodeKeyInFlight, api.CodeInvalidKey}

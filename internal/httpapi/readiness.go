@@ -93,7 +93,7 @@ func (rd *readiness) look(ctx context.Context) []api.Check {
 	wg.Go(func() { saving = rd.saving.answer(ctx) })
 	wg.Go(func() { messages = rd.messages.answer(ctx) })
 	wg.Wait()
-	checks := slices.Concat(database, drivers, saving, messages, connectionCheck(ctx))
+	checks := slices.Concat(database, drivers, saving, messages, rd.askDisk(ctx), connectionCheck(ctx))
 	for i := range checks {
 		checks[i].Detail = oneLine(rd.a.clean(checks[i].Detail))
 	}
@@ -129,6 +129,13 @@ func (rd *readiness) askMessages(ctx context.Context) []api.Check {
 		return nil
 	}
 	return rd.a.Messages(ctx)
+}
+
+func (rd *readiness) askDisk(ctx context.Context) []api.Check {
+	if rd.a.Disk == nil {
+		return nil
+	}
+	return []api.Check{rd.a.Disk(ctx)}
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

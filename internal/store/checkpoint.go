@@ -2,8 +2,12 @@ package store
 
 import (
 	"context"
+	"errors"
+	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // SQLite moves its write-ahead log into the database file when a commit finds the log long, and that commit and
@@ -60,4 +64,20 @@ func (c *checkpoints) run(ctx context.Context) {
 func (c *checkpoints) close() {
 	c.stop()
 	c.running.Wait()
+}
+
+// logRoom is the space that the write-ahead log has for itself. Commits need no other space as long as the log is
+// moved into the database file before it is longer, so that sandboxes can be deleted on a full disk.
+const logRoom = 4 << 20
+
+// keepRoom reserves logRoom for the log. The length of the file stays as it is. A file system that cannot do it
+// goes without.
+func (db *DB) keepRoom() {
+	f, err := os.OpenFile(db.file.path+"-wal", os.O_RDWR, 0)
+	if err == nil {
+		err = errors.Join(unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, logRoom), f.Close())
+	}
+	if err != nil {
+		db.log.Debug("no space is reserved for the database's log", "error", err)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/sandbox"
@@ -33,6 +34,8 @@ func (db *DB) codeOf(err error) api.Code {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return api.CodeTimeout // whoever asked has gone; nothing is wrong with the database
+	case sqlitePrimary(err) == sqlite3.SQLITE_FULL:
+		return api.CodeServerDiskFull
 	case errors.Is(err, context.DeadlineExceeded), db.dialect.unavailable(err), closed(err):
 		return api.CodeStoreUnavailable
 	case sqliteBroken(err):

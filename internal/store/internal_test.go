@@ -49,7 +49,7 @@ func TestSQLiteErrorsOfTheMachineAreUnavailable(t *testing.T) {
 		}
 	}
 	fails("read-only", api.CodeStoreUnavailable, open("_query_only=1"), `insert into x values ('a')`)
-	fails("full", api.CodeStoreUnavailable, open("_pragma=max_page_count(1)"), `create table y as select hex(randomblob(100000)) as b`)
+	fails("full", api.CodeServerDiskFull, open("_pragma=max_page_count(1)"), `create table y as select hex(randomblob(100000)) as b`)
 	fails("nonsense", api.CodeInternal, first, `insert into nowhere values (1)`)
 	if _, err := first.Exec(`begin immediate`); err != nil {
 		t.Fatal(err)

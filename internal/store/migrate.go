@@ -177,7 +177,7 @@ func (db *DB) migrationFailed(before Schema, err error) error {
 	}
 	e := sandbox.Errorf("migrate schema", db.codeOf(err), "migrate %s from version %d to %d%s: %w",
 		db.dialect.name, before.Current, before.Target, what, cause)
-	if e.Code == api.CodeStoreUnavailable {
+	if e.Code == api.CodeStoreUnavailable || e.Code == api.CodeServerDiskFull {
 		e.Hint = fmt.Sprintf("The database could not be reached or written while it was at schema version %d. Nothing is lost: correct that and run 'berth migrate' again.", at)
 		return e
 	}

@@ -58,7 +58,11 @@ func (db *DB) prepare(ctx context.Context, skipMigrate bool) (err error) {
 	if err != nil || db.lock == nil {
 		return err
 	}
-	return db.fail("end leases of the past", db.endLeases(ctx))
+	if err := db.endLeases(ctx); err != nil {
+		return db.fail("end leases of the past", err)
+	}
+	db.keepRoom()
+	return nil
 }
 
 // connect opens the database as it is, whatever its schema.

@@ -37,6 +37,7 @@ type Metrics struct {
 	StaleCommits     prometheus.Counter     // writes refused by the fence
 	SweepFindings    *prometheus.CounterVec // by kind and action
 	RequestsInFlight prometheus.Gauge
+	DiskFree         prometheus.Gauge // bytes in the data directory's file system
 
 	work           work
 	requests       *prometheus.CounterVec
@@ -97,6 +98,7 @@ func (m *Metrics) makeEngine(made maker) {
 }
 
 func (m *Metrics) makeCalls(made maker) {
+	m.DiskFree = made.gauge("disk_free_bytes", "Bytes that can still be written to the file system of the data directory.")
 	m.RequestsInFlight = made.gauge("http_requests_in_flight", "Requests being served.")
 	m.requests = made.counters("http_requests_total", "Requests served.", "route", "method", "status")
 	m.requestSeconds = made.histograms("http_request_duration_seconds", "Time to the end of the answer.", "route", "method")

@@ -1,0 +1,119 @@
+package app_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/client"
+	"github.com/berthdev/berth/internal/testkit"
+)
+
+// fillUp writes to the file until no space is left.
+func fillUp(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, size := range []int{1 << 20, 4096} {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func wantDisk(t *testing.T, c *client.Client, status, detail string) {
+	t.Helper()
+	testkit.Eventually(t, time.Minute, func() error {
+		ready, err := c.Ready(t.Context())
+		if err != nil {
+			return err
+		}
+		for _, check := range ready.Checks {
+			if check.Name == "disk" && check.Status == status && strings.Contains(check.Detail, detail) && (status == "ok") == (check.Fix == "") {
+				return nil
+			}
+		}
+		return fmt.Errorf("readiness: %+v", ready)
+	})
+}
+
+// A server starts on a full disk, says so, refuses new sandboxes in clear words, and deletes old ones. Then
+// everything works again, and the next full disk finds it as well prepared.
+func TestServerStartsOnAFullDisk(t *testing.T) {
+	testkit.Proves(t, "X4")
+	dir := filepath.Join(t.TempDir(), "data")
+	smallDisk(t, dir)
+	env := append(local(t), "BERTH_DATA_DIR="+dir, "BERTH_DISK_LOW_WATER=24MiB")
+	t.Cleanup(func() { endAll(t, filepath.Join(dir, "local")) })
+	p := start(t, env)
+	c := p.client(t, client.WithAttempts(1))
+	for _, name := range []string{"big", "small"} {
+		if _, _, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantDisk(t, c, "ok", "bytes are free")
+	testkit.Eventually(t, time.Minute, func() error { _, err := os.Stat(filepath.Join(dir, "disk.reserve")); return err })
+	for round := range 2 {
+		fresh := fmt.Sprint("new-", round)
+		b := box{t, c, "big"}
+		if res := b.sh("cat /dev/zero >> fill"); res.ExitCode == 0 { // no space for its words either
+			t.Fatalf("fill the disk from the sandbox: %+v", res)
+		}
+		if round == 0 {
+			_ = p.end(t)
+		} else {
+			_ = p.cmd.Process.Kill()
+			_ = p.cmd.Wait()
+		}
+		fillUp(t, filepath.Join(dir, "filler"))
+		p = start(t, env)
+		c = p.client(t, client.WithAttempts(1))
+		wantDisk(t, c, "warning", "full")
+		if ready, err := c.Ready(t.Context()); err != nil || ready.Status != "degraded" {
+			t.Errorf("readiness on a full disk: %+v, %v", ready, err)
+		}
+		var refusal *api.Problem
+		if _, _, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Name: fresh}); !errors.As(err, &refusal) || refusal.Code != api.CodeServerDiskFull || refusal.Status != 507 {
+			t.Fatalf("create on a full disk: %v", err)
+		}
+		if err := c.Sandboxes.Delete(t.Context(), "big", client.SkipSave()); err != nil {
+			t.Fatalf("delete on a full disk: %v", err)
+		}
+		wantDisk(t, c, "ok", "bytes are free")
+		for _, name := range []string{fresh, "big"} {
+			testkit.Eventually(t, time.Minute, func() error {
+				_, _, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Name: name})
+				return err
+			})
+		}
+		if err := os.Remove(filepath.Join(dir, "filler")); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Eventually(t, time.Minute, func() error { _, err := os.Stat(filepath.Join(dir, "disk.reserve")); return err })
+	}
+	if a, err := p.askAnew(t, "/metrics"); err != nil || !strings.Contains(string(a.body), "\nberth_disk_free_bytes ") {
+		t.Errorf("no metric of the free space: %v", err)
+	}
+	if log := p.logs.String(); !strings.Contains(log, "the disk of the data directory is full") || strings.Contains(log, "level=ERROR") {
+		t.Errorf("the log:\n%s", troubles(log))
+	}
+	for _, name := range []string{"new-0", "new-1", "big", "small"} {
+		if err := c.Sandboxes.Delete(t.Context(), name, client.SkipSave()); err != nil {
+			t.Error(err)
+		}
+	}
+	_ = p.end(t)
+}
