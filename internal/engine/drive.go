@@ -30,6 +30,7 @@ type work struct {
 	driver driver.Driver
 	policy sandbox.Policy
 	actor  string
+	asked  bool          // a caller waits for it
 	ahead  time.Duration // of the database's clock before ours
 
 	seen   sandbox.Observation
@@ -83,8 +84,8 @@ func (e *Engine) drive(ctx context.Context, id, actor string, look bool) (sandbo
 func (e *Engine) begin(grant store.Grant, actor string) *work {
 	w := e.workOn(grant.Sandbox, actor)
 	w.lease, w.ahead = grant.Lease, time.Until(grant.Lease.Until.Add(-e.LeaseTTL))
-	if actor != reconciler && actor != sweeper {
-		w.policy.NoRecover = false // it is asked for
+	if w.asked = actor != reconciler && actor != sweeper; w.asked {
+		w.policy.NoRecover = false
 	}
 	return w
 }
@@ -136,6 +137,9 @@ func (w *work) settle(ctx context.Context) error {
 		steps, due := sandbox.Plan(w.now(), w.s, w.seen, w.policy)
 		if len(steps) == 0 {
 			return w.rest(ctx, due)
+		}
+		if w.asked && w.s.Settled() && steps[0].Op == sandbox.OpSave {
+			return w.look(ctx, w.now()) // the caller has what it asked for, and does not wait for the object store
 		}
 		w.seen, w.made = sandbox.Observation{}, ""
 		if err := w.round(ctx, steps); err != nil {

@@ -154,6 +154,32 @@ func TestASaveThatHangsHoldsUpNobody(t *testing.T) {
 	})
 }
 
+// A caller gets its sandbox when it runs. A save that is due then is left to the background.
+func TestAStartWaitsForNoSave(t *testing.T) {
+	testkit.Proves(t, "S18")
+	synctest.Test(t, func(t *testing.T) {
+		v, m := inMemoryMoody()
+		m.hangs.Store(true)
+		s := v.ensure(t, sandbox.OwnerProject, "p")
+		v.change(t, s)
+		if got, err := v.HandleOn(v.row(t, s.ID), "test").Stop(t.Context()); err != nil || got.State != sandbox.Stopped {
+			t.Fatal(got.State, err)
+		}
+		pass(time.Minute)
+		begun := time.Now()
+		v.ensure(t, sandbox.OwnerProject, "p")
+		if d := time.Since(begun); d > 5*time.Second {
+			t.Errorf("the start took %v", d)
+		}
+		m.hangs.Store(false)
+		defer v.run(t)()
+		pass(time.Minute)
+		if row := v.row(t, s.ID); v.saves.Load() != 1 || !row.UnsavedSince.IsZero() {
+			t.Errorf("%d saves, unsaved since %v", v.saves.Load(), row.UnsavedSince)
+		}
+	})
+}
+
 func TestAHangingLastSaveCanBeSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, m := inMemoryMoody()
