@@ -35,7 +35,7 @@ func (d vanishing) Files(ctx context.Context, id driver.ID, root string) (files.
 // An instance that is lost while its files are read is not saved: the version would lack what was removed, and
 // stand for all changes.
 func TestInstanceLostDuringASave(t *testing.T) {
-	testkit.Proves(t, "S1", "S18")
+	testkit.Proves(t, "S18")
 	for name, before := range map[string]int{"first version": 0, "next version": 1} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

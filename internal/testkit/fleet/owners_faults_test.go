@@ -93,9 +93,9 @@ func (o *owners) driverFor(d time.Duration, faults ...fake.Fault) error {
 func (o *owners) storeFaults(done <-chan struct{}) {
 	kinds := []s3test.Faults{
 		{Error: 1},
+		{Missing: 1},
 		{Hung: 1},
 		{Lost: 0.1, Disowned: 0.1, Truncated: 0.1, Empty: 0.1, Deaf: 0.1},
-		{Missing: 0.3},
 		{Slow: 0.5, Delay: 500 * time.Millisecond, Missing: 0.05},
 	}
 	for n := 0; ; n++ {
