@@ -9,6 +9,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,6 +24,9 @@ import (
 type flaky struct {
 	mode atomic.Pointer[string]
 	real *httputil.ReverseProxy
+
+	mu    sync.Mutex
+	asked []string // paths
 }
 
 func newFlaky(t *testing.T, mode string) (*flaky, s3test.Bucket) {
@@ -44,8 +48,23 @@ func newFlaky(t *testing.T, mode string) (*flaky, s3test.Bucket) {
 
 func (f *flaky) set(mode string) { f.mode.Store(&mode) }
 
+// about is how many requests were about a sandbox's prefix.
+func (f *flaky) about(id string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, path := range f.asked {
+		if strings.Contains(path, "/"+id+"/") {
+			n++
+		}
+	}
+	return n
+}
+
 // ServeHTTP implements http.Handler.
 func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	f.asked = append(f.asked, r.URL.Path)
+	f.mu.Unlock()
 	switch *f.mode.Load() {
 	case "hangs":
 		_, _ = io.Copy(io.Discard, r.Body) // a request that is not read to its end never notices that its client left

@@ -41,7 +41,7 @@ func (s *System) openKeeper(ctx context.Context) error {
 		return nil
 	}
 	gate := &keeper.Gate{Store: store, Accept: func() error { return s.checkShared(store) }}
-	switch err := gate.Prove(ctx); {
+	switch err := gate.Prove(ctx, keeper.ProveAtStart); {
 	case (keeper.Unavailable(err) || sandbox.CodeOf(err) == api.CodeBlobFull) && ctx.Err() == nil:
 		s.log.Warn("the object store does not answer; the server starts without it, and saves and restores wait until it does", "store", store.String(), "error", err)
 	case err != nil:

@@ -24,10 +24,15 @@ func Probe(ctx context.Context, s Store) (conditional bool, err error) {
 		_, err := s.Put(ctx, key, bytes.NewReader(text), int64(len(text)), o)
 		return err
 	}
-	defer func() {
+	tidy := func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyFor)
 		defer cancel()
-		if gone := s.Delete(ctx, key); err == nil {
+		return s.Delete(ctx, key)
+	}
+	defer func() {
+		if ctx.Err() != nil {
+			go func() { _ = tidy() }() // a store that does not answer is not waited for again
+		} else if gone := tidy(); err == nil {
 			err = gone
 		}
 	}()

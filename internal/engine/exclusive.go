@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/berthdev/berth/api"
@@ -78,8 +79,14 @@ func (e *Engine) exclusively(ctx context.Context, grant store.Grant, asked time.
 		return s, sandbox.Errorf(doing, api.CodeNotRunning, "sandbox %s has no instance: it is %s", s.ID, s.State)
 	}
 	now := Reading{Began: grant.Lease.Until.Add(-e.LeaseTTL), Busy: saves && e.processesRun(ctx, s)}
-	mark, read, err := do(ctx, s, now)
+	working, unwatch := e.untilDiscarded(ctx, s.ID)
+	mark, read, err := do(working, s, now)
+	unwatch()
 	switch {
+	case err != nil && errors.Is(context.Cause(working), sandbox.ErrOvertaken):
+		e := sandbox.Errorf(doing, api.CodeNotRunning, "sandbox %s is to end without a last save", s.ID)
+		e.Hint = "It was deleted or terminated with --no-save since this began; 'berth get' shows its state."
+		return s, e
 	case err != nil:
 		return s, err
 	case read.Began.IsZero():

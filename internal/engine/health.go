@@ -53,7 +53,12 @@ func (w *work) retried(ctx context.Context, why string) {
 // coldStart brings the workspace and what runs in it to life.
 func (w *work) coldStart(ctx context.Context) error {
 	id := driver.ID(w.instance())
-	synced, err := w.Restorer.Restore(ctx, w.s, id)
+	restoring, unwatch := w.untilDiscarded(ctx, w.s.ID)
+	synced, err := w.Restorer.Restore(restoring, w.s, id)
+	unwatch()
+	if err != nil && errors.Is(context.Cause(restoring), sandbox.ErrOvertaken) {
+		return sandbox.ErrOvertaken
+	}
 	if err != nil {
 		return fmt.Errorf("restore the workspace: %w", err)
 	}

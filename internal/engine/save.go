@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/berthdev/berth/internal/driver"
@@ -55,39 +56,55 @@ func (w *work) saveWhileWanted(ctx context.Context, step sandbox.Step) (sandbox.
 		ctx, stop = context.WithTimeout(ctx, stopSaveFor)
 		defer stop()
 	}
-	done := make(chan struct{})
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		w.watchWish(ctx, done, func(s sandbox.Sandbox) {
-			if step.Soft && s.Want != w.s.Want || s.SkipSave && !w.s.SkipSave {
-				cancel(sandbox.ErrOvertaken)
-			}
-		})
-	}()
+	unwatch := w.watchWish(ctx, w.s.ID, func(s sandbox.Sandbox) {
+		if step.Soft && s.Want != w.s.Want || s.SkipSave && !w.s.SkipSave {
+			cancel(sandbox.ErrOvertaken)
+		}
+	})
 	synced, err := w.Restorer.Save(ctx, w.s)
-	close(done)
-	<-watched
+	unwatch()
 	if err != nil && errors.Is(context.Cause(ctx), sandbox.ErrOvertaken) {
 		err = sandbox.ErrOvertaken
 	}
 	return synced, err
 }
 
-func (w *work) watchWish(ctx context.Context, done <-chan struct{}, look func(sandbox.Sandbox)) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+// watchWish looks at the sandbox's record every second until the returned function is called or the context ends.
+func (e *Engine) watchWish(ctx context.Context, id string, look func(sandbox.Sandbox)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if s, err := e.Store.Sandbox(ctx, id); err == nil {
+				look(s)
+			}
 		}
-		if s, err := w.Store.Sandbox(ctx, w.s.ID); err == nil {
-			look(s)
+	})
+	return func() {
+		cancel()
+		watching.Wait()
+	}
+}
+
+// untilDiscarded ends the context of work on a sandbox's files once the sandbox is to end without a last save: a
+// store that hangs must not hold up such an end. The cause is ErrOvertaken.
+func (e *Engine) untilDiscarded(ctx context.Context, id string) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	unwatch := e.watchWish(ctx, id, func(s sandbox.Sandbox) {
+		if s.Want == sandbox.WantGone && s.SkipSave {
+			cancel(sandbox.ErrOvertaken)
 		}
+	})
+	return ctx, func() {
+		unwatch()
+		cancel(nil)
 	}
 }
 

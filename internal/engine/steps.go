@@ -31,7 +31,10 @@ func (w *work) take(ctx context.Context, step sandbox.Step) (again bool, err err
 	case sandbox.OpStop:
 		return w.stop(ctx)
 	case sandbox.OpRestore:
-		err = w.coldStart(ctx)
+		if err = w.coldStart(ctx); errors.Is(err, sandbox.ErrOvertaken) {
+			w.s, err = w.Store.Sandbox(ctx, w.s.ID)
+			return true, err
+		}
 	case sandbox.OpHeal:
 		err = w.heal(ctx)
 	case sandbox.OpFinal:

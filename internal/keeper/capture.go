@@ -196,6 +196,9 @@ func (k *Keeper) commit(ctx context.Context, s sandbox.Sandbox, e *Entry, note s
 	if e.Committed != "" || e.Capture.Version() == "" {
 		return nil
 	}
+	if err := k.closed(); err != nil {
+		return err
+	}
 	k.at("before-commit", e.Turn)
 	if err := k.Repo(s).Commit(ctx, k.Spool.stage(s.ID, e.Turn), &e.Capture, note); err != nil {
 		return err

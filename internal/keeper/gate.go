@@ -28,13 +28,14 @@ type Gate struct {
 
 // Bounds of trying a store.
 const (
-	proveFor   = 5 * time.Second
-	proveOften = 3 * time.Second
+	ProveAtStart = 2 * time.Second // a server that starts does not wait longer for its store
+	proveFor     = 5 * time.Second
+	proveOften   = 3 * time.Second
 )
 
-// Prove tries the store and opens the gate if it answers.
-func (g *Gate) Prove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, proveFor)
+// Prove tries the store for at most so long and opens the gate if it answers.
+func (g *Gate) Prove(ctx context.Context, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	conditional, err := blob.Probe(ctx, g.Store)
 	if err == nil && !conditional && g.Accept != nil {
@@ -58,7 +59,7 @@ func (g *Gate) Run(ctx context.Context, done func()) {
 			return
 		case <-tick.C:
 		}
-		if g.Prove(ctx) == nil {
+		if g.Prove(ctx, proveFor) == nil {
 			done()
 		}
 	}

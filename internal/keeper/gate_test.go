@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
@@ -38,7 +39,7 @@ func TestNothingIsWrittenToAStoreThatWasNotTried(t *testing.T) {
 		_, err := gate.Put(t.Context(), "docs/HEAD", strings.NewReader("v"), 1, blob.PutOptions{})
 		return err
 	}
-	if err := gate.Prove(t.Context()); !keeper.Unavailable(err) {
+	if err := gate.Prove(t.Context(), time.Minute); !keeper.Unavailable(err) {
 		t.Fatalf("a store that is away: %v", err)
 	}
 	store.away = false // it is back, and was not tried yet
@@ -48,7 +49,7 @@ func TestNothingIsWrittenToAStoreThatWasNotTried(t *testing.T) {
 	if _, err := gate.Get(t.Context(), "docs/HEAD", blob.GetOptions{}); !errors.Is(err, blob.ErrNotFound) {
 		t.Errorf("a read before the trial: %v", err)
 	}
-	if err := gate.Prove(t.Context()); err != nil || gate.Closed() != nil || !gate.Conditional() {
+	if err := gate.Prove(t.Context(), time.Minute); err != nil || gate.Closed() != nil || !gate.Conditional() {
 		t.Fatalf("%v, %v, conditional %v", err, gate.Closed(), gate.Conditional())
 	}
 	if err := put(); err != nil {

@@ -115,7 +115,7 @@ func (k *Keeper) Restore(ctx context.Context, s sandbox.Sandbox, id driver.ID) (
 	switch {
 	case plan.Off, known && k.fresh(s):
 		return s.Synced, nil
-	case !known && plan.Empty && s.Synced.Version == "", !k.hasFiles(s):
+	case !known && plan.Empty && s.Synced.Version == "", !k.hasFiles(s), neverSaved(s, plan):
 		return mine(s.Synced.Version), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
@@ -131,9 +131,6 @@ func (k *Keeper) Restore(ctx context.Context, s sandbox.Sandbox, id driver.ID) (
 	case Unavailable(err) && known:
 		k.log().WarnContext(ctx, "the object store does not answer; the sandbox starts with its files as they are here", "error", err)
 		return s.Synced, nil
-	case Unavailable(err) && neverSaved(s, plan):
-		k.log().WarnContext(ctx, "the object store does not answer; a sandbox that never had a version starts empty", "error", err)
-		return mine(""), nil
 	case Unavailable(err):
 		return s.Synced, unavailable(s, err)
 	case err != nil:

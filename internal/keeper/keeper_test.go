@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob/dirblob"
@@ -66,6 +67,9 @@ func newWorld(t *testing.T) *world {
 func (w *world) born(s sandbox.Sandbox) sandbox.Sandbox {
 	w.Helper()
 	s.ID, s.Spec.Driver, s.Incarnation = "s", "dirs", s.Incarnation+1
+	if s.Incarnation > 1 {
+		s.StartedAt = time.Now()
+	}
 	s.Instance = sandbox.InstanceID("i" + string(rune('0'+s.Incarnation)))
 	if err := os.Mkdir(filepath.Join(w.root, string(s.Instance)), 0o755); err != nil {
 		w.Fatal(err)

@@ -1,12 +1,9 @@
 package keeper
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,8 +16,10 @@ import (
 // one.
 type Records interface {
 	// Unpurged lists sandboxes that have ended and whose versions are to go: those deleted that long ago,
-	// and those that are Unwanted.
+	// those that are Unwanted, and those that have no Purge of no.
 	Unpurged(ctx context.Context, age time.Duration, after string, limit int) ([]sandbox.Sandbox, error)
+	// SetPurge records whether the versions of a sandbox go with it.
+	SetPurge(ctx context.Context, id string, to sandbox.Purge) error
 	// Unwanted records that the versions of a sandbox that ended are to go.
 	Unwanted(ctx context.Context, id string) error
 	// Purged records that they are gone.
@@ -31,88 +30,82 @@ type Records interface {
 	Beside(ctx context.Context, s sandbox.Sandbox, after string, limit int) ([]sandbox.Sandbox, error)
 }
 
-// purgeKey is an object that says: once this sandbox has ended, nothing of it is to be kept.
+// purgeKey is an object that servers of before wrote beside the versions: once the sandbox has ended, its versions go.
 const purgeKey = "purge"
 
-// purgeAskFor bounds the question whether versions go with their sandbox.
-const purgeAskFor = 2 * time.Second
+const (
+	purgeBatch = 500              // how many objects are deleted at a time
+	purgeFor   = 10 * time.Second // bounds the purge that an end waits for; the rest is left to Run
+)
 
-// purgeBatch is how many objects are deleted at a time.
-const purgeBatch = 500
-
-// MarkPurge records that the versions of a sandbox go with it. Whoever ends the sandbox does it, also
+// MarkPurge records that the versions of a sandbox go with it. The server that ends the sandbox removes them, also
 // after a crash.
 func (k *Keeper) MarkPurge(ctx context.Context, s sandbox.Sandbox) error {
-	plan := k.Plan(s)
-	if err := k.alone(ctx, s, plan); err != nil {
+	if err := k.alone(ctx, s, k.Plan(s)); err != nil {
 		return err
 	}
-	if _, err := k.Store.Put(ctx, plan.Prefix+purgeKey, bytes.NewReader(nil), 0, blob.PutOptions{}); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
-		return err
-	}
-	return os.WriteFile(k.purging(s), nil, 0o600)
+	return k.Records.SetPurge(ctx, s.ID, sandbox.PurgeYes)
 }
 
-// purging is a file that says on this machine what the object purgeKey says in the store.
-func (k *Keeper) purging(s sandbox.Sandbox) string { return filepath.Join(k.Dir, s.ID+".purge") }
-
-// End lets go of what is kept for a sandbox that ended: it is the engine's finalizer. Versions stay,
-// unless the sandbox was deleted and they were to go with it.
+// End lets go of what is kept for a sandbox that ended: it is the engine's finalizer. Versions stay, unless the
+// sandbox was deleted and they were to go with it. Without a purge the object store is not asked.
 func (k *Keeper) End(ctx context.Context, s sandbox.Sandbox) error {
 	if err := k.Forget(s); err != nil {
 		return err
 	}
-	if s.SkipSave {
+	purge := s.Deleted() && s.Purge == sandbox.PurgeYes
+	if purge || s.SkipSave {
 		if err := k.drop(ctx, s); err != nil {
 			return err
 		}
 	}
-	if !s.Deleted() {
+	if !purge {
 		return nil
 	}
-	mark := k.Plan(s).Prefix + purgeKey
-	o, err := k.askPurge(ctx, s, mark)
-	if errors.Is(err, blob.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("see whether versions go, too: %w", err)
-	}
-	_ = o.Body.Close()
-	if err := k.drop(ctx, s); err != nil {
-		return err
-	}
-	err = k.Purge(ctx, s)
-	if sandbox.CodeOf(err) == api.CodeConflict { // somebody else has them by now
-		k.log().WarnContext(ctx, "versions stay though they were to go with their sandbox", "error", err)
-		err = k.Store.Delete(ctx, mark)
-	}
-	if err == nil {
-		_ = os.Remove(k.purging(s))
-	}
-	return err
+	return k.purgeAtEnd(ctx, s)
 }
 
-// askPurge reads the mark. A store that does not answer holds up no end: unless this machine knows of the
-// mark, there is none, and if another machine made one the versions go when deleted_retention is over.
-func (k *Keeper) askPurge(ctx context.Context, s sandbox.Sandbox, mark string) (*blob.Object, error) {
-	if _, err := os.Stat(k.purging(s)); err == nil {
-		return k.Store.Get(ctx, mark, blob.GetOptions{})
-	}
-	if g, ok := k.Store.(*Gate); ok && g.Closed() != nil {
-		return nil, blob.ErrNotFound
-	}
-	ctx, cancel := context.WithTimeout(ctx, purgeAskFor)
+// purgeAtEnd removes the versions of a sandbox that is about to have ended. A store that does not answer holds up no
+// end: the record says that the versions are to go, and Run removes them.
+func (k *Keeper) purgeAtEnd(ctx context.Context, s sandbox.Sandbox) error {
+	brief, cancel := context.WithTimeout(ctx, purgeFor)
 	defer cancel()
-	o, err := k.Store.Get(ctx, mark, blob.GetOptions{})
-	if Unavailable(err) {
-		k.log().WarnContext(ctx, "the object store does not answer; versions stay until deleted_retention is over", "error", err)
-		err = blob.ErrNotFound
+	err := k.closed()
+	if err == nil {
+		err = k.Purge(brief, s)
 	}
-	return o, err
+	switch {
+	case sandbox.CodeOf(err) == api.CodeConflict:
+		k.log().WarnContext(ctx, "versions stay though they were to go with their sandbox: another sandbox has them", "error", err)
+	case Unavailable(err) && ctx.Err() == nil:
+		k.log().WarnContext(ctx, "the object store does not answer; versions are removed once it does", "error", err)
+		k.soon()
+		return nil
+	case err != nil:
+		return err
+	}
+	return k.Records.SetPurge(ctx, s.ID, sandbox.PurgeNo)
+}
+
+// closed says why nothing can be written to the store yet, nil if it can.
+func (k *Keeper) closed() error {
+	if g, ok := k.Store.(*Gate); ok {
+		return g.Closed()
+	}
+	return nil
+}
+
+// markedBefore looks for the mark of a server that kept it in the store, and records what it finds.
+func (k *Keeper) markedBefore(ctx context.Context, s sandbox.Sandbox) (purge bool, err error) {
+	o, err := k.Store.Get(ctx, k.Plan(s).Prefix+purgeKey, blob.GetOptions{})
+	if errors.Is(err, blob.ErrNotFound) {
+		return false, k.Records.SetPurge(ctx, s.ID, sandbox.PurgeNo)
+	}
+	if err != nil {
+		return false, fmt.Errorf("see whether versions were to go with their sandbox: %w", err)
+	}
+	_ = o.Body.Close()
+	return true, k.Records.SetPurge(ctx, s.ID, sandbox.PurgeYes)
 }
 
 // PurgeEnded removes the versions of a sandbox that has ended. If it fails it is tried again by itself.

@@ -14,6 +14,16 @@ type overdue struct {
 	mu  sync.Mutex
 	n   int
 	why error
+	ch  chan struct{} // an end has left versions to Run
+}
+
+func (o *overdue) left() chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ch == nil {
+		o.ch = make(chan struct{}, 1)
+	}
+	return o.ch
 }
 
 // Overdue is how many deleted sandboxes have versions that were to be gone when it was last tried, and why
@@ -27,6 +37,7 @@ func (k *Keeper) Overdue() (n int, why error) {
 // Bounds of how often versions are looked for that are to go.
 const (
 	expireOften  = time.Second
+	expireSoon   = 30 * time.Second // after a store did not answer
 	expireSeldom = 10 * time.Minute
 )
 
@@ -37,17 +48,31 @@ func (k *Keeper) Run(ctx context.Context) {
 	if k.Retention > 0 {
 		every = min(max(k.Retention/10, expireOften), expireSeldom)
 	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
 	for {
+		wait := every
 		if err := k.Expire(ctx); err != nil && ctx.Err() == nil {
 			k.log().WarnContext(ctx, "versions of deleted sandboxes could not be removed; it is tried again", "error", err)
+			wait = min(every, expireSoon)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+		next := time.After(wait)
+		for waiting := true; waiting; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-k.overdue.left():
+				next = time.After(min(every, expireSoon))
+			case <-next:
+				waiting = false
+			}
 		}
+	}
+}
+
+// soon has Run look again before long.
+func (k *Keeper) soon() {
+	select {
+	case k.overdue.left() <- struct{}{}:
+	default:
 	}
 }
 
@@ -92,6 +117,11 @@ func (k *Keeper) expire(ctx context.Context, s sandbox.Sandbox) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
+	if s.Purge == sandbox.PurgeUnknown && s.Synced.Incarnation >= 0 {
+		if purge, err := k.markedBefore(ctx, s); err != nil || !purge {
+			return err
+		}
+	}
 	switch err := k.Purge(ctx, s); {
 	case sandbox.CodeOf(err) == api.CodeConflict:
 		return nil

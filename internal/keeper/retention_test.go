@@ -222,7 +222,7 @@ func TestRefusedPurgeIsTriedAgain(t *testing.T) {
 	if err := g.MarkPurge(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	other.DeletedAt = time.Now()
+	other.DeletedAt, other.Purge = time.Now(), sandbox.PurgeYes
 	x.some = true
 	if err := g.End(t.Context(), other); sandbox.CodeOf(err) != api.CodeBlobDenied {
 		t.Errorf("%v", err)
@@ -278,4 +278,57 @@ func TestRetentionRuns(t *testing.T) {
 	})
 	stop()
 	<-ended
+}
+
+// An end that is to take the versions with it does not wait for a store that does not answer: they go once it does.
+// So do those that a server from before marked in the store.
+func TestVersionsGoOnceTheStoreAnswers(t *testing.T) {
+	testkit.Proves(t, "O1")
+	g := newGraves(t)
+	marked, kept, asked := g.lives("marked"), g.lives("kept"), g.lives("asked")
+	if _, err := g.Store.Put(t.Context(), g.Plan(marked).Prefix+"purge", strings.NewReader(""), 0, blob.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []sandbox.Sandbox{marked, kept} { // as a server from before deletes
+		g.dies(s)
+		if err := g.db.SetPurge(t.Context(), s.ID, sandbox.PurgeUnknown); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x := g.watch()
+	x.fail = sandbox.Errorf("ask the store", api.CodeBlobUnreachable, "no answer")
+	if err := g.MarkPurge(t.Context(), asked); err != nil {
+		t.Fatal(err)
+	}
+	asked = g.dies(asked)
+	if err := g.End(t.Context(), asked); err != nil || asked.Purge != sandbox.PurgeYes {
+		t.Errorf("%q, %v", asked.Purge, err)
+	}
+	if err := g.Expire(t.Context()); !keeper.Unavailable(err) {
+		t.Errorf("while the store is away: %v", err)
+	}
+	x.fail = nil
+	g.expire()
+	g.has(marked, 0)
+	g.has(kept, 1)
+	g.has(asked, 0)
+	x.asked = nil
+	g.expire()
+	if len(x.asked) > 0 {
+		t.Errorf("asked again: %q", x.asked)
+	}
+}
+
+// The end of a sandbox without a purge asks the store for nothing.
+func TestEndAsksNoStore(t *testing.T) {
+	testkit.Proves(t, "O1", "S7")
+	g := newGraves(t)
+	s := g.lives("goes")
+	x := g.watch()
+	s.DeletedAt = time.Now()
+	for _, s.SkipSave = range []bool{false, true} {
+		if err := g.End(t.Context(), s); err != nil || len(x.asked) > 0 {
+			t.Errorf("asked %q, %v", x.asked, err)
+		}
+	}
 }

@@ -73,12 +73,12 @@ func (x *watched) List(ctx context.Context, prefix string, o blob.ListOptions) i
 	return x.Store.List(ctx, prefix, o)
 }
 
-// A new sandbox costs a look for its HEAD and for what other tools put in its place, and one in which there never was anything gets no version.
-func TestNewSandboxCostsOneLook(t *testing.T) {
+// The start of a new sandbox does not ask the store, and one in which there never was anything gets no version.
+func TestNewSandboxNeedsNoStore(t *testing.T) {
 	w := newWorld(t)
 	x := w.watch()
 	s := w.restore(w.born(sandbox.Sandbox{}))
-	if fmt.Sprint(x.asked) != "[get docs/a/s/HEAD list docs/a/s/]" || s.Synced.Incarnation != 1 {
+	if len(x.asked) > 0 || s.Synced.Incarnation != 1 {
 		t.Errorf("%q, %+v", x.asked, s.Synced)
 	}
 	if s = w.save(s); s.Synced.Version != "" || s.Synced.Incarnation != 1 {
@@ -198,11 +198,8 @@ func TestStoreThatFails(t *testing.T) {
 		if _, err := w.Restore(t.Context(), next, driver.ID(next.Instance)); err == nil {
 			t.Error("restored")
 		}
-		if err := w.End(t.Context(), sandbox.Sandbox{ID: "s", DeletedAt: time.Now()}); err == nil {
-			t.Error("nobody knows whether its versions were to go")
-		}
-		if err := w.MarkPurge(t.Context(), s); err == nil {
-			t.Error("marked")
+		if err := w.End(t.Context(), sandbox.Sandbox{ID: "s", DeletedAt: time.Now(), Purge: sandbox.PurgeYes}); err == nil {
+			t.Error("its versions are still there")
 		}
 		if err := w.Purge(t.Context(), sandbox.Sandbox{ID: "s", DeletedAt: time.Now()}); err == nil {
 			t.Error("purged")
@@ -311,10 +308,23 @@ func TestBringAndDiff(t *testing.T) {
 	}
 }
 
+// marks records which versions go with their sandbox.
+type marks struct {
+	keeper.Records
+	of map[string]sandbox.Purge
+}
+
+func (m marks) SetPurge(_ context.Context, id string, to sandbox.Purge) error {
+	m.of[id] = to
+	return nil
+}
+
 // The versions of a deleted sandbox stay, unless they were to go with it; those of others stay.
 func TestPurge(t *testing.T) {
 	testkit.Proves(t, "O1")
 	w := newWorld(t)
+	record := marks{of: map[string]sandbox.Purge{}}
+	w.Records = record
 	s := w.restore(w.born(sandbox.Sandbox{}))
 	w.write(s, "f", "one")
 	s = w.save(s)
@@ -343,11 +353,12 @@ func TestPurge(t *testing.T) {
 	}
 	w.plan.Shared = false
 	for range 2 {
-		if err := w.MarkPurge(t.Context(), s); err != nil {
-			t.Fatal(err)
+		if err := w.MarkPurge(t.Context(), s); err != nil || record.of[s.ID] != sandbox.PurgeYes {
+			t.Fatal(record.of, err)
 		}
-		if err := w.End(t.Context(), s); err != nil {
-			t.Fatal(err)
+		s.Purge = sandbox.PurgeYes
+		if err := w.End(t.Context(), s); err != nil || record.of[s.ID] != sandbox.PurgeNo {
+			t.Fatal(record.of, err)
 		}
 	}
 	for e, err := range w.Store.List(t.Context(), "docs/a/s/", blob.ListOptions{}) {

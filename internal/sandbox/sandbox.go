@@ -42,7 +42,8 @@ type Sandbox struct {
 	Recovered   Recoveries // how often it came back by itself of late
 	Finalizers  []string   // what is left to do before it has ended, in this order
 
-	SkipSave bool // its end was asked for without a last save
+	SkipSave bool  // its end was asked for without a last save
+	Purge    Purge // whether its versions go with it
 
 	UnsavedSince time.Time // files may differ from the newest version since then; zero: all is saved
 	ChangedAt    time.Time // last use that may have changed a file
@@ -58,6 +59,16 @@ type Sandbox struct {
 	HeldUntil   time.Time // end of the longest hold: a turn, a terminal, preview traffic
 	DueAt       time.Time // when the engine looks again; zero: only when asked
 }
+
+// Purge says whether the versions of a sandbox are removed when it is deleted.
+type Purge string
+
+// The answers. PurgeUnknown is a sandbox that a server deleted which kept its answer in the object store.
+const (
+	PurgeUnknown Purge = ""
+	PurgeNo      Purge = "no"
+	PurgeYes     Purge = "yes"
+)
 
 // Spec is what the sandbox was asked to be. Two creates under one name must agree in the fields
 // they both give.

@@ -17,16 +17,22 @@ const (
 // ended is a tombstone of which nothing is left but its versions.
 const ended = `deleted_at is not null and state = 'terminated'`
 
-// Unpurged lists tombstones of every tenant whose versions are to go: those deleted that long ago, and
-// those of which somebody asked for it. They come in the order of their ids, from after on. An age of
-// zero leaves the former out.
+// Unpurged lists tombstones of every tenant whose versions are to go, or may be: those deleted that long ago, those
+// of which it was asked for, and those with PurgeUnknown. They come in the order of their ids, from after on. An age
+// of zero leaves the first out.
 func (db *DB) Unpurged(ctx context.Context, age time.Duration, after string, limit int) ([]sandbox.Sandbox, error) {
 	found, err := all(ctx, db.read, scanSandbox, `
 		select `+sandboxColumns+` from sandboxes
 		where `+ended+` and synced_incarnation > -2 and sandboxes.id > $2
-			and (synced_incarnation = $3 or synced_incarnation > $3 and cast($1 as bigint) > 0 and deleted_at <= {now-$1})
+			and (synced_incarnation = $3 or purge <> 'no' or synced_incarnation > $3 and cast($1 as bigint) > 0 and deleted_at <= {now-$1})
 		order by sandboxes.id limit $4`, age.Microseconds(), after, versionsUnwanted, clampLimit(limit))
 	return found, db.fail("list versions to remove", err)
+}
+
+// SetPurge records whether the versions of a sandbox go with it.
+func (db *DB) SetPurge(ctx context.Context, id string, to sandbox.Purge) error {
+	_, err := db.write.exec(ctx, `update sandboxes set purge = $2 where id = $1`, id, to)
+	return db.fail("record what becomes of versions", err)
 }
 
 // Unwanted records that the versions of a sandbox that ended for good are to go, however young they are.

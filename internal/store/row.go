@@ -11,7 +11,7 @@ import (
 // sandboxColumns is what scanSandbox reads, in its order.
 const sandboxColumns = `sandboxes.id, tenant, owner_kind, owner_id, name, template, driver, profile, env, metadata, account, agent, prefix, host,
 	state, want, deleted_at, generation, incarnation, instance, left_incarnation, synced_version, synced_incarnation, failure,
-	recoveries, recovered_since, finalizers, skip_save, created_at, started_at, active_at, probed_at, destroyed_at, due_at,
+	recoveries, recovered_since, finalizers, skip_save, purge, created_at, started_at, active_at, probed_at, destroyed_at, due_at,
 	unsaved_since, changed_at, save_failure, restored_version, restored_saved_at, restored_at, lost_since, lost_at,
 	(select max(h.until) from holds h where h.sandbox = sandboxes.id) as held_until`
 
@@ -21,7 +21,7 @@ func scanSandbox(row scanner) (s sandbox.Sandbox, err error) {
 		&s.Spec.Template, &s.Spec.Driver, &s.Spec.Profile, document{&s.Spec.Env}, document{&s.Spec.Metadata}, &s.Account, &s.Agent, &s.Prefix, &s.Host,
 		&s.State, &s.Want, instant{&s.DeletedAt}, &s.Generation, &s.Incarnation, &s.Instance, &s.Left,
 		&s.Synced.Version, &s.Synced.Incarnation, document{&failure},
-		&s.Recovered.Count, instant{&s.Recovered.Since}, document{&s.Finalizers}, &s.SkipSave,
+		&s.Recovered.Count, instant{&s.Recovered.Since}, document{&s.Finalizers}, &s.SkipSave, &s.Purge,
 		instant{&s.CreatedAt}, instant{&s.StartedAt}, instant{&s.ActiveAt}, instant{&s.ProbedAt},
 		instant{&s.DestroyedAt}, instant{&s.DueAt},
 		instant{&s.UnsavedSince}, instant{&s.ChangedAt}, document{&saving}, &s.Restored.Version,

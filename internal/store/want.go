@@ -62,7 +62,7 @@ func (s Scope) Lapse(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, 
 func (s Scope) Delete(ctx context.Context, id string, skipSave bool, reason, actor string) (sandbox.Sandbox, error) {
 	sb, err := s.db.dialect.apply(ctx, s.db, change{
 		text: `update sandboxes set want = $3, skip_save = $4, deleted_at = {now}, due_at = {now}, changes = changes + 1,
-				env = case when state = 'terminated' then '{}' else env end
+				purge = case when purge = '' then 'no' else purge end, env = case when state = 'terminated' then '{}' else env end
 			where tenant = $1 and id = $2 and deleted_at is null`,
 		args: []any{s.tenant, id, sandbox.WantGone, skipSave}, reason: reason, actor: actor,
 		count: freed,
