@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"errors"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"time"
 
@@ -93,7 +94,7 @@ func (o *owners) driverFor(d time.Duration, faults ...fake.Fault) error {
 func (o *owners) storeFaults(done <-chan struct{}) {
 	kinds := []s3test.Faults{
 		{Error: 1},
-		{Missing: 1},
+		{Missing: 1, Only: func(r *http.Request) bool { return !r.URL.Query().Has("list-type") }}, // lists tell the truth
 		{Hung: 1},
 		{Lost: 0.1, Disowned: 0.1, Truncated: 0.1, Empty: 0.1, Deaf: 0.1},
 		{Slow: 0.5, Delay: 500 * time.Millisecond, Missing: 0.05},
