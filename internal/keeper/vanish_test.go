@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/berthdev/berth/internal/blob"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/files"
 	"github.com/berthdev/berth/internal/sandbox"
@@ -59,5 +60,25 @@ func TestInstanceLostDuringASave(t *testing.T) {
 				w.says(s, "f", "one")
 			}
 		})
+	}
+}
+
+// forgetful is a store that lists its objects and denies them.
+type forgetful struct{ blob.Store }
+
+func (forgetful) Get(context.Context, string, blob.GetOptions) (*blob.Object, error) {
+	return nil, blob.ErrNotFound
+}
+
+// A store that denies what it has makes a start fail. It does not start with less than was saved.
+func TestStoreThatDeniesItsObjects(t *testing.T) {
+	testkit.Proves(t, "S18")
+	w := newWorld(t)
+	s := w.restore(w.born(sandbox.Sandbox{}))
+	w.write(s, "f", "one")
+	s = w.save(s)
+	w.Store = forgetful{w.Store}
+	if mark, err := w.Restore(t.Context(), w.born(s), "i2"); err == nil {
+		t.Errorf("restored %+v", mark)
 	}
 }
