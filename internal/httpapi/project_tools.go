@@ -112,8 +112,12 @@ func argumentsOut(err error) error {
 }
 
 func (a *Handler) mcp() http.HandlerFunc {
+	var calls mcp.Calls // of other servers as well, which SQLite's has not
+	if a.Store != nil && a.Store.Engine() == "postgres" {
+		calls = a.Store
+	}
 	h := mcp.Handler(mcp.Options{
-		Tools: a.tools, Version: a.Version,
+		Tools: a.tools, Version: a.Version, Calls: calls,
 		Box:     func(r *http.Request) (tool.Box, error) { return a.projectBox(r.Context(), r.PathValue("project_id")) },
 		Caller:  func(r *http.Request) string { p := exchangeOf(r.Context()).principal; return p.Tenant + " " + p.KeyID },
 		Problem: func(ctx context.Context, err error) *api.Problem { return &problemOf(ctx, err).Problem },

@@ -57,7 +57,7 @@ func TestClientSeesToolsOfServersInside(t *testing.T) {
 	w := newServed(t, map[string]tool.Box{"/a": box, "/b": plain})
 	session := w.connect("/a")
 	names, meta := listed(t, session)
-	if len(names) != 21 || names["bash"] == nil || names["s__bash"] == nil || names["s__echo"].Annotations != nil {
+	if len(names) != 22 || names["bash"] == nil || names["s__bash"] == nil || names["s__echo"].Annotations != nil {
 		t.Errorf("%v", names)
 	}
 	if schema, ok := names["s__echo"].InputSchema.(map[string]any); !ok || schema["type"] != "object" || schema["required"] == nil {

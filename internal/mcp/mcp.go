@@ -6,8 +6,9 @@
 // with a stream, which ends with the result. What a session would be for, calls and notices from the server, is
 // not offered.
 //
-// A call ends, with what it runs in the sandbox, when its connection is closed. notifications/cancelled, and DELETE
-// for all calls of the caller, reach the calls that this process runs; behind a balancer they may come to another.
+// A call ends, with what it runs in the sandbox, when its connection is closed, by notifications/cancelled, and by
+// DELETE, which ends all calls of the caller in the sandbox. Behind a balancer these may come to another server than
+// the one that runs the call: [Calls] has the calls of all of them.
 //
 // Who may call, from which page and under which name of this host, is for whoever stands in front to check.
 package mcp
@@ -24,6 +25,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/tool"
 )
 
@@ -37,6 +39,9 @@ type Options struct {
 
 	// Caller names who makes a request: calls are cancelled by the caller that made them.
 	Caller func(r *http.Request) string
+
+	// Calls are those of all servers with this database; nil where this is the only one.
+	Calls Calls
 
 	// Problem puts an error into the words that a caller may read, and logs what it may not.
 	Problem func(ctx context.Context, err error) *api.Problem
@@ -59,7 +64,7 @@ func Handler(o Options) http.Handler {
 			DisableLocalhostProtection: true,
 		})
 	}
-	return &handler{Options: o, protocol: protocol(true), stream: protocol(false)}
+	return &handler{Options: o, protocol: protocol(true), stream: protocol(false), calls: running{shared: o.Calls, server: store.NewID()}}
 }
 
 type handler struct {
@@ -76,7 +81,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.Fail(w, r, err)
 			return
 		}
-		h.calls.cancelAll(at)
+		if err := h.calls.cancelAll(r.Context(), at); err != nil {
+			h.Fail(w, r, err)
+			return
+		}
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
@@ -88,7 +96,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protocol, u := h.protocol, r.Context().Value(useKey{}).(*use)
 	switch m.Method {
 	case "notifications/cancelled":
-		h.calls.cancel(at, m.Params.RequestID)
+		if err := h.calls.cancel(r.Context(), at, m.Params.RequestID); err != nil {
+			h.Fail(w, r, err)
+			return
+		}
 	case "tools/call":
 		var end func()
 		u.ctx, end = h.calls.begin(u.ctx, at, m.ID)

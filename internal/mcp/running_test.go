@@ -87,11 +87,11 @@ func TestAmbiguousCancelEndsNothing(t *testing.T) {
 	r, at := new(running), place{"me", "/a"}
 	first, endFirst := r.begin(t.Context(), at, []byte("1"))
 	second, endSecond := r.begin(t.Context(), at, []byte("1"))
-	if r.cancel(at, []byte("1")); first.Err() != nil || second.Err() != nil {
+	if err := r.cancel(t.Context(), at, []byte("1")); err != nil || first.Err() != nil || second.Err() != nil {
 		t.Error("one was ended")
 	}
 	endSecond()
-	if r.cancel(at, []byte("1")); context.Cause(first) != errCancelled {
+	if err := r.cancel(t.Context(), at, []byte("1")); err != nil || context.Cause(first) != errCancelled {
 		t.Error("it was not ended")
 	}
 	if endFirst(); len(r.calls) != 0 {
@@ -150,6 +150,54 @@ func TestClientIsToldOfProgress(t *testing.T) {
 		t.Error("a cancelled call succeeded")
 	}
 	ended()
+}
+
+// The progress that an MCP server inside reports reaches the caller, in its own steps.
+func TestProgressOfAServerInsideIsForwarded(t *testing.T) {
+	testkit.Proves(t, "P9")
+	box := tooltest.New(t)
+	box.Of = "t"
+	s := newServed(t, map[string]tool.Box{"/a": box})
+	steps := make(chan *sdk.ProgressNotificationParams, 10_000)
+	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { steps <- r.Params },
+	})
+	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: s.url + "/a"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	stop := filepath.Join(box.Workspace(), "stop")
+	params := &sdk.CallToolParams{Name: "s__steps", Arguments: map[string]any{"text": stop}}
+	if text, _ := call(t, session, params.Name, map[string]any{"text": stop}); text != "no progress was asked for" {
+		t.Errorf("without a token: %q", text)
+	}
+	params.SetProgressToken("mine")
+	results := make(chan string, 1)
+	go func() {
+		result, err := session.CallTool(t.Context(), params)
+		if err != nil {
+			results <- err.Error()
+			return
+		}
+		results <- result.Content[0].(*sdk.TextContent).Text
+	}()
+	last := 0.
+	for inside := 0; inside < 3; {
+		p := <-steps
+		if p.ProgressToken != "mine" || p.Progress <= last || p.Progress > 1e5 {
+			t.Fatalf("progress %+v after %v", p, last)
+		}
+		if last = p.Progress; p.Message == "step" && p.Total >= 1000 {
+			inside++
+		}
+	}
+	if err := os.WriteFile(stop, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if text := <-results; text != "done" {
+		t.Errorf("it answered %q", text)
+	}
 }
 
 // Results of servers inside pass whole: pictures, links and structured content.

@@ -55,8 +55,9 @@ func (o Options) guard(next sdk.MethodHandler) sdk.MethodHandler {
 // is who can try again, or do something else.
 func (o Options) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	u := ctx.Value(useKey{}).(*use)
-	defer u.report(ctx, req)()
-	result, err := o.Tools.Call(u.ctx, u.box, api.ExecuteTool{ToolName: req.Params.Name, Arguments: req.Params.Arguments})
+	work, stop := u.report(ctx, req)
+	defer stop()
+	result, err := o.Tools.Call(work, u.box, api.ExecuteTool{ToolName: req.Params.Name, Arguments: req.Params.Arguments})
 	if context.Cause(u.ctx) == errCancelled {
 		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: "The call was cancelled, and what it ran was ended."}}}, nil
 	}

@@ -64,7 +64,13 @@ func (p *Servers) use(ctx context.Context, server, name string, call Call) (api.
 		return api.ToolResult{}, err
 	}
 	s.wire.said.Store(0)
-	answer, err := s.client.CallTool(ctx, &sdk.CallToolParams{Name: name, Arguments: arguments})
+	params := &sdk.CallToolParams{Name: name, Arguments: arguments}
+	token, unfollow := s.wire.follow(ctx)
+	defer unfollow()
+	if token != nil {
+		params.SetProgressToken(token)
+	}
+	answer, err := s.client.CallTool(ctx, params)
 	if err != nil {
 		return api.ToolResult{}, p.trouble(ctx, s, err)
 	}

@@ -23,7 +23,7 @@ const (
 )
 
 // wire carries messages to a server and back, one on a line. Lines that are no message are passed over: many
-// programs print something before they begin. So are notices: nobody waits for them.
+// programs print something before they begin. So are notices, but for those of progress and of a changed list.
 type wire struct {
 	in   io.WriteCloser
 	out  io.ReadCloser
@@ -33,6 +33,8 @@ type wire struct {
 	said    atomic.Int64 // since the last call
 	asked   int          // by the server
 	changed atomic.Bool  // its list of tools, as it says
+	tokens  atomic.Int64 // calls whose progress was asked for
+	reports sync.Map     // token to the func(Progress) of a call under way
 
 	once   sync.Once
 	closed chan struct{}
@@ -89,8 +91,11 @@ func (w *wire) Read(context.Context) (jsonrpc.Message, error) {
 		case !ok:
 			return msg, nil
 		case !req.IsCall():
-			if req.Method == "notifications/tools/list_changed" {
+			switch req.Method {
+			case "notifications/tools/list_changed":
 				w.changed.Store(true)
+			case "notifications/progress":
+				w.progress(req.Params)
 			}
 		case w.asked == maxAsked: // each waits in memory until the server takes its answer
 			return nil, w.shut(errors.New("it asked for more than it was asked"))

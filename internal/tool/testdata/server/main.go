@@ -77,6 +77,20 @@ func good() {
 	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "Says it again"}, func(_ context.Context, _ *mcp.CallToolRequest, in text) (*mcp.CallToolResult, any, error) {
 		return says(in.Text), nil, nil
 	})
+	mcp.AddTool(s, &mcp.Tool{Name: "steps", Description: "Reports progress until the file named in text exists"}, func(ctx context.Context, r *mcp.CallToolRequest, in text) (*mcp.CallToolResult, any, error) {
+		token := r.Params.GetProgressToken()
+		if token == nil {
+			return says("no progress was asked for"), nil, nil
+		}
+		for n := 1.; ; n++ {
+			_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: "of another call", Progress: 1e6})
+			_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: n, Total: 1000, Message: "step"})
+			if _, err := os.Stat(in.Text); err == nil {
+				return says("done"), nil, nil
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
 	mcp.AddTool(s, &mcp.Tool{Name: "big"}, func(_ context.Context, _ *mcp.CallToolRequest, in count) (*mcp.CallToolResult, any, error) {
 		return says(strings.Repeat("0123456789", in.N/10)), nil, nil
 	})
