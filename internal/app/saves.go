@@ -68,6 +68,7 @@ func (s saver) Release(ctx context.Context, sb sandbox.Sandbox, turn string) err
 const (
 	sharedVersion = "the files of this turn were not captured by themselves: its version also has what later turns changed"
 	lateVersion   = "the files of this turn were captured after it had ended: its version may also have what came after"
+	besideVersion = "other sandboxes saved to this workspace before this turn could be saved, and its instance was gone: version %[1]s has its files, and later versions do not; 'berth restore ID %[1]s --into NAME' brings them back"
 	lostVersion   = "the files of this turn were not saved: its instance was gone before they could be captured"
 )
 
@@ -122,6 +123,9 @@ func (s saver) settle(ctx context.Context, sb sandbox.Sandbox, turn, note string
 
 func saved(done keeper.Saved) turn.Saved {
 	out := turn.Saved{Version: done.Version}
+	if done.Beside {
+		out.Warnings = append(out.Warnings, fmt.Sprintf(besideVersion, done.Version))
+	}
 	if done.Shared {
 		out.Warnings = append(out.Warnings, sharedVersion)
 	} else if done.Late {

@@ -114,13 +114,11 @@ func (a *Handler) filesAt(ctx context.Context, ref, source, name string) (files.
 	})
 }
 
-// filesToChange is filesAt for changes. They revive a sandbox that has no instance.
+// filesToChange is filesAt for changes. They make the sandbox run first, also one that is stopped.
 func (a *Handler) filesToChange(ctx context.Context, ref, source, name string) (files.FS, string, error) {
-	return a.openFiles(ctx, ref, source, name, func(h Handle, s sandbox.Sandbox) (files.FS, error) {
-		if s.Instance == "" {
-			if _, err := h.Sandbox(ctx); err != nil {
-				return nil, err
-			}
+	return a.openFiles(ctx, ref, source, name, func(h Handle, _ sandbox.Sandbox) (files.FS, error) {
+		if _, err := h.Sandbox(ctx); err != nil {
+			return nil, err
 		}
 		return h.Files(ctx, source)
 	})

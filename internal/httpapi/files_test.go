@@ -39,6 +39,10 @@ type dirHandle struct {
 	at map[string]string
 }
 
+func (dirHandle) Sandbox(context.Context) (sandbox.Sandbox, error) {
+	return sandbox.Sandbox{State: sandbox.Running}, nil
+}
+
 func (dirHandle) Frozen(context.Context) bool { return false }
 
 func (h dirHandle) Files(_ context.Context, root string) (files.FS, error) {

@@ -22,8 +22,8 @@ func (a *Handler) syncSandbox(ctx context.Context, in *syncSandbox) (*reply[api.
 		return nil, err
 	}
 	h, s, err := a.open(ctx, in.ID)
-	if err == nil && s.Instance == "" && !s.Deleted() {
-		s, err = h.Sandbox(ctx) // its files are those of the newest version, which a new instance gets
+	if err == nil && !s.Deleted() {
+		s, err = h.Sandbox(ctx) // one without an instance gets the newest version with its new one
 	}
 	if err != nil {
 		return nil, err

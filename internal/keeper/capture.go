@@ -124,6 +124,8 @@ type Saved struct {
 	Shared bool
 	// Late says that the capture was made when a later turn may have begun.
 	Late bool
+	// Beside says that the version is not part of the newest one: others saved to the workspace since.
+	Beside bool
 
 	was, mark sandbox.SyncMark
 	began     time.Time
@@ -134,9 +136,9 @@ type Saved struct {
 // ErrNotCaptured says that the spool has nothing for a turn.
 var ErrNotCaptured = errors.New("nothing was captured")
 
-// ErrUnmergeable is a capture of an instance that is gone, in a workspace to which others have saved since: there
-// is no tree left to bring both together in.
-var ErrUnmergeable = sandbox.Errorf("save workspace", api.CodeSyncConflict, "other sandboxes have saved to this workspace since, and the instance that had the turn's work is gone")
+// ErrUnmergeable is a capture of an instance that is gone, whose parent is not in the history any more: its files
+// cannot be put together.
+var ErrUnmergeable = sandbox.Errorf("save workspace", api.CodeSyncConflict, "the version that the turn began with was removed, and the instance that had the turn's work is gone")
 
 // Settle brings what a turn left from the spool into the object store. It is for the oldest turn of the
 // sandbox that is not saved yet; one that was not captured gets the version of the next capture. The caller
@@ -159,20 +161,17 @@ func (k *Keeper) Settle(ctx context.Context, s sandbox.Sandbox, turn, note strin
 	}
 	for _, earlier := range all {
 		if earlier.Number < e.Number && err == nil {
-			err = k.commit(ctx, s, earlier, "turn "+earlier.Turn)
+			err = k.commitAny(ctx, s, earlier, "turn "+earlier.Turn)
 		}
 	}
 	if err == nil {
-		err = k.commit(ctx, s, e, note)
-	}
-	if errors.Is(err, workspace.ErrMoved) && (s.Instance == "" || e.Incarnation != s.Incarnation) {
-		return Saved{}, ErrUnmergeable
+		err = k.commitAny(ctx, s, e, note)
 	}
 	if err != nil {
 		return Saved{}, err
 	}
 	return Saved{
-		Version: e.Committed, Shared: e.Turn != turn || e.Committed != e.Capture.Version(), Late: e.Late, turn: e.Turn, began: e.Began, busy: e.Busy,
+		Beside: e.Beside, Version: e.Committed, Shared: e.Turn != turn || e.Committed != e.Capture.Version(), Late: e.Late, turn: e.Turn, began: e.Began, busy: e.Busy,
 		was:  sandbox.SyncMark{Version: e.Capture.Line.Parent, Incarnation: e.Incarnation},
 		mark: sandbox.SyncMark{Version: e.Committed, Incarnation: e.Incarnation},
 	}, nil
@@ -205,6 +204,24 @@ func (k *Keeper) commit(ctx context.Context, s sandbox.Sandbox, e *Entry, note s
 	}
 	k.at("after-commit", e.Turn)
 	e.Committed = e.Capture.Version()
+	return k.Spool.write(ctx, s.ID, e)
+}
+
+// commitAny is commit, also for a capture whose instance is gone and to whose workspace others have saved since: it
+// becomes a version beside theirs.
+func (k *Keeper) commitAny(ctx context.Context, s sandbox.Sandbox, e *Entry, note string) error {
+	err := k.commit(ctx, s, e, note)
+	if !errors.Is(err, workspace.ErrMoved) || s.Instance != "" && e.Incarnation == s.Incarnation {
+		return err
+	}
+	err = k.Repo(s).CommitBeside(ctx, k.Spool.stage(s.ID, e.Turn), &e.Capture, note+"; not part of later versions, which other sandboxes saved")
+	if errors.Is(err, workspace.ErrMoved) {
+		return ErrUnmergeable
+	}
+	if err != nil {
+		return err
+	}
+	e.Committed, e.Beside = e.Capture.Version(), e.Capture.New
 	return k.Spool.write(ctx, s.ID, e)
 }
 

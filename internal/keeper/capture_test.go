@@ -3,6 +3,7 @@ package keeper_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -237,5 +238,65 @@ func TestCaptureIsMergedWithWhatOthersSaved(t *testing.T) {
 	w.says(s, "file-1", "1")
 	if _, done := w.settle(s, 1); !done.Shared || done.Version != s.Synced.Version {
 		t.Errorf("%+v, want version %s", done, s.Synced.Version)
+	}
+}
+
+// A turn whose instance is gone, and to whose workspace another sandbox saved before the turn could be saved, has a
+// version of its own: the history lists it and says why, and the newest version stays the other's.
+func TestCaptureOfAGoneInstanceIsKeptBesideOthers(t *testing.T) {
+	testkit.Proves(t, "S7")
+	for _, begun := range []bool{true, false} { // with a version in common, or without any
+		w := spooled(t, 1<<30)
+		w.plan.Shared = true
+		s := w.restore(w.born(sandbox.Sandbox{}))
+		other := s
+		if begun {
+			w.write(s, "common", "c")
+			s = w.save(s)
+		}
+		for n := 1; n <= 2; n++ {
+			if err := w.turn(s, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		other = w.born(other)
+		other.ID = "other"
+		other = w.restore(other)
+		w.write(other, "theirs", "t")
+		other = w.save(other)
+		gone := s
+		gone.Instance, gone.State = "", sandbox.Terminated
+		seen := map[string]bool{}
+		for range 2 { // as after a crash before it was recorded
+			for n := 1; n <= 2; n++ {
+				done, err := w.Settle(t.Context(), gone, fmt.Sprint("turn-", n), fmt.Sprint("turn ", n))
+				if err != nil || !done.Beside {
+					t.Fatalf("begun %v, turn %d: %+v, %v", begun, n, done, err)
+				}
+				seen[done.Version] = true
+				v, m, err := w.Repo(gone).Version(t.Context(), done.Version)
+				if err != nil || !strings.Contains(v.Note, "not part of later versions") || !slices.ContainsFunc(m.Entries, func(e workspace.Entry) bool { return e.Path == fmt.Sprint("file-", n) }) {
+					t.Errorf("begun %v, turn %d: %+v, %v", begun, n, v, err)
+				}
+			}
+		}
+		if v, _, err := w.Repo(other).Version(t.Context(), ""); err != nil || v.ID != other.Synced.Version {
+			t.Errorf("begun %v: the newest version is %+v, %v", begun, v, err)
+		}
+		if n := len(w.files(gone)); len(seen) != 2 || begun && n != 4 || !begun && n != 3 {
+			t.Errorf("begun %v: %d versions, of turns %v", begun, n, seen)
+		}
+		if found, err := w.Repo(gone).Verify(t.Context()); err != nil || len(found.Problems) > 0 {
+			t.Errorf("begun %v: %+v, %v", begun, found, err)
+		}
+		into := w.restore(w.born(sandbox.Sandbox{Incarnation: 5}))
+		for id := range seen { // each can be brought back
+			if mark, _, err := w.Bring(t.Context(), into, gone, id); err != nil {
+				t.Errorf("begun %v: bring %s: %v", begun, id, err)
+			} else {
+				into.Synced = mark
+			}
+		}
+		w.says(into, "file-1", "1")
 	}
 }

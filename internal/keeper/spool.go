@@ -50,6 +50,7 @@ type Entry struct {
 	// Committed is the version in the store that has what was captured; empty: none yet. It is another one than
 	// the capture's where saves were merged.
 	Committed string `json:"committed,omitempty"`
+	Beside    bool   `json:"beside,omitempty"` // Committed is beside the newest version, see Repo.CommitBeside
 }
 
 const (

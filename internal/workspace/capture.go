@@ -1,7 +1,10 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -131,6 +134,75 @@ func (r *Repo) commit(ctx context.Context, stage *Repo, c *Capture, note string)
 	}
 }
 
+// CommitBeside brings a capture into the history without making it the newest version: it follows its parent there,
+// beside the versions that others saved since. It is for a capture whose tree is gone, so that nothing can be
+// merged. Where the parent is not in the history any more it is ErrMoved. The note is kept with the version.
+func (r *Repo) CommitBeside(ctx context.Context, stage *Repo, c *Capture, note string) error {
+	for try := 1; ; try++ {
+		p, done, err := r.behind(ctx, c)
+		if err == nil && !done { // HEAD is the parent by now
+			return r.Commit(ctx, stage, c, note)
+		}
+		if done || !errors.Is(err, ErrMoved) || p == nil {
+			return err
+		}
+		// A capture without a parent has all its packs with it.
+		if parent, err := p.committed(ctx, c.Line.Parent); err != nil || !parent && c.Line.Parent != "" {
+			return cmp.Or(err, error(ErrMoved))
+		}
+		if !c.New {
+			return nil
+		}
+		p.o.Note = note
+		if err := p.send(ctx, stage, c); err != nil {
+			return stopped("push", api.CodeSyncFailed, err, "nothing was committed, and trying again goes on")
+		}
+		line := p.noted(c.Line)
+		if c.Lineage != p.head.Lineage {
+			if line.SHA256, err = p.adopt(ctx, stage, c); err != nil {
+				return stopped("push", api.CodeSyncFailed, err, "nothing was committed, and trying again goes on")
+			}
+		}
+		err = p.insert(ctx, line)
+		if err == nil {
+			r.log().InfoContext(ctx, "workspace saved beside the newest version", "version", c.Line.ID, "captured", c.Line.At)
+		}
+		if !errors.Is(err, blob.ErrPrecondition) || try == syncTries {
+			return err
+		}
+	}
+}
+
+// adopt stores the manifest of a capture that began a history of its own as one of this history, and returns its
+// checksum.
+func (p *push) adopt(ctx context.Context, stage *Repo, c *Capture) (sum string, err error) {
+	m, err := stage.manifestOf(ctx, c.Line)
+	if err != nil {
+		return "", err
+	}
+	m.Lineage = p.head.Lineage
+	text := m.Encode()
+	digest := sha256.Sum256(text)
+	ctx, cancel := context.WithTimeout(ctx, requestTime(int64(len(text))))
+	defer cancel()
+	_, err = p.put(ctx, c.Line.state(), text, blob.PutOptions{})
+	return hex.EncodeToString(digest[:]), err
+}
+
+// insert puts a line into the history right above its parent.
+func (p *push) insert(ctx context.Context, line Version) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTime(0))
+	defer cancel()
+	next := *p.head
+	at := slices.IndexFunc(next.Versions, func(v Version) bool { return v.ID == line.Parent })
+	if at < 0 {
+		at = len(next.Versions) // the parent is in an older page
+	}
+	next.Versions = slices.Insert(slices.Clone(next.Versions), at, line)
+	_, err := p.writeHead(ctx, &next, p.headTag)
+	return err
+}
+
 // requestTime bounds one request of a commit, so that a store that hangs does not hold it for long.
 func requestTime(size int64) time.Duration {
 	return 15*time.Second + time.Duration(size/(128<<10))*time.Second
@@ -166,7 +238,7 @@ func (r *Repo) behind(ctx context.Context, c *Capture) (p *push, done bool, err 
 	case head.newest().ID == c.Line.Parent && head.Lineage == c.Lineage:
 		return p, !c.New, nil
 	case !c.New:
-		return nil, false, ErrMoved
+		return p, false, ErrMoved
 	}
 	done, err = p.committed(ctx, c.Line.ID)
 	if err == nil && !done {
