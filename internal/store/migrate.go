@@ -202,6 +202,8 @@ func (db *DB) checkSchema(ctx context.Context) error {
 
 func tooNew(s Schema) error {
 	e := sandbox.Errorf("check schema", api.CodeSchemaTooNew, "the database has schema version %d, this Berth knows versions up to %d", s.Current, s.Target)
-	e.Hint = "A newer Berth has migrated the database. Run a Berth at least as new, or restore the backup made before the upgrade ('berth migrate' only goes forward)."
+	e.Hint = tooNewHint
 	return e
 }
+
+const tooNewHint = "A newer Berth has migrated the database. Run a Berth at least as new, or restore the backup made before the upgrade ('berth migrate' only goes forward)."

@@ -49,30 +49,42 @@ func (db *DB) newerSchema(ctx context.Context) error {
 	if err != nil {
 		return nil
 	}
-	current, target := int64(0), db.target()
-	for _, version := range applied {
-		current = max(current, version)
-	}
-	if current <= target {
+	newer := db.unknown(applied)
+	if newer == nil {
 		return nil
 	}
-	newer := tooNew(Schema{Current: current, Target: target})
 	db.health.mu.Lock()
 	defer db.health.mu.Unlock()
 	db.health.newer = newer
 	return newer
 }
 
-// target is the newest migration that this Berth has.
-func (db *DB) target() (newest int64) {
+// unknown returns an error if a migration was applied that this Berth does not have. Its number may be lower than
+// those that it has: migrations of two branches come out of order.
+func (db *DB) unknown(applied []int64) error {
 	provider, err := db.migrations()
 	if err != nil {
-		return 1 << 62
+		return nil
 	}
+	known, target := map[int64]bool{0: true}, int64(0) // goose records a version 0
 	for _, source := range provider.ListSources() {
-		newest = max(newest, source.Version)
+		known[source.Version], target = true, max(target, source.Version)
 	}
-	return newest
+	newest := int64(-1)
+	for _, version := range applied {
+		if !known[version] {
+			newest = max(newest, version)
+		}
+	}
+	switch {
+	case newest < 0:
+		return nil
+	case newest > target:
+		return tooNew(Schema{Current: newest, Target: target})
+	}
+	e := sandbox.Errorf("check schema", api.CodeSchemaTooNew, "the database has migration %d, which this Berth does not know", newest)
+	e.Hint = tooNewHint
+	return e
 }
 
 // refusedBySchema turns the failure of a statement that a newer schema does not fit into a refusal: the caller

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/store/storetest"
 	"github.com/berthdev/berth/internal/testkit"
+	"github.com/berthdev/berth/internal/testkit/pgtest"
 	"github.com/berthdev/berth/internal/testkit/s3test"
 	"golang.org/x/sync/errgroup"
 )
@@ -31,6 +33,7 @@ type Options struct {
 	Files    bool          // the fake driver's instances have files, which are saved to an S3 server
 	LeaseTTL time.Duration // zero: the server's default
 	Local    string        // templates of real sandboxes, as TOML; empty: they are the fake driver's
+	Exe      string        // the servers' program; empty: Berth as it is in this tree
 	Env      []string      // further settings, as NAME=value
 }
 
@@ -56,7 +59,7 @@ type Fleet struct {
 // logs are printed if it failed.
 func New(t testing.TB, o Options) *Fleet {
 	t.Helper()
-	f := &Fleet{t: t, exe: testkit.Binary(t), Dir: dir(t), transport: transport(t), inProcess: o.Here}
+	f := &Fleet{t: t, exe: cmp.Or(o.Exe, testkit.Binary(t)), Dir: dir(t), transport: transport(t), inProcess: o.Here}
 	var err error
 	if f.Driver, err = fake.New(f.Dir); err != nil {
 		t.Fatal(err)
@@ -95,6 +98,9 @@ func (f *Fleet) place(o Options) {
 		return
 	}
 	database := storetest.Postgres(f.t)
+	if o.Exe != "" { // another Berth's schema
+		database = pgtest.New(f.t).URL
+	}
 	if o.Faulty {
 		f.Database = NewProxy(f.t, database)
 		database = f.Database.URL

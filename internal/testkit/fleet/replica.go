@@ -86,6 +86,24 @@ func (r *replica) startHere() error {
 	return nil
 }
 
+// Upgrade has servers that are started from now on run another program.
+func (f *Fleet) Upgrade(exe string) { f.exe = exe }
+
+// Await waits until the i-th server has ended by itself, and returns its exit code and the end of its log.
+func (f *Fleet) Await(i int) (code int, log string, err error) {
+	r := f.replicas[i]
+	r.mu.Lock()
+	cmd, done := r.cmd, r.done
+	r.mu.Unlock()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		return 0, r.log.String(), fmt.Errorf("%s still runs", r.name)
+	}
+	r.gone()
+	return cmd.ProcessState.ExitCode(), r.log.String(), nil
+}
+
 // Address is where the i-th server takes requests, as host:port; empty when none runs.
 func (f *Fleet) Address(i int) string {
 	addr, _ := f.replicas[i].reach(nil)
