@@ -94,18 +94,22 @@ func (o *owners) driverFor(d time.Duration, faults ...fake.Fault) error {
 func (o *owners) storeFaults(done <-chan struct{}) {
 	kinds := []s3test.Faults{
 		{Error: 1},
-		{Missing: 1, Only: func(r *http.Request) bool { return !r.URL.Query().Has("list-type") }}, // lists tell the truth
 		{Hung: 1},
+		{Missing: 1, Only: func(r *http.Request) bool { return !r.URL.Query().Has("list-type") }}, // lists tell the truth
 		{Lost: 0.1, Disowned: 0.1, Truncated: 0.1, Empty: 0.1, Deaf: 0.1},
 		{Slow: 0.5, Delay: 500 * time.Millisecond, Missing: 0.05},
 	}
+	dice := rand.New(rand.NewPCG(23, 29))
 	for n := 0; ; n++ {
 		for _, f := range []s3test.Faults{kinds[n%len(kinds)], {}} {
 			o.f.Objects.Set(f)
+			if f.Missing == 1 { // what is restored now cannot be had
+				o.loseSome(dice, testkit.Size(o, "owners.owners")/4)
+			}
 			select {
 			case <-done:
 				return
-			case <-time.After(o.lease * 2 / 3):
+			case <-time.After(o.lease * 2 / 5):
 			}
 		}
 	}
@@ -124,15 +128,19 @@ func (o *owners) losses(done <-chan struct{}) {
 			return
 		case <-time.After(time.Duration(100+dice.IntN(400)) * time.Millisecond):
 		}
-		live, err := o.f.Driver.Live()
-		if err != nil {
-			o.Error(err)
-			return
-		}
-		if len(live) > 0 {
-			st := live[dice.IntN(len(live))]
-			o.lose(st.Key.Sandbox, func() error { return o.f.Driver.Vanish(st.ID) })
-		}
+		o.loseSome(dice, 1)
+	}
+}
+
+// loseSome makes so many instances vanish.
+func (o *owners) loseSome(dice *rand.Rand, n int) {
+	live, err := o.f.Driver.Live()
+	if err != nil {
+		o.Error(err)
+	}
+	dice.Shuffle(len(live), func(i, j int) { live[i], live[j] = live[j], live[i] })
+	for _, st := range live[:min(n, len(live))] {
+		o.lose(st.Key.Sandbox, func() error { return o.f.Driver.Vanish(st.ID) })
 	}
 }
 
