@@ -1,7 +1,9 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,15 +11,16 @@ import (
 	"github.com/berthdev/berth/internal/workspace"
 )
 
-// pruneFor bounds the prune of one workspace: its sandbox's lease is held as long, and a stop or a save waits for
-// it. A prune that was cut short goes on with the next pass.
+// pruneFor bounds the prune of one workspace: its sandbox's lease is held as long, and a save waits for it. A prune
+// that was cut short has twice the time in the next pass, up to Timeout.
 const pruneFor = time.Minute
 
 // pruner removes old versions of sandboxes that are not deleted, by the policies of their templates.
 type pruner struct {
 	*Keeper
-	seen   map[string]pruneMark  // what the last pass found, by prefix
-	shared map[string]*sharedHow // prefixes of several sandboxes, gathered before they are pruned
+	seen   map[string]pruneMark     // what the last pass found, by prefix
+	longer map[string]time.Duration // prefixes whose prune was cut short, and how long it may take next
+	shared map[string]*sharedHow    // prefixes of several sandboxes, gathered before they are pruned
 }
 
 // pruneMark is a workspace that needed no prune.
@@ -37,7 +40,7 @@ type sharedHow struct {
 // RunPrunes prunes every interval until the context ends. What a crash, a refusal or a busy lease leaves undone is
 // done by a later pass, here or at another server.
 func (k *Keeper) RunPrunes(ctx context.Context, every time.Duration) {
-	p := &pruner{Keeper: k, seen: map[string]pruneMark{}}
+	p := k.newPruner()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -54,7 +57,11 @@ func (k *Keeper) RunPrunes(ctx context.Context, every time.Duration) {
 
 // PruneAll is one pass over all workspaces.
 func (k *Keeper) PruneAll(ctx context.Context) error {
-	return (&pruner{Keeper: k, seen: map[string]pruneMark{}}).pass(ctx)
+	return k.newPruner().pass(ctx)
+}
+
+func (k *Keeper) newPruner() *pruner {
+	return &pruner{Keeper: k, seen: map[string]pruneMark{}, longer: map[string]time.Duration{}}
 }
 
 func (p *pruner) pass(ctx context.Context) (why error) {
@@ -124,15 +131,20 @@ func (p *pruner) prune(ctx context.Context, prefix string, h *sharedHow) error {
 	if len(h.bases) == 1 && p.seen[prefix] == mark {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, pruneFor)
+	longer, cut := p.longer[prefix]
+	within := cmp.Or(longer, pruneFor)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	o := workspace.PruneOptions{Policy: h.policy, Grace: p.Grace, Keep: h.bases}
-	due, err := repo.Prunable(ctx, o)
-	if err != nil || !due {
-		if err == nil {
-			p.rest(prefix, mark)
+	// One that was cut short may have removed all versions that are to go, and left their bytes.
+	if !cut {
+		due, err := repo.Prunable(ctx, o)
+		if err != nil || !due {
+			if err == nil {
+				p.rest(prefix, mark)
+			}
+			return err
 		}
-		return err
 	}
 	var done *workspace.Pruned
 	free, err := p.IfFree(ctx, h.by.ID, func(ctx context.Context, s sandbox.Sandbox) (err error) {
@@ -140,12 +152,16 @@ func (p *pruner) prune(ctx context.Context, prefix string, h *sharedHow) error {
 		done, err = repo.Prune(ctx, o)
 		return err
 	})
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil {
+		p.longer[prefix] = min(2*within, Timeout)
+	}
 	if err != nil {
 		return fmt.Errorf("prune versions of sandbox %s: %w", h.by.ID, err)
 	}
 	if !free {
 		return nil // it is being worked on; the next pass finds it again
 	}
+	delete(p.longer, prefix)
 	if p.Metrics != nil {
 		p.Metrics.VersionsPruned.Add(float64(len(done.Removed)))
 		p.Metrics.BytesPruned.Add(float64(done.Bytes))
