@@ -156,7 +156,7 @@ func sweepInputs(ctx context.Context, box Box, conn guest.Conn) {
 	}
 	defer home.Close()
 	if info, err := home.Stat(ctx, inputDir); err != nil || !info.Mode.IsDir() {
-		return // none, or a link that somebody put there
+		return // none, or a link in its place
 	}
 	entries, err := home.ReadDir(ctx, inputDir, "", mostInputs)
 	var old []files.Info

@@ -64,7 +64,7 @@ func (s saver) Release(ctx context.Context, sb sandbox.Sandbox, turn string) err
 	return s.keeper.Settled(ctx, sb, turn)
 }
 
-// What people are told of a save that is not what they would expect.
+// The warnings about a save that did not go as expected.
 const (
 	sharedVersion = "the files of this turn were not captured by themselves: its version also has what later turns changed"
 	lateVersion   = "the files of this turn were captured after it had ended: its version may also have what came after"
@@ -73,7 +73,7 @@ const (
 )
 
 // Save implements turn.Saver. It needs the sandbox to itself only for what it reads or writes on this machine, so
-// that an object store that hangs keeps nobody from using the sandbox.
+// that an object store that hangs does not hold up the use of the sandbox.
 func (s saver) Save(ctx context.Context, sb sandbox.Sandbox, owed store.Save) (turn.Saved, error) {
 	note := "turn " + owed.Turn
 	if !s.keeper.Saves(sb) {

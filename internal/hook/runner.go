@@ -169,7 +169,7 @@ func (r *Runner) runSome(ctx context.Context, phase Phase, id driver.ID, d *Data
 	return failed
 }
 
-// prepare fills in what the hooks of a phase are told.
+// prepare fills in the data for the hooks of a phase.
 func (r *Runner) prepare(ctx context.Context, phase Phase, id driver.ID, d *Data) context.Context {
 	if d.Version == "" && phase != OnStreamFinish {
 		d.Version = d.Record.Synced.Version

@@ -230,7 +230,7 @@ type HookAnswer struct {
 }
 
 // TakeAnswer takes a claimed call out of the outbox and stores what its answer sets: both, or neither. It returns
-// ErrStale when the call was claimed again meanwhile. A sandbox or a conversation that is gone remembers nothing.
+// ErrStale when the call was claimed again since. A sandbox or a conversation that is gone remembers nothing.
 func (s Scope) TakeAnswer(ctx context.Context, out Message, a HookAnswer) error {
 	const op = "record a webhook's answer"
 	err := s.db.atomically(ctx, func(tx *txn) error {

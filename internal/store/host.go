@@ -106,7 +106,7 @@ func (db *DB) OnHost(ctx context.Context, host, after string, limit int) ([]sand
 	return found, db.fail("list sandboxes of a host", err)
 }
 
-// Seize takes the lease of a sandbox from whoever holds it.
+// Seize takes the lease of a sandbox from its holder.
 func (db *DB) Seize(ctx context.Context, id, holder string) (Grant, error) {
 	_, err := db.write.exec(ctx, `update leases set until = {now}, holder = '' where kind = $1 and id = $2`, LeaseSandbox, id)
 	if err != nil {

@@ -163,7 +163,7 @@ func (w *work) start(ctx context.Context) (*agent.End, error) {
 	return end, nil
 }
 
-// history is what a new session is told. An agent whose history cannot be read starts without it, and a
+// history is the text that a new session begins with. An agent whose history cannot be read starts without it, and a
 // status event says so: the answer to a prompt does not wait for the message store.
 func (w *work) history(ctx context.Context) ([]api.Message, error) {
 	if w.turn.Resume {

@@ -28,7 +28,7 @@ func (w *work) ended(ctx context.Context, end agent.End) {
 	switch end.Status {
 	case api.TurnCompleted:
 		w.event(ctx, telemetry.EventPromptOK, "duration_ms", took.Milliseconds(), "retried", w.place.Retried)
-	case api.TurnCancelled: // neither: somebody wanted it so
+	case api.TurnCancelled: // neither: it was asked for
 	default:
 		w.event(ctx, telemetry.EventPromptFatalFail, "status", end.Status, "code", end.Code, "error", end.Message, "retried", w.place.Retried)
 	}

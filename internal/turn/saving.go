@@ -117,7 +117,7 @@ func (w *work) lookAgain(ctx context.Context) error {
 	return err
 }
 
-// unsaved is what people are told of a turn whose version is still to come.
+// unsaved is the warning of a turn whose version is not saved yet.
 const unsaved = "the files of this turn are not in the object store yet. The server keeps them and goes on trying; " +
 	"if it lasts, have the object store checked with 'berth doctor', and do not delete the sandbox with --no-save"
 
@@ -278,7 +278,7 @@ func (s *Service) afterSave(ctx context.Context, d *hook.Data, owed store.Save) 
 	return s.Store.EndSave(ctx, owed.Turn)
 }
 
-// saveHooks is what the hooks of a save are told.
+// saveHooks is the data for the hooks of a save.
 func (s *Service) saveHooks(ctx context.Context, owed store.Save) (*hook.Data, error) {
 	var data saveData
 	if err := json.Unmarshal(owed.Data, &data); err != nil {

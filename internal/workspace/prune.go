@@ -80,7 +80,7 @@ func (o PruneOptions) divide(versions []Version, now time.Time) (kept, removed [
 }
 
 // Prunable reports, at the cost of a few reads, whether a prune would remove a version, or delete bytes that have
-// waited for it. It is for whoever looks at many workspaces of which most need nothing.
+// waited for it. It is for scans of many workspaces, of which most need nothing.
 func (r *Repo) Prunable(ctx context.Context, o PruneOptions) (bool, error) {
 	if o.Grace == 0 {
 		o.Grace = DefaultGrace

@@ -32,7 +32,7 @@ type PushOptions struct {
 	// AllowMassDelete is for Sync: it lets what others saved delete more than half of the tree.
 	AllowMassDelete bool
 	// Exists is called after the tree was read and before a version of it is made; nil: nothing is. Its error says
-	// that the tree was being removed meanwhile, and ends the push: what was read may lack files.
+	// that the tree was being removed during the push, and ends the push: what was read may lack files.
 	Exists func() error
 }
 

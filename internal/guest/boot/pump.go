@@ -58,7 +58,7 @@ func (p *pump) run() {
 const heldPause = 5 * time.Millisecond
 
 // held waits a little if a reader of the spool is behind: the process then waits for it at its full pipe. The
-// last words of a process that has ended wait for nobody.
+// last words of a process that has ended do not wait for readers.
 func (p *pump) held() bool {
 	if p.until.Load() != 0 || !p.spool.Held() {
 		return false

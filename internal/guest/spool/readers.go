@@ -236,7 +236,7 @@ func (w *Writer) waits(dir int, name string, line int64) bool {
 	return false
 }
 
-// readMark reads the file of a reader. One that nobody locks belongs to a process that is gone.
+// readMark reads the file of a reader. One that is not locked belongs to a process that is gone.
 func readMark(dir int, name string) (at int64, patience time.Duration, alive bool) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
