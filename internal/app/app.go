@@ -195,7 +195,7 @@ func (s *System) handle(sb sandbox.Sandbox, actor string) httpapi.Handle {
 func (s *System) handler(metrics *telemetry.Metrics, red *telemetry.Redactor) *httpapi.Handler {
 	caps := s.cfg.Caps()
 	return httpapi.New(httpapi.Options{
-		Engine: s.Engine, Store: s.Store, Keys: auth.NewAuthenticator(s.Store), Templates: s.templates, Open: s.handle, Traffic: s.traffic.read, Keeper: s.keeper, Conversations: s.conversations, Turns: s.turns, Saves: s.keeper != nil, Saving: s.checkKeeper, Messages: s.checkMessages, Disk: s.disk.check,
+		Engine: s.Engine, Store: s.Store, Keys: auth.NewAuthenticator(s.Store), Templates: s.templates, Open: s.handle, Traffic: s.traffic.read, Keeper: s.keeper, Conversations: s.conversations, Turns: s.turns, Saves: s.keeper != nil, Saving: s.checkKeeper, Messages: s.checkMessages, Room: s.disk.room, Disk: s.disk.check,
 		Listen: s.cfg.Listen, AllowedHosts: s.cfg.AllowedHosts,
 		MaxBodyBytes: s.cfg.MaxBodyBytes, RequestTimeout: s.cfg.RequestTimeout, ClaimTTL: s.cfg.LeaseTTL, OrphanGrace: s.cfg.OrphanGrace,
 		Rate: caps.RequestsPerSecond, Burst: caps.Burst,

@@ -64,6 +64,10 @@ func TestServerStartsOnAFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	talk, _, err := c.Conversations.Create(t.Context(), api.CreateConversation{Template: "demo"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	wantDisk(t, c, "ok", "bytes are free")
 	testkit.Eventually(t, time.Minute, func() error { _, err := os.Stat(filepath.Join(dir, "disk.reserve")); return err })
 	for round := range 2 {
@@ -88,6 +92,9 @@ func TestServerStartsOnAFullDisk(t *testing.T) {
 		var refusal *api.Problem
 		if _, _, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Name: fresh}); !errors.As(err, &refusal) || refusal.Code != api.CodeServerDiskFull || refusal.Status != 507 {
 			t.Fatalf("create on a full disk: %v", err)
+		}
+		if _, err := c.Conversations.Prompt(t.Context(), talk.ID, api.Prompt{Prompt: "hello"}); !errors.As(err, &refusal) || refusal.Code != api.CodeServerDiskFull {
+			t.Fatalf("prompt on a full disk: %v", err)
 		}
 		if err := c.Sandboxes.Delete(t.Context(), "big", client.SkipSave()); err != nil {
 			t.Fatalf("delete on a full disk: %v", err)

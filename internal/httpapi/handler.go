@@ -58,6 +58,8 @@ type Options struct {
 	Saving func(ctx context.Context) api.Check
 	// Messages checks the message store, for readiness; nil: it is not checked.
 	Messages func(ctx context.Context) []api.Check
+	// Room refuses prompts when the server has no space for what turns write; nil: never.
+	Room func() error
 	// Disk checks the free space of the data directory, for readiness; nil: it is not checked.
 	Disk func(ctx context.Context) api.Check
 

@@ -100,6 +100,9 @@ func (a *Handler) prompt(body *jsonBody[api.Prompt], to addressee) http.HandlerF
 		if err == nil {
 			raw, err = flag(r, "raw")
 		}
+		if err == nil && a.Room != nil {
+			err = a.Room()
+		}
 		var t store.Turn
 		if err == nil {
 			r.Body = io.NopCloser(bytes.NewReader(data)) // it is a part of what makes two requests the same
