@@ -19,8 +19,7 @@ import (
 // this tree. The first of these migrates the database while the old ones still answer. Those notice, say so, and
 // end. No answer is an internal error, no owner has two sandboxes, and nothing that was acknowledged is lost.
 func TestRollingUpgradeFromBeforeTheNewestMigration(t *testing.T) {
-	testkit.Proves(t, "X3", "O1")
-	t.Parallel()
+	t.Parallel() // it proves no requirement: a tree without its history skips it
 	before := testkit.BinaryBefore(t)
 	t.Logf("the old servers are of %s; they notice a newer schema: %v", before.Commit, before.Drains)
 	const servers = 3
