@@ -26,13 +26,14 @@ type hanging struct {
 	turns []string // in order
 }
 
-// newHanging starts the server and takes a first turn, which is saved at once.
-func newHanging(t *testing.T, env []string) *hanging {
+// newHanging starts the server, with more settings of the template, and takes a first turn, which is saved at once.
+func newHanging(t *testing.T, env []string, settings ...string) *hanging {
 	bucket := s3test.New(t)
 	proxy := s3test.Proxy(t, bucket.Endpoint)
 	bucket.Endpoint = proxy.Endpoint
 	env = withConfig(t, onS3(env, bucket), `[templates.behind]
 extends = "demo"
+`+strings.Join(settings, "\n")+`
 [[templates.behind.hooks]]
 phase = "stream_finish"
 command = "echo $BERTH_TURN_ID $BERTH_VERSION >> /home/agent/saved"
@@ -255,4 +256,60 @@ func (h *hanging) list() {
 		h.turns = append(h.turns, turn.ID)
 	}
 	slices.Reverse(h.turns)
+}
+
+// Turns that cannot be captured, because the spool is full or the layout is plain, are saved together once the store
+// answers. Every turn has a version, and where it is not the turn's alone the turn and the history say so.
+func TestTurnsThatCannotBeCapturedAreSavedTogether(t *testing.T) {
+	testkit.Proves(t, "S7")
+	for name, open := range map[string]func(*testing.T) *hanging{
+		"full spool":   func(t *testing.T) *hanging { return newHanging(t, append(local(t), "BERTH_SAVE_SPOOL_BYTES=1")) },
+		"plain layout": func(t *testing.T) *hanging { return newHanging(t, local(t), `layout = "plain"`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := open(t)
+			h.hang()
+			for range 3 {
+				if end := h.work(); !end.VersionPending {
+					t.Errorf("the turn ended with %+v", end)
+				}
+			}
+			h.answer()
+			h.settle()
+			h.savedTogether()
+		})
+	}
+}
+
+func (h *hanging) savedTogether() {
+	h.Helper()
+	all := box{h.T, h.client(), h.conv.SandboxID}.versions()
+	if first := all[len(all)-1]; all[0].Files != first.Files+3 {
+		h.Errorf("%+v", all)
+	}
+	const words = "its version also has what later turns changed"
+	together, next := 0, all[0].ID
+	for i, id := range slices.Backward(h.turns[1:]) {
+		t, err := h.client().Conversations.Turn(h.Context(), h.conv.ID, id)
+		shared := strings.Contains(fmt.Sprint(t.Warnings), words)
+		if err != nil || shared != (i < 2 && t.Version == next) || i == 2 && t.Version != next {
+			h.Errorf("turn %d has version %s, the next has %s; warnings %v, %v", i, t.Version, next, t.Warnings, err)
+		}
+		if next = t.Version; shared {
+			together++
+		}
+	}
+	said := 0
+	for entry, err := range h.client().Sandboxes.History(h.Context(), h.conv.SandboxID) {
+		if err != nil {
+			h.Fatal(err)
+		}
+		if strings.Contains(entry.Reason, words) {
+			said++
+		}
+	}
+	if said != together || said == 0 {
+		h.Errorf("the history says it of %d turns, not %d", said, together)
+	}
 }

@@ -157,8 +157,12 @@ func (s saver) whole(ctx context.Context, sb sandbox.Sandbox, owed store.Save) (
 	if gone(sb, owed) {
 		return turn.Saved{Warnings: []string{lostVersion}}, nil
 	}
+	others, err := s.Store.OtherSaves(ctx, owed) // turns that end later are not in what is read next
+	if err != nil {
+		return turn.Saved{}, err
+	}
 	var version string
-	_, err := s.handleOf(sb).Saving(ctx, "save workspace", func(ctx context.Context, sb sandbox.Sandbox) (sandbox.SyncMark, error) {
+	_, err = s.handleOf(sb).Saving(ctx, "save workspace", func(ctx context.Context, sb sandbox.Sandbox) (sandbox.SyncMark, error) {
 		mark, _, err := s.keeper.Sync(ctx, sb, keeper.SyncOptions{Note: "turn " + owed.Turn})
 		version = mark.Version
 		return mark, err
@@ -166,7 +170,14 @@ func (s saver) whole(ctx context.Context, sb sandbox.Sandbox, owed store.Save) (
 	if sandbox.CodeOf(err) == api.CodeWorkspaceTooLarge {
 		return turn.Saved{Warnings: []string{"the files of this turn were not saved: " + err.Error()}}, nil
 	}
-	return turn.Saved{Version: version}, err
+	if err != nil {
+		return turn.Saved{}, err
+	}
+	done := turn.Saved{Version: version}
+	if others {
+		done.Warnings = []string{sharedVersion}
+	}
+	return done, nil
 }
 
 // pushAgain is a second push among the hooks of a template: it saves the workspace as it is by then.

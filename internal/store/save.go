@@ -68,6 +68,13 @@ func (db *DB) NextSave(ctx context.Context, sandbox string) (s Save, ok bool, er
 	return s, err == nil, db.fail("read save", err)
 }
 
+// OtherSaves reports whether the sandbox owes saves of other turns, too.
+func (db *DB) OtherSaves(ctx context.Context, s Save) (bool, error) {
+	n, err := first(ctx, db.read, func(row scanner) (n int64, err error) { return n, row.Scan(&n) },
+		`select count(*) from saves where sandbox = $1 and turn <> $2 and not saved`, s.Sandbox, s.Turn)
+	return n > 0, db.fail("look for other saves", err)
+}
+
 // eventSaved is a save in the history of a sandbox.
 const eventSaved = "saved"
 
