@@ -86,7 +86,7 @@ command = "exec /opt/tools/server exit"
 		t.Fatal(err)
 	}
 	tools, err := mcp.ListTools(t.Context(), nil)
-	if err != nil || len(tools.Tools) != 21 || !strings.Contains(fmt.Sprint(tools.Meta["berth/problems"]), "no such database") {
+	if err != nil || len(tools.Tools) != 22 || !strings.Contains(fmt.Sprint(tools.Meta["berth/problems"]), "no such database") {
 		t.Fatalf("%+v, %v", tools, err)
 	}
 	said, err := mcp.CallTool(t.Context(), &sdk.CallToolParams{Name: "good__env"})
@@ -95,7 +95,7 @@ command = "exec /opt/tools/server exit"
 	}
 
 	list = toolList(t, p, testKey)
-	if len(list.Items) != 21 || list.Servers[0].Tools != 14 || !strings.Contains(list.Servers[1].Problem, "exit code 3") {
+	if len(list.Items) != 22 || list.Servers[0].Tools != 15 || !strings.Contains(list.Servers[1].Problem, "exit code 3") {
 		t.Errorf("%d, %+v", len(list.Items), list.Servers)
 	}
 	useTool(t, c, "write", `{"file_path":"name","content":"mine"}`)

@@ -53,7 +53,7 @@ func TestToolsOfMCPServersInAProject(t *testing.T) {
 		t.Errorf("%+v", said)
 	}
 	got := list(w.read)
-	if len(got.Items) != 21 || got.Servers[0].Tools != 14 || !strings.Contains(got.Servers[1].Problem, "no such database") {
+	if len(got.Items) != 22 || got.Servers[0].Tools != 15 || !strings.Contains(got.Servers[1].Problem, "no such database") {
 		t.Errorf("%d, %+v", len(got.Items), got.Servers)
 	}
 	if bad := w.use("good__nope", `{}`).fails(api.CodeUnknownTool); !strings.Contains(bad.Detail, "good__echo") {

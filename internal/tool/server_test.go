@@ -48,7 +48,7 @@ func TestServersToolsStandBesideTheBuiltInOnes(t *testing.T) {
 	if i := slices.IndexFunc(list.Items, func(one api.Tool) bool { return one.Name == "one__echo" }); !strings.Contains(string(list.Items[i].InputSchema), `"required":["text"]`) {
 		t.Errorf("%s", list.Items[i].InputSchema)
 	}
-	if n := len(list.Servers); n != 4 || list.Servers[2].Tools != 14 || list.Servers[2].Problem != "" || list.Servers[3].Tools != 14 {
+	if n := len(list.Servers); n != 4 || list.Servers[2].Tools != 15 || list.Servers[2].Problem != "" || list.Servers[3].Tools != 15 {
 		t.Errorf("%+v", list.Servers)
 	}
 	is(t, "the order", list.Servers[0].Name+list.Servers[1].Name+list.Servers[2].Name+list.Servers[3].Name, "goneillonetwo")
