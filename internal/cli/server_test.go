@@ -172,10 +172,10 @@ func (f *fakeServer) create(w http.ResponseWriter, r *http.Request) {
 	reply(w, 201, s)
 }
 
-// delete frees the name at once, as a server does.
+// delete keeps the name of a sandbox whose end is stuck, as a server does.
 func (f *fakeServer) delete(w http.ResponseWriter, i int) {
 	if s := &f.sandboxes[i]; f.stuck != nil {
-		s.Name, s.State, s.Want, s.Error = "", "terminating", "gone", f.stuck
+		s.State, s.Want, s.Error = "terminating", "gone", f.stuck
 		reply(w, http.StatusAccepted, s)
 		return
 	}
