@@ -156,11 +156,11 @@ func TestFilesOfLocalSandbox(t *testing.T) {
 	if _, err := sb.Stop(t.Context(), "box"); err != nil {
 		t.Fatal(err)
 	}
-	write("dir/c.txt", "while it was stopped")
 	read("dir/a.txt", "from outside")
 	if s, err := sb.Get(t.Context(), "box"); err != nil || s.State != "stopped" {
-		t.Errorf("files started it: %+v, %v", s, err)
+		t.Errorf("reading files started it: %+v, %v", s, err)
 	}
+	write("dir/c.txt", "while it was stopped")
 	b.says("cat dir/c.txt; stat -c %U dir/c.txt; ls dir", "while it was stoppedagent\na.txt\nb.txt\nc.txt\n")
 }
 

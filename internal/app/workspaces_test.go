@@ -113,9 +113,9 @@ func TestVersionsByHand(t *testing.T) {
 	if _, err := sb.Stop(t.Context(), "box"); err != nil {
 		t.Fatal(err)
 	}
-	second := sync() // of a stopped one
-	if got, err := sb.Get(t.Context(), "box"); err != nil || got.State != "stopped" {
-		t.Errorf("a sync started it: %s, %v", got.State, err)
+	second := sync() // of a stopped one, which it starts
+	if got, err := sb.Get(t.Context(), "box"); err != nil || got.State != "running" {
+		t.Errorf("after a sync it is %s, %v", got.State, err)
 	}
 	all := b.versions()
 	if len(all) != 2 || all[0].ID != second.Version || all[1].ID != first.Version || all[0].Files != 2 || all[0].Parent != first.Version {

@@ -116,12 +116,25 @@ func (a *Handler) filesAt(ctx context.Context, ref, source, name string) (files.
 
 // filesToChange is filesAt for changes. They make the sandbox run first, also one that is stopped.
 func (a *Handler) filesToChange(ctx context.Context, ref, source, name string) (files.FS, string, error) {
-	return a.openFiles(ctx, ref, source, name, func(h Handle, _ sandbox.Sandbox) (files.FS, error) {
-		if _, err := h.Sandbox(ctx); err != nil {
+	return a.openFiles(ctx, ref, source, name, func(h Handle, s sandbox.Sandbox) (files.FS, error) {
+		if err := runForChange(ctx, h, s); err != nil {
 			return nil, err
 		}
 		return h.Files(ctx, source)
 	})
+}
+
+// runForChange makes a sandbox run before its files are changed. If the start is refused because of the files, they
+// are changed as they are: that may be what lets it start.
+func runForChange(ctx context.Context, h Handle, s sandbox.Sandbox) error {
+	_, err := h.Sandbox(ctx)
+	switch sandbox.CodeOf(err) {
+	case api.CodeHookFailed, api.CodeMassDelete, api.CodeServerDiskFull:
+		if s.Instance != "" {
+			return nil
+		}
+	}
+	return err
 }
 
 func (a *Handler) openFiles(ctx context.Context, ref, source, name string, open func(Handle, sandbox.Sandbox) (files.FS, error)) (files.FS, string, error) {

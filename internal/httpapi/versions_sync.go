@@ -23,7 +23,7 @@ func (a *Handler) syncSandbox(ctx context.Context, in *syncSandbox) (*reply[api.
 	}
 	h, s, err := a.open(ctx, in.ID)
 	if err == nil && !s.Deleted() {
-		s, err = h.Sandbox(ctx) // one without an instance gets the newest version with its new one
+		err = runForChange(ctx, h, s) // one without an instance gets the newest version with its new one
 	}
 	if err != nil {
 		return nil, err
