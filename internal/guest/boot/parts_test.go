@@ -2,6 +2,7 @@ package boot
 
 import (
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -133,13 +134,16 @@ func TestInert(t *testing.T) {
 	for sig := range lastSignal + 1 {
 		before[sig] = dispositionOf(sig, nil)
 	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	inert()
 	for sig := range lastSignal + 1 {
 		after[sig] = dispositionOf(sig, nil)
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGUSR2, realTime} {
-		// It would end this process.
-		if err := syscall.Kill(os.Getpid(), sig); err != nil {
+		// It would end this process. This thread gets it, and at once: another one might get it only after the
+		// handlers were put back.
+		if err := unix.Tgkill(os.Getpid(), unix.Gettid(), sig); err != nil {
 			t.Fatal(err)
 		}
 	}
