@@ -53,7 +53,7 @@ func TestFailingScansAreNotReady(t *testing.T) {
 	onBoth(t, func(t *testing.T, env []string) {
 		p := start(t, env)
 		c := p.client(t, client.WithAttempts(1))
-		db, err := sql.Open("sqlite", filepath.Join(value(env, "BERTH_DATA_DIR"), "berth.db"))
+		db, err := sql.Open("sqlite", filepath.Join(value(env, "BERTH_DATA_DIR"), "berth.db")+"?_pragma=busy_timeout(60000)")
 		if url := value(env, "DATABASE_URL"); url != "" {
 			db, err = sql.Open("pgx", url)
 		}

@@ -142,7 +142,7 @@ func TestDatabaseFileThatIsNone(t *testing.T) {
 // rawDB opens the harness's database beside the store.
 func (h harness) rawDB(t testing.TB) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(h.opts.DataDir, "berth.db"))
+	db, err := sql.Open("sqlite", filepath.Join(h.opts.DataDir, "berth.db")+"?_pragma=busy_timeout(60000)")
 	if h.engine == "postgres" {
 		db, err = sql.Open("pgx", h.opts.DatabaseURL)
 	}
