@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/berthdev/berth/api"
@@ -23,8 +24,11 @@ type stillDeleting struct {
 
 func (d *stillDeleting) Error() string {
 	why := ""
-	if d.left.Error != nil {
-		why = "; the driver says: " + clean(d.left.Error.Message)
+	if e := d.left.Error; e != nil {
+		why = ": " + clean(e.Message)
+		if code := string(e.Code); strings.HasPrefix(code, "object_store_") || strings.HasPrefix(code, "sync_") {
+			why += "; repeat it with --no-save to delete it without its last save"
+		}
 	}
 	return fmt.Sprintf("%s is being deleted%s; watch it with 'berth get %s'", clean(d.ref), why, clean(d.left.ID))
 }

@@ -33,11 +33,20 @@ func (s *shell) rm(ctx context.Context, asJSON bool, refs ...string) (result, er
 	return result{out: out.String(), err: err.String()}, failure
 }
 
+func TestRmThatWaitsForItsLastSaveNamesTheWayOut(t *testing.T) {
+	f := stuckServer(t)
+	f.stuck = &api.SandboxError{Code: api.CodeBlobFull, Message: "no space left"}
+	r, err := newShell(t, f).rm(t.Context(), false, "scratch")
+	if want := "scratch is being deleted: no space left; repeat it with --no-save to delete it without its last save; watch it with 'berth get " + firstID + "'\n"; err != nil || r.out != want {
+		t.Errorf("%v, %+v; want %q", err, r, want)
+	}
+}
+
 func TestRmOfWhatDoesNotEndSaysWhyAndHowToWatchIt(t *testing.T) {
 	f := stuckServer(t)
 	s := newShell(t, f)
 	r, err := s.rm(t.Context(), false, "scratch")
-	if want := "scratch is being deleted; the driver says: the engine is asleep\\x1b[2J; watch it with 'berth get " + firstID + "'\n"; err != nil || r.out != want || r.err != "" {
+	if want := "scratch is being deleted: the engine is asleep\\x1b[2J; watch it with 'berth get " + firstID + "'\n"; err != nil || r.out != want || r.err != "" {
 		t.Errorf("%v, %+v; want %q", err, r, want)
 	}
 	contains(t, "get", s.ok("get", firstID), "terminating", "the engine is asleep")
@@ -82,7 +91,7 @@ func TestRmShowsTheStateAtATerminal(t *testing.T) {
 	if err := frame.runRm(t.Context(), ending{}, []string{"scratch"}); err != nil {
 		t.Fatal(err)
 	}
-	m.wait("scratch is being deleted; the driver says: the engine is asleep")
+	m.wait("scratch is being deleted: the engine is asleep")
 	contains(t, "screen", m.text(), "⠋ deleting scratch", "deleting scratch: terminating")
 }
 

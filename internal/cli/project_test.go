@@ -243,7 +243,7 @@ func TestProjectRmOfWhatDoesNotEndSaysWhy(t *testing.T) {
 	if err := frame.each(t.Context(), frame.projectRemoval(c, ending{}), []string{"shop"}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "shop is being deleted; the driver says: the engine is asleep; watch it with 'berth get " + firstID + "'\n"; out.String() != want {
+	if want := "shop is being deleted: the engine is asleep; watch it with 'berth get " + firstID + "'\n"; out.String() != want {
 		t.Errorf("printed %q", out.String())
 	}
 }
