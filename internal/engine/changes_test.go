@@ -74,7 +74,7 @@ func (f *forgetting) Changed(ctx context.Context, tenant, id string, saved bool,
 	return f.Store.Changed(ctx, tenant, id, saved, after)
 }
 
-// A change whose end could not be recorded is not acknowledged: a save that began meanwhile may not have it.
+// A change whose end could not be recorded is not acknowledged: a save that began before may not have it.
 func TestChangeThatIsNotRecordedIsNotAcknowledged(t *testing.T) {
 	testkit.Proves(t, "S18")
 	at := onSQLite(t)

@@ -99,20 +99,27 @@ func TestAmbiguousCancelEndsNothing(t *testing.T) {
 	}
 }
 
+// connect connects the protocol's own client, which passes on the progress it is sent.
+func connect(t *testing.T, url string, progress chan<- *sdk.ProgressNotificationParams) *sdk.ClientSession {
+	t.Helper()
+	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { progress <- r.Params },
+	})
+	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: url}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
 // The protocol's own client is told of progress, and its cancelled call ends.
 func TestClientIsToldOfProgress(t *testing.T) {
 	testkit.Proves(t, "P9")
 	box := tooltest.New(t)
 	s := newSite(t, map[string]tool.Box{"/a": box})
 	told := make(chan *sdk.ProgressNotificationParams, 100)
-	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
-		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { told <- r.Params },
-	})
-	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: s.url + "/a"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer session.Close()
+	session := connect(t, s.url+"/a", told)
 	params := &sdk.CallToolParams{Name: "bash", Arguments: map[string]any{"command": "echo $$ > pid; mv pid begun; while [ ! -e go ]; do sleep 0.05; done; echo done"}}
 	params.SetProgressToken("mine")
 	results := make(chan string, 1)
@@ -159,14 +166,7 @@ func TestProgressOfAServerInsideIsForwarded(t *testing.T) {
 	box.Of = "t"
 	s := newServed(t, map[string]tool.Box{"/a": box})
 	steps := make(chan *sdk.ProgressNotificationParams, 10_000)
-	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
-		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { steps <- r.Params },
-	})
-	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: s.url + "/a"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer session.Close()
+	session := connect(t, s.url+"/a", steps)
 	stop := filepath.Join(box.Workspace(), "stop")
 	params := &sdk.CallToolParams{Name: "s__steps", Arguments: map[string]any{"text": stop}}
 	if text, _ := call(t, session, params.Name, map[string]any{"text": stop}); text != "no progress was asked for" {

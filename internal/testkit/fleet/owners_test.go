@@ -92,7 +92,7 @@ func newOwners(t *testing.T) *owners {
 	return o
 }
 
-// box is the sandbox that an owner was told of last. It is used by the owner's client alone.
+// box is the sandbox that was confirmed to an owner last. It is used by the owner's client alone.
 type box struct {
 	id      string
 	deleted bool
@@ -214,9 +214,9 @@ func (o *owners) checkOwner(when, owner string, b *box, live map[string]bool) {
 	same := err == nil && s.ID == b.id
 	switch {
 	case b.deleted && (live[b.id] || same):
-		o.Errorf("%s: %s was told that %s is deleted: %+v, at the driver: %v", when, owner, b.id, s, live[b.id])
+		o.Errorf("%s: the delete for %s of %s was confirmed: %+v, at the driver: %v", when, owner, b.id, s, live[b.id])
 	case !b.deleted && !b.doubt && b.id != "" && !(same && live[b.id]):
-		o.Errorf("%s: %s was told that it has %s: %+v, %v, at the driver: %v", when, owner, b.id, s, err, live[b.id])
+		o.Errorf("%s: %s was confirmed to have %s: %+v, %v, at the driver: %v", when, owner, b.id, s, err, live[b.id])
 	case same && !b.deleted:
 		if err := o.look(o.Context(), c, b); err != nil && codeOf(err) != api.CodeDeleted {
 			o.Errorf("%s: read the files of %s (%s): %v", when, owner, b.id, err)

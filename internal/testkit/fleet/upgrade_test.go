@@ -60,7 +60,7 @@ type upgradeLoad struct {
 	clients  sync.WaitGroup
 
 	mu    sync.Mutex
-	owned map[string]string // the sandbox that each owner was told of last; empty: it was deleted
+	owned map[string]string // the sandbox confirmed to each owner last; empty: it was deleted
 	steps int               // of owners, acknowledged
 	turns int               // finished, and compared with the log
 	execs int
@@ -114,7 +114,7 @@ func (l *upgradeLoad) own(ctx context.Context, c *client.Client, owner string) {
 		}
 		l.mu.Lock()
 		if n%3 == 1 && id != was {
-			l.Errorf("%s was told that it has %s, then %s", owner, was, id)
+			l.Errorf("%s was confirmed to have %s, then %s", owner, was, id)
 		}
 		l.owned[owner] = id
 		l.steps++
@@ -218,7 +218,7 @@ func (l *upgradeLoad) end() {
 	testkit.Eventually(l, 2*time.Minute, l.settled)
 }
 
-// settled compares what owners were told with what the driver has.
+// settled compares what was confirmed to owners with what the driver has.
 func (l *upgradeLoad) settled() error {
 	live, err := l.f.Driver.Live()
 	if err != nil {
