@@ -13,9 +13,13 @@ COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # The packages where goroutines meet are tested with the race detector.
-RACE := /internal/(engine|turn|store|workspace|guest)(/|$$)
+RACE := /internal/(engine|chat|store|workspace|guest)(/|$$)
 # But these of ./internal/store, which take too long with it, run without.
 NORACE := ^TestNoListWalksALargeTable$$
+
+# The packages of make quick.
+QUICK := ./api ./client ./internal/fault ./internal/sandbox ./internal/config ./internal/template ./internal/egress \
+	./internal/auth ./internal/seal ./internal/outbox ./internal/telemetry ./internal/testkit/archtest ./internal/store
 
 # How long a package's tests may take. Go's own 10 minutes are too few on a busy machine.
 TIMEOUT := 30m
@@ -59,39 +63,57 @@ suite: tools
 	  status=0
 	  [ -z "$$race" ] || CGO_ENABLED=1 go test -p 3 -json -count=1 -timeout $(TIMEOUT) -race $$race || status=1
 	  [ -z "$$plain" ] || go test -p 4 -json -count=1 -timeout $(TIMEOUT) $$plain || status=1
+	  go -C bench test -json -count=1 -timeout $(TIMEOUT) ./... || status=1
 	  go test -json -count=1 -timeout $(TIMEOUT) -run '$(NORACE)' ./internal/store || status=1
 	  exit $$status
 	} | bin/tools/testreport -save $(EVENTS) -requirements docs/requirements.md -skips internal/testkit/allowed_skips.txt
 
 .PHONY: lint
-lint: tools ## gofmt, go mod tidy, vet, staticcheck, the architecture tests
+lint: tools ## gofmt, go mod tidy, vet, staticcheck, revive, the architecture tests
 	@echo "== gofmt"
 	unformatted=$$(gofmt -l .)
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
 	echo "== go mod tidy"
-	if ! untidy=$$(go mod tidy -diff 2>/dev/null); then
-	  if [ -n "$$untidy" ]; then echo "run go mod tidy:"; echo "$$untidy"; exit 1; fi
+	for module in . bench; do
+	  untidy=$$(go -C $$module mod tidy -diff 2>/dev/null) && continue
+	  if [ -n "$$untidy" ]; then echo "run go -C $$module mod tidy:"; echo "$$untidy"; exit 1; fi
 	  echo "not checked: modules that only this needs cannot be downloaded"
-	fi
+	done
 	echo "== go vet"
 	go vet ./...
+	go -C bench vet ./...
 	echo "== staticcheck"
 	go tool -modfile=tools/go.mod staticcheck ./...
+	(cd bench && go tool -modfile=../tools/go.mod staticcheck ./...)
+	echo "== revive"
+	go tool -modfile=tools/go.mod revive -config tools/revive.toml ./...
 	echo "== architecture"
 	go test ./internal/testkit/archtest
 	bin/tools/seeded -check
+
+.PHONY: quick
+quick: ## half a minute: gofmt, vet, and the tests of packages that need no server (SQLite only)
+	@unformatted=$$(gofmt -l .)
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go test -short -skip '/postgres$$|$(NORACE)' $(QUICK)
+
+.PHONY: vuln
+vuln: ## known vulnerabilities in what is used; needs the vulnerability database (GOVULNDB, or the internet)
+	@go tool -modfile=tools/go.mod govulncheck $${GOVULNDB:+-db $$GOVULNDB} ./...
 
 .PHONY: bench
 bench: ## measure, one line per figure: name, ours, peer, ratio, n, load (ARGS="-only sandboxes")
 	@scripts/setup bench
 	$(MAKE) --no-print-directory build
-	CGO_ENABLED=0 go build -buildvcs=false -o bin/tools/bench ./bench
-	exec bin/tools/bench -berth bin/berth $(ARGS)
+	CGO_ENABLED=0 go build -buildvcs=false -o bin/tools/ ./internal/testkit/attack/cmd/attacker
+	CGO_ENABLED=0 go -C bench build -buildvcs=false -o ../bin/tools/ .
+	exec bin/tools/bench -berth bin/berth -attacker bin/tools/attacker $(ARGS)
 
 .PHONY: torture
 torture: ready tools ## the tests that take their size from the table, in its long column; those of the bench
 	@scripts/setup bench
-	go test -count=1 -tags docker ./bench/...
+	go -C bench test -count=1 -tags docker ./...
 	packages=$$(grep -rl --include=*_test.go 'testkit\.Size(' . | xargs -n1 dirname | sort -u)
 	BERTH_TORTURE=1 go test -json -count=1 -timeout 4h $$packages | bin/tools/testreport -skips internal/testkit/allowed_skips.txt
 
@@ -101,7 +123,7 @@ seeded: ready tools ## build every seeded bug and check that its test notices
 
 .PHONY: cover
 cover: ready tools ## all tests with coverage; a package below 90 % fails
-	@go test -json -count=1 -timeout $(TIMEOUT) -cover $$(go list ./... | grep -v /bench) | bin/tools/testreport -min-coverage 90
+	@go test -json -count=1 -timeout $(TIMEOUT) -cover $$(go list ./...) | bin/tools/testreport -min-coverage 90
 
 .PHONY: requirements
 requirements: tools ## write the tests column of docs/requirements.md from the newest make test

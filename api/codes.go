@@ -2,11 +2,11 @@ package api
 
 import "net/http"
 
-// Code is a stable, snake_case name for one kind of problem. Programs decide by it; people read the
-// detail beside it.
+// Code is a stable name for one kind of problem, in snake_case. Programs should decide by the code; the detail beside
+// it is for people.
 type Code string
 
-// The problem codes. A code, once released, keeps its meaning.
+// The problem codes. A released code keeps its meaning.
 const (
 	CodeInternal          Code = "internal"
 	CodeInvalidRequest    Code = "invalid_request"
@@ -16,6 +16,8 @@ const (
 	CodeInvalidPath       Code = "invalid_path"
 	CodePathOutside       Code = "path_outside_workspace"
 	CodeUnauthenticated   Code = "unauthenticated"
+	CodeKeyRevoked        Code = "key_revoked"
+	CodeKeyExpired        Code = "key_expired"
 	CodeForbidden         Code = "forbidden"
 	CodeForeignOrigin     Code = "foreign_origin"
 	CodeNotFound          Code = "not_found"
@@ -94,6 +96,14 @@ const (
 	CodeUnknownRuntime    Code = "unknown_runtime"
 	CodeAgentNotInstalled Code = "agent_not_installed"
 	CodeAgentFailed       Code = "agent_failed"
+	CodeModelKeyRefused   Code = "model_key_refused"
+	CodeModelDenied       Code = "model_access_denied"
+	CodeModelNoCredit     Code = "model_no_credit"
+	CodeModelRateLimited  Code = "model_rate_limited"
+	CodeModelUnavailable  Code = "model_unavailable"
+	CodeModelRefusal      Code = "model_refusal"
+	CodePromptTooLong     Code = "prompt_too_long"
+	CodeAnswerTooLong     Code = "answer_too_long"
 	CodeTurnTimeout       Code = "turn_timeout"
 	CodeTurnInterrupted   Code = "turn_interrupted"
 	CodeOutputLimit       Code = "output_limit"
@@ -103,21 +113,24 @@ const (
 	CodeTimeout           Code = "timeout"
 	CodeDatabaseDamaged   Code = "database_damaged"
 	CodeSchemaTooNew      Code = "schema_too_new"
+	CodeSecretMismatch    Code = "secret_mismatch"
+	CodeSecretLost        Code = "secret_lost"
+	CodeSecretUnreadable  Code = "secret_unreadable"
 	CodeDataDirLocked     Code = "data_dir_locked"
 	CodeInvalidConfig     Code = "invalid_config"
 	CodeServerUnreachable Code = "server_unreachable"
 )
 
-// CodeInfo is what the table says of one code.
+// CodeInfo describes one problem code.
 type CodeInfo struct {
 	Code      Code
-	Status    int    // HTTP status, 0 for codes that only the command line shows
+	Status    int    // HTTP status; 0 for codes that only the command line uses
 	Retryable bool   // the same request may succeed later, unchanged
-	Title     string // a few words, the same for every occurrence
-	Hint      string // what to do when the place that raised it has nothing better to say
+	Title     string // a short text, the same for every occurrence
+	Hint      string // the default next step, for errors without their own hint
 }
 
-// Codes is the one table of problem codes.
+// Codes is the table of all problem codes.
 var Codes = []CodeInfo{
 	{CodeInternal, http.StatusInternalServerError, false, "Something broke inside Berth", "Report the request id; the server's log has the cause under it."},
 	{CodeInvalidRequest, http.StatusBadRequest, false, "The request is not valid", "Compare the request with /docs; the errors list names each field."},
@@ -127,17 +140,19 @@ var Codes = []CodeInfo{
 	{CodeInvalidPath, http.StatusBadRequest, false, "The path is not valid", "Send a plain, percent-encoded path without '..', empty segments or NUL."},
 	{CodePathOutside, http.StatusBadRequest, false, "The path leaves the workspace", "Use a path relative to the workspace root, without '..'."},
 	{CodeUnauthenticated, http.StatusUnauthorized, false, "No valid API key", "Send 'Authorization: Bearer KEY'. 'berth keys create' makes a key."},
+	{CodeKeyRevoked, http.StatusUnauthorized, false, "The API key was revoked while the request ran", "Use another key. What was started in a sandbox runs on and can be attached to."},
+	{CodeKeyExpired, http.StatusUnauthorized, false, "The API key expired while the request ran", "Use another key; 'berth keys create' makes one."},
 	{CodeForbidden, http.StatusForbidden, false, "This key may not do that", "Use a key with the scope that the detail names."},
 	{CodeForeignOrigin, http.StatusForbidden, false, "Request from another web origin", "Call the API from the server's own pages or without a browser."},
 	{CodeNotFound, http.StatusNotFound, false, "Not found", "Check the id or name; lists show what this key may see."},
 	{CodeNoRoute, http.StatusNotFound, false, "No such route", "/docs lists every route."},
 	{CodeMethodNotAllowed, http.StatusMethodNotAllowed, false, "Method not allowed here", "The Allow header lists the methods of this route."},
 	{CodeNotAcceptable, http.StatusNotAcceptable, false, "No such representation", "Accept application/json."},
-	{CodeConflict, http.StatusConflict, false, "The request conflicts with what is there", "Read the resource again and decide anew."},
+	{CodeConflict, http.StatusConflict, false, "The request conflicts with the current state", "Read the resource again, then decide."},
 	{CodeSpecMismatch, http.StatusConflict, false, "It exists with another specification", "Leave out the fields that differ, or use another name."},
 	{CodeNameTaken, http.StatusConflict, false, "The name is taken", "Use another name, or leave the id out to get the one that has it."},
-	{CodeIllegalTransition, http.StatusConflict, false, "Not possible in this state", "Read the state and its history, then ask for what is possible."},
-	{CodeStale, http.StatusConflict, true, "Somebody else was faster", "Try again."},
+	{CodeIllegalTransition, http.StatusConflict, false, "Not possible in this state", "Read the state and its history; request a transition that the state allows."},
+	{CodeStale, http.StatusConflict, true, "Another request was faster", "Try again."},
 	{CodeDeleted, http.StatusGone, false, "Deleted for good", "Ids are never reused: create a new one."},
 	{CodeDeleting, http.StatusConflict, true, "The sandbox before it is still being deleted", "Try again after Retry-After: the owner and its name are free once nothing of the old sandbox is left. 'berth explain' says what its delete waits for."},
 	{CodeBodyTooLarge, http.StatusRequestEntityTooLarge, false, "The body is too large", "Send less, or raise max_body_bytes."},
@@ -155,38 +170,38 @@ var Codes = []CodeInfo{
 	{CodeUnknownTool, http.StatusNotFound, false, "Unknown tool", "Use one of the tools that the detail lists."},
 	{CodeHeadersTooLarge, http.StatusRequestHeaderFieldsTooLarge, false, "The headers are too large", "Send fewer or shorter headers."},
 	{CodeRateLimited, http.StatusTooManyRequests, true, "Too many requests", "Wait for Retry-After seconds."},
-	{CodeQuotaExceeded, http.StatusTooManyRequests, false, "The tenant's quota is used up", "Delete what is not needed, or raise the quota."},
+	{CodeQuotaExceeded, http.StatusTooManyRequests, false, "The tenant's quota is used up", "Delete unneeded resources, or raise the quota."},
 	{CodeUnsupported, http.StatusNotImplemented, false, "Not supported", "Choose a driver or template that can do it."},
 	{CodeCreateFailed, http.StatusBadGateway, false, "The driver could not make the sandbox", "The detail has the driver's words; change what it names, then try again."},
 	{CodeDriverUnreachable, http.StatusServiceUnavailable, true, "The driver does not answer", "What was asked for is recorded, and Berth tries again by itself; the same call with the same name, id or Idempotency-Key joins in."},
 	{CodeDriverRefused, http.StatusBadGateway, false, "The driver refused", "The detail has the driver's words; check its credentials and quota."},
 	{CodeBusy, http.StatusServiceUnavailable, true, "The sandbox is being worked on", "Try the same call again; it joins the work under way."},
 	{CodeBadManifest, http.StatusBadGateway, false, "A stored version cannot be read", "Restore another version; 'berth verify' says which are whole. Nothing was deleted."},
-	{CodeWorkspaceTooLarge, http.StatusRequestEntityTooLarge, false, "The workspace is too large to be saved", "Remove what is not needed, or leave it out with a .berthignore file."},
+	{CodeWorkspaceTooLarge, http.StatusRequestEntityTooLarge, false, "The workspace is too large to be saved", "Remove unneeded files, or exclude them with a .berthignore file."},
 	{CodeMassDelete, http.StatusConflict, false, "That would delete most of the workspace", "Compare the versions first (berth versions, berth diff). To accept the deletions, run 'berth sync --allow-mass-delete SANDBOX', or send allow_mass_delete with the sync or start; to undo them, restore an older version."},
 	{CodeSyncFailed, http.StatusBadGateway, true, "The workspace could not be saved or brought back", "The detail says how far it came; trying again goes on from there."},
-	{CodeSyncConflict, http.StatusConflict, true, "The stored workspace was changed by somebody else", "Try again: both changes are brought together, and a file changed on both sides is kept twice."},
+	{CodeSyncConflict, http.StatusConflict, true, "Another writer changed the stored workspace", "Try again: both changes are merged, and a file changed on both sides is kept twice."},
 	{CodeUnknownVersion, http.StatusNotFound, false, "No such version", "List the versions to see which there are."},
 	{CodeUnhealthy, http.StatusBadGateway, false, "The sandbox does not stay healthy", "Its next use tries again; 'berth explain' says what happened to it."},
 	{CodeNotRunning, http.StatusConflict, false, "The sandbox does not run", "Start it, or use it: the next command does."},
 	{CodeWrongHost, http.StatusMisdirectedRequest, false, "The sandbox is on another machine", "Send the request to the Berth on the machine that the detail names."},
 	{CodeNoSuchExec, http.StatusNotFound, false, "No such command", "GET …/exec lists what was started in the sandbox."},
 	{CodeExecExists, http.StatusConflict, false, "A command with this id was started before", "Attach to it with GET, or use another exec_id."},
-	{CodeOutputTrimmed, http.StatusGone, false, "That part of the output is gone", "Attach again with after=0 to read what is left, from the oldest on."},
-	{CodePortUnreachable, http.StatusBadGateway, true, "Nobody listens on that port of the sandbox", "Start the server in the sandbox, on 127.0.0.1 or 0.0.0.0 and this port, then try again."},
-	{CodeFileNotFound, http.StatusNotFound, false, "No such file", "List the folder to see what is there."},
+	{CodeOutputTrimmed, http.StatusGone, false, "That part of the output is gone", "Attach again with after=0 to read the oldest stored output."},
+	{CodePortUnreachable, http.StatusBadGateway, true, "Nothing listens on that port of the sandbox", "Start the server in the sandbox, on 127.0.0.1 or 0.0.0.0 and this port, then try again."},
+	{CodeFileNotFound, http.StatusNotFound, false, "No such file", "List the folder to see its files."},
 	{CodeFileExists, http.StatusConflict, false, "There is something already", "Choose another path, or ask for it to be replaced."},
 	{CodeFileDenied, http.StatusForbidden, false, "The sandbox's user may not do that", "Change the file's permissions from inside the sandbox."},
 	{CodeIsADirectory, http.StatusConflict, false, "It is a folder", "List it, or download it as an archive; to remove it with everything in it, ask with recursive=true."},
-	{CodeNotADirectory, http.StatusConflict, false, "It is not a folder", "Name a folder, or remove what is in its place."},
+	{CodeNotADirectory, http.StatusConflict, false, "It is not a folder", "Name a folder, or remove the file in its place."},
 	{CodeNotEmpty, http.StatusConflict, false, "The folder is not empty", "Ask with recursive=true to remove everything in it."},
 	{CodeSpecialFile, http.StatusConflict, false, "Not a plain file", "Pipes, sockets, devices and other users' files with further hard links are not opened; copy it inside the sandbox first."},
 	{CodeInvalidArchive, http.StatusBadRequest, false, "The archive is refused", "Send a plain tar, uncompressed, of files, folders and links below one folder."},
-	{CodeDiskFull, http.StatusInsufficientStorage, false, "No space is left in the sandbox", "Remove what is not needed, or use a larger profile."},
+	{CodeDiskFull, http.StatusInsufficientStorage, false, "No space is left in the sandbox", "Remove unneeded files, or use a larger profile."},
 	{CodeTooLarge, http.StatusRequestEntityTooLarge, false, "More than one archive may hold", "Take a smaller folder, or several."},
 	{CodePrecondition, http.StatusPreconditionFailed, false, "The file is not as the request expects", "Read it again and decide anew."},
 	{CodeInvalidRange, http.StatusRequestedRangeNotSatisfiable, false, "The range is not in the file", "Ask for bytes below the size that Content-Range tells."},
-	{CodeStoreUnavailable, http.StatusServiceUnavailable, true, "The database does not answer", "Try again; 'berth doctor' on the server says what is wrong."},
+	{CodeStoreUnavailable, http.StatusServiceUnavailable, true, "The database does not answer", "Try again; run 'berth doctor' on the server to find the cause."},
 	{CodeMessageStore, http.StatusServiceUnavailable, true, "The message store does not answer", "Messages are kept and delivered when it answers again. If it stays so, check that DynamoDB is reachable and that message_store names it."},
 	{CodeBlobUnreachable, http.StatusServiceUnavailable, true, "The object store does not answer", "Nothing is lost, and trying again goes on where it stopped; if it stays so, check that the store runs and that object_store names its address."},
 	{CodeBlobCredentials, http.StatusBadGateway, false, "The object store does not accept the credentials", "Give the server a valid AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN for temporary ones), then try again."},
@@ -195,7 +210,7 @@ var Codes = []CodeInfo{
 	{CodeBlobRegion, http.StatusBadGateway, false, "The bucket is in another region", "Put the bucket's region into object_store (region=…) or AWS_REGION."},
 	{CodeBlobClock, http.StatusBadGateway, false, "The server's clock is wrong", "Set the clock of the machine that Berth runs on, with NTP for example; the object store refuses requests that are minutes off."},
 	{CodeBlobFull, http.StatusInsufficientStorage, false, "The object store is full", "Make room: prune old versions, raise the store's quota, or use a larger disk."},
-	{CodeBlobDamaged, http.StatusBadGateway, false, "The object store is not as Berth left it", "Somebody changed what the detail names; put it back, or remove it."},
+	{CodeBlobDamaged, http.StatusBadGateway, false, "The object store is not as Berth left it", "Another program changed the objects that the detail names; restore or remove them."},
 	{CodeBlobRefused, http.StatusBadGateway, false, "The object store refused", "The detail has the store's words; change what they name, then try again."},
 	{CodeHookFailed, http.StatusFailedDependency, false, "A cold start hook refused the start", "The detail has the hook's words. Correct what they name, or the hook in the template, then use the sandbox again."},
 	{CodeTurnRunning, http.StatusConflict, true, "A turn is running", "Wait for it, cancel it, send the prompt with ?queue=true, or, for what would end it, ask with ?force=true."},
@@ -205,6 +220,14 @@ var Codes = []CodeInfo{
 	{CodeUnknownRuntime, http.StatusUnprocessableEntity, false, "The template's agent is not known here", "Use a template whose runtime is one of those that the detail lists."},
 	{CodeAgentNotInstalled, http.StatusFailedDependency, false, "The agent is not installed", "Install it with 'berth template install', as the detail says."},
 	{CodeAgentFailed, http.StatusBadGateway, false, "The agent failed", "The detail has the agent's own words; what it had done by then is kept."},
+	{CodeModelKeyRefused, http.StatusBadGateway, false, "The model's service refused the key", "Give the sandbox a valid key: with --env when it is created, or in the server's environment where the template passes it (env_from)."},
+	{CodeModelDenied, http.StatusBadGateway, false, "The model's service denied access", "The key is known, but may not use this model or feature; choose another model, or change what the key may do at the service."},
+	{CodeModelNoCredit, http.StatusBadGateway, false, "The account at the model's service has no credit", "Add credit to the account that the key belongs to, then ask again."},
+	{CodeModelRateLimited, http.StatusBadGateway, true, "The model's service limits the rate", "Ask again later, run fewer turns at once, or raise the account's limit at the service."},
+	{CodeModelUnavailable, http.StatusBadGateway, true, "The model's service does not answer", "Ask again later; if it lasts, check the service's address and whether the template's egress allows it."},
+	{CodeModelRefusal, http.StatusBadGateway, false, "The model refused to answer", "Word the prompt differently, begin another conversation, or choose another model."},
+	{CodePromptTooLong, http.StatusBadGateway, false, "The prompt is too long for the model", "Begin another conversation, or shorten the prompt and what it attaches."},
+	{CodeAnswerTooLong, http.StatusBadGateway, false, "The answer reached the model's limit", "Ask for less at once; what came before is kept."},
 	{CodeTurnTimeout, http.StatusGatewayTimeout, false, "The turn took too long", "Ask for less at once, or raise turn_timeout; what it had done by then is kept."},
 	{CodeTurnInterrupted, http.StatusBadGateway, false, "The turn was interrupted", "Its sandbox or its agent went away in the middle, and tools may have run: look at the workspace, then ask again."},
 	{CodeOutputLimit, http.StatusInsufficientStorage, false, "The agent wrote more than one turn may", "What came before is kept; ask for less at once."},
@@ -214,6 +237,9 @@ var Codes = []CodeInfo{
 	{CodeTimeout, http.StatusGatewayTimeout, true, "It took too long", "Try the same call again; it joins the work under way."},
 	{CodeDatabaseDamaged, http.StatusServiceUnavailable, false, "The database file is damaged", "Restore a backup of berth.db; 'berth doctor' on the server checks the file."},
 	{CodeSchemaTooNew, 0, false, "The database was written by a newer Berth", "Run a Berth at least as new, or restore the database from before the upgrade."},
+	{CodeSecretMismatch, http.StatusServiceUnavailable, true, "The server's secret is not the database's", "Give every server the same secret_key (BERTH_SECRET_KEY), and the one before it in secret_key_previous."},
+	{CodeSecretLost, 0, false, "The root secret is missing", "Restore secret.key from a backup of the data directory, or set secret_key (BERTH_SECRET_KEY) to its content."},
+	{CodeSecretUnreadable, http.StatusInternalServerError, false, "An encrypted value cannot be read", "Give the server the secret that the detail names in secret_key_previous. What cannot be read can still be deleted."},
 	{CodeDataDirLocked, 0, false, "Another Berth uses this data directory", "Stop it, or give this one its own --data-dir; several servers need PostgreSQL."},
 	{CodeInvalidConfig, 0, false, "The configuration is not valid", "'berth config' shows every value and where it comes from."},
 	{CodeServerUnreachable, 0, true, "No Berth server answers", "Start one with 'berth serve', or name another with --server."},
@@ -227,7 +253,7 @@ var byCode = func() map[Code]CodeInfo {
 	return m
 }()
 
-// Info returns the table's row for the code, or that of CodeInternal if there is none.
+// Info returns the code's row of Codes, or the row of CodeInternal if Codes does not list the code.
 func (c Code) Info() CodeInfo {
 	if info, ok := byCode[c]; ok {
 		return info

@@ -5,60 +5,63 @@ import (
 	"time"
 )
 
-// Conversation is prompts and answers that share one sandbox and one session of an agent.
+// Conversation is a sequence of prompts and answers in one sandbox, with one session of an agent.
 type Conversation struct {
 	ID             string             `json:"id"`
 	Title          string             `json:"title,omitempty"`
 	AccountID      string             `json:"account_id,omitempty"`
-	OrganizationID string             `json:"organization_id" doc:"The tenant that it belongs to"`
+	OrganizationID string             `json:"organization_id" doc:"The conversation's tenant"`
 	AgentID        string             `json:"agent_id,omitempty"`
 	Template       string             `json:"template"`
-	SandboxID      string             `json:"sandbox_id,omitempty" doc:"The sandbox that it works in, once it has one"`
-	SessionID      string             `json:"session_id,omitempty" doc:"The agent's own session"`
-	Status         string             `json:"status" enum:"idle,running" doc:"running while a turn runs or waits"`
-	TurnID         string             `json:"turn_id,omitempty" doc:"The turn that runs"`
+	SandboxID      string             `json:"sandbox_id,omitempty" doc:"Its sandbox, if it has one"`
+	SessionID      string             `json:"session_id,omitempty" doc:"The agent's session"`
+	Status         string             `json:"status" enum:"idle,running" doc:"running while a turn runs or is queued"`
+	TurnID         string             `json:"turn_id,omitempty" doc:"The running turn"`
 	Stats          Stats              `json:"stats"`
-	ExtraStats     map[string]float64 `json:"extra_stats,omitempty" doc:"What the template's hooks count beside the stats"`
-	Undelivered    *Undelivered       `json:"undelivered,omitempty" doc:"Messages that are kept, and could not be brought to the message store yet"`
-	Env            []string           `json:"env,omitempty" doc:"Names of the variables that its own sandbox is made with; values are never shown"`
+	ExtraStats     map[string]float64 `json:"extra_stats,omitempty" doc:"Additional counters of the template's hooks"`
+	Undelivered    *Undelivered       `json:"undelivered,omitempty" doc:"Messages that could not be delivered to the message store yet"`
+	Env            []string           `json:"env,omitempty" doc:"Names of the environment variables of the sandbox that it owns; values are never returned"`
 	Metadata       map[string]string  `json:"metadata,omitempty"`
 	CreatedAt      time.Time          `json:"created_at"`
 	UpdatedAt      time.Time          `json:"updated_at"`
 }
 
-// Undelivered is how many messages wait to be stored, and why.
+// Undelivered counts the messages that are not stored yet and has the last error.
 type Undelivered struct {
 	Messages  int    `json:"messages"`
 	LastError string `json:"last_error,omitempty"`
 }
 
-// Stats is what a conversation has used. It always equals the sum over its messages.
+// Stats is the usage of a conversation: always the sum over its messages.
 type Stats struct {
-	MessagesExchanged     int64   `json:"messages_exchanged" doc:"Stored messages of both roles"`
+	MessagesExchanged     int64   `json:"messages_exchanged" doc:"Number of stored messages"`
 	TotalInputTokens      int64   `json:"total_input_tokens"`
 	TotalOutputTokens     int64   `json:"total_output_tokens"`
-	TotalCacheTokens      int64   `json:"total_cache_tokens" doc:"Cache reads and writes together"`
+	TotalCacheTokens      int64   `json:"total_cache_tokens" doc:"Cache reads and writes"`
 	TotalCacheReadTokens  int64   `json:"total_cache_read_tokens"`
 	TotalCacheWriteTokens int64   `json:"total_cache_write_tokens"`
 	TotalCostUSD          float64 `json:"total_cost_usd"`
 }
 
-// Usage is tokens. The four are disjoint.
+// Usage counts tokens. Each token is counted in exactly one of the four fields.
 type Usage struct {
 	InputTokens      int64 `json:"input_tokens"`
 	OutputTokens     int64 `json:"output_tokens"`
 	CacheReadTokens  int64 `json:"cache_read_tokens"`
 	CacheWriteTokens int64 `json:"cache_write_tokens"`
-	// Estimated is true where the agent did not tell its own figures, or died before it could.
+	// Estimated is true if the agent did not report its tokens, or ended before it could report them.
 	Estimated bool `json:"estimated,omitempty"`
+	// Bounded is true if the agent reported more tokens than its turn can have used. The numbers were cut to the
+	// possible maximum.
+	Bounded bool `json:"bounded,omitempty"`
 }
 
-// Add adds the tokens of another; the sum of an estimate is one.
+// Add returns the sum of u and v. The sum is estimated or bounded if one of them is.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{
 		InputTokens: u.InputTokens + v.InputTokens, OutputTokens: u.OutputTokens + v.OutputTokens,
 		CacheReadTokens: u.CacheReadTokens + v.CacheReadTokens, CacheWriteTokens: u.CacheWriteTokens + v.CacheWriteTokens,
-		Estimated: u.Estimated || v.Estimated,
+		Estimated: u.Estimated || v.Estimated, Bounded: u.Bounded || v.Bounded,
 	}
 }
 
@@ -68,21 +71,21 @@ const (
 	RoleAssistant = "assistant"
 )
 
-// How a turn, and the message that came of it, ended.
+// The final statuses of a turn and of its message.
 const (
 	TurnCompleted   = "completed"
 	TurnFailed      = "failed"
 	TurnCancelled   = "cancelled"
-	TurnInterrupted = "interrupted" // what it ran in was lost after it had begun to work
+	TurnInterrupted = "interrupted" // its sandbox or its agent was lost after the work had begun
 )
 
-// How far a turn is that has not ended.
+// The statuses of a turn that has not ended.
 const (
 	TurnQueued  = "queued"
 	TurnRunning = "running"
 )
 
-// Message is what a user asked or an assistant answered.
+// Message is a prompt of a user or an answer of the agent.
 type Message struct {
 	ID             string    `json:"id"`
 	ConversationID string    `json:"conversation_id"`
@@ -90,15 +93,15 @@ type Message struct {
 	Role           string    `json:"role" enum:"user,assistant"`
 	Content        []Block   `json:"content"`
 	Status         string    `json:"status" enum:"completed,failed,cancelled,interrupted"`
-	Error          string    `json:"error,omitempty" doc:"What went wrong, if it did not complete"`
+	Error          string    `json:"error,omitempty" doc:"The error, if it did not complete"`
 	Model          string    `json:"model,omitempty"`
 	Usage          Usage     `json:"usage"`
 	CostUSD        float64   `json:"cost_usd"`
-	DurationMS     int64     `json:"duration_ms,omitempty" doc:"From the prompt to the end of the turn"`
+	DurationMS     int64     `json:"duration_ms,omitempty" doc:"Time from the prompt to the end of the turn, in milliseconds"`
 	CreatedAt      time.Time `json:"created_at"`
 }
 
-// Text is the message's text alone.
+// Text returns the text blocks of the message, separated by empty lines.
 func (m Message) Text() string {
 	var text string
 	for _, b := range m.Content {
@@ -121,42 +124,42 @@ const (
 	BlockToolResult = "tool_result"
 )
 
-// Block is one part of a message: text, thinking, the call of a tool or its result.
+// Block is one part of a message: text, thinking, a tool call or its result.
 type Block struct {
 	Type      string          `json:"type" enum:"text,thinking,tool_use,tool_result"`
-	Text      string          `json:"text,omitempty" doc:"Of text, thinking and results"`
-	ID        string          `json:"id,omitempty" doc:"Of the call"`
-	Name      string          `json:"name,omitempty" doc:"Of the tool"`
-	Input     json.RawMessage `json:"input,omitempty" doc:"Of the call"`
+	Text      string          `json:"text,omitempty" doc:"The text of a text, thinking or tool_result block"`
+	ID        string          `json:"id,omitempty" doc:"The tool call's id"`
+	Name      string          `json:"name,omitempty" doc:"The tool's name"`
+	Input     json.RawMessage `json:"input,omitempty" doc:"The tool call's arguments"`
 	ToolUseID string          `json:"tool_use_id,omitempty" doc:"The call that this is the result of"`
 	IsError   bool            `json:"is_error,omitempty"`
-	Truncated bool            `json:"truncated,omitempty" doc:"It was longer than what is kept"`
+	Truncated bool            `json:"truncated,omitempty" doc:"The text is cut"`
 }
 
-// CreateConversation asks for a conversation.
+// CreateConversation is the request to create a conversation.
 type CreateConversation struct {
-	ID        string            `json:"id,omitempty" doc:"A UUID of the caller's choice; one is made if left out"`
+	ID        string            `json:"id,omitempty" doc:"The id, any UUID; default: a new one"`
 	Title     string            `json:"title,omitempty" maxLength:"200"`
-	AccountID string            `json:"account_id,omitempty" maxLength:"255" doc:"Whom it is for; the key's account if left out"`
+	AccountID string            `json:"account_id,omitempty" maxLength:"255" doc:"The account; default: the key's"`
 	AgentID   string            `json:"agent_id,omitempty" maxLength:"63"`
-	Template  string            `json:"template,omitempty" maxLength:"63" doc:"Of its sandbox and agent; the agent's, else the server's default"`
-	SandboxID string            `json:"sandbox_id,omitempty" doc:"A sandbox of the tenant to work in; without one it gets its own"`
-	Env       map[string]string `json:"env,omitempty" doc:"Variables of its own sandbox, beside those of its agent and template: at most 64, 16 KiB in all. Not for a sandbox that is there already"`
-	Metadata  map[string]string `json:"metadata,omitempty" doc:"Anything of yours; its own sandbox gets the same"`
+	Template  string            `json:"template,omitempty" maxLength:"63" doc:"The template of its sandbox; default: the agent's, then the server's"`
+	SandboxID string            `json:"sandbox_id,omitempty" doc:"An existing sandbox to use; default: a new sandbox"`
+	Env       map[string]string `json:"env,omitempty" doc:"Environment variables of the sandbox that it owns, in addition to those of agent and template: at most 64, 16 KiB in total. Not allowed with an existing sandbox"`
+	Metadata  map[string]string `json:"metadata,omitempty" doc:"Your own metadata; its own sandbox gets it too"`
 }
 
-// PatchConversation changes a conversation. A field that is left out stays as it is.
+// PatchConversation is the request to change a conversation. Absent fields do not change.
 type PatchConversation struct {
 	Title     *string `json:"title,omitempty" maxLength:"200"`
-	SandboxID string  `json:"sandbox_id,omitempty" doc:"Another sandbox of the tenant to work in from now on, by its id or its name"`
+	SandboxID string  `json:"sandbox_id,omitempty" doc:"Another sandbox to use from now on (id or name)"`
 }
 
-// Prompt asks an agent to do something.
+// Prompt is the request to send a prompt to an agent.
 type Prompt struct {
-	Prompt   string `json:"prompt" doc:"What to do: 1 byte to 1 MiB of text"`
+	Prompt   string `json:"prompt" doc:"The prompt: 1 byte to 1 MiB of text"`
 	AgentID  string `json:"agent_id,omitempty" maxLength:"63"`
 	Template string `json:"template,omitempty" maxLength:"63"`
-	Model    string `json:"model,omitempty" maxLength:"200" doc:"The model to ask; the agent's own choice if left out"`
+	Model    string `json:"model,omitempty" maxLength:"200" doc:"The model; default: the agent's"`
 }
 
 // Types of the events of a turn.
@@ -175,44 +178,46 @@ const (
 	EventTurnFinished  = "turn.finished"
 )
 
-// TurnEvent is one event of a turn's stream. Its id, on the wire beside it, is {turn}.{seq}.
+// TurnEvent is one event of a turn's stream. Its id in the stream is {turn}.{seq}; see EventID.
 type TurnEvent struct {
 	Type string `json:"type"`
 
-	// Of turn.started.
+	// In turn.started, resync and turn.finished; see TurnEvents.
 	ConversationID string `json:"conversation_id,omitempty"`
 	SandboxID      string `json:"sandbox_id,omitempty"`
 	TurnID         string `json:"turn_id,omitempty"`
 	MessageID      string `json:"message_id,omitempty" doc:"The user's message in turn.started, the assistant's in turn.finished"`
 
-	Text   string          `json:"text,omitempty" doc:"Of text, thinking, their deltas, and results of tools"`
-	ID     string          `json:"id,omitempty" doc:"Of the tool's call"`
-	Name   string          `json:"name,omitempty" doc:"Of the tool"`
-	Input  json.RawMessage `json:"input,omitempty" doc:"Of the tool's call"`
-	Error  bool            `json:"is_error,omitempty" doc:"The tool's result is an error"`
-	Parent string          `json:"parent_id,omitempty" doc:"The call whose sub-agent this came from"`
-	Cut    bool            `json:"truncated,omitempty" doc:"The text was longer than what is kept"`
+	Text   string          `json:"text,omitempty" doc:"The text of text, thinking, delta and tool.result events"`
+	ID     string          `json:"id,omitempty" doc:"The tool call's id"`
+	Name   string          `json:"name,omitempty" doc:"The tool's name"`
+	Input  json.RawMessage `json:"input,omitempty" doc:"The tool call's arguments"`
+	Error  bool            `json:"is_error,omitempty" doc:"The tool failed"`
+	Parent string          `json:"parent_id,omitempty" doc:"The tool call whose sub-agent wrote it"`
+	Cut    bool            `json:"truncated,omitempty" doc:"The text is cut"`
 
-	// Of status, error and turn.finished.
-	Status  string `json:"status,omitempty" doc:"In turn.finished how it ended; in status what happens: queued, starting, recovering, retrying, session_started, session_replaced, history_unavailable, cancelling, output_lost"`
+	// In status, error, resync and turn.finished; see TurnEvents.
+	Status  string `json:"status,omitempty" doc:"The outcome in turn.finished; the new state in status"`
 	Code    Code   `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Of turn.finished.
+	StopReason string `json:"stop_reason,omitempty" doc:"Why the model stopped, in the words of its service: end_turn, max_tokens, refusal and others"`
 
 	Model   string  `json:"model,omitempty"`
 	Session string  `json:"session_id,omitempty"`
-	Usage   *Usage  `json:"usage,omitempty" doc:"So far in usage, of the whole turn in turn.finished"`
+	Usage   *Usage  `json:"usage,omitempty" doc:"The turn's tokens: so far in usage, in total in turn.finished"`
 	CostUSD float64 `json:"cost_usd,omitempty"`
-	Stats   *Stats  `json:"stats,omitempty" doc:"Of the conversation"`
-	Version string  `json:"version,omitempty" doc:"The version of the workspace that was saved"`
+	Stats   *Stats  `json:"stats,omitempty" doc:"The conversation's totals"`
+	Version string  `json:"version,omitempty" doc:"The saved version of the workspace"`
 	// Of turn.finished.
-	VersionPending bool     `json:"version_pending,omitempty" doc:"The workspace is not saved yet; the turn has the version once it is"`
-	Warnings       []string `json:"warnings,omitempty" doc:"What did not work and did not fail the turn"`
+	VersionPending bool     `json:"version_pending,omitempty" doc:"The workspace is not saved yet; GET the turn later for the version"`
+	Warnings       []string `json:"warnings,omitempty" doc:"Failures that did not fail the turn"`
 
 	At  *time.Time      `json:"at,omitempty"`
-	Raw json.RawMessage `json:"raw,omitempty" doc:"The agent's own line, with ?raw=true"`
+	Raw json.RawMessage `json:"raw,omitempty" doc:"The agent's own line of output; only with ?raw=true"`
 }
 
-// Turn is one prompt and everything that the agent does until it finishes.
+// Turn is one prompt and the work of the agent on it.
 type Turn struct {
 	ID             string     `json:"id"`
 	ConversationID string     `json:"conversation_id"`
@@ -221,10 +226,11 @@ type Turn struct {
 	Status         string     `json:"status" enum:"queued,running,completed,failed,cancelled,interrupted"`
 	Code           Code       `json:"code,omitempty"`
 	Message        string     `json:"message,omitempty"`
+	StopReason     string     `json:"stop_reason,omitempty" doc:"Why the model stopped, in the words of its service: end_turn, max_tokens, refusal and others"`
 	Usage          Usage      `json:"usage"`
-	Version        string     `json:"version,omitempty" doc:"The version of the workspace that was saved after it"`
-	VersionPending bool       `json:"version_pending,omitempty" doc:"The workspace is not saved yet; it is tried until it is"`
-	Warnings       []string   `json:"warnings,omitempty" doc:"What did not work and did not fail the turn"`
+	Version        string     `json:"version,omitempty" doc:"The version of the workspace that was saved after the turn"`
+	VersionPending bool       `json:"version_pending,omitempty" doc:"The workspace is not saved yet; saving is retried"`
+	Warnings       []string   `json:"warnings,omitempty" doc:"Failures that did not fail the turn"`
 	CreatedAt      time.Time  `json:"created_at"`
 	StartedAt      *time.Time `json:"started_at,omitempty"`
 	FinishedAt     *time.Time `json:"finished_at,omitempty"`

@@ -1,5 +1,5 @@
-// Package api holds what Berth says on the wire: the JSON types of requests and answers, the problem
-// document every error is sent as ([Problem]) and the one table of problem codes ([Codes]).
+// Package api has the JSON types of Berth's HTTP API: requests and answers, the problem document that reports each
+// error ([Problem]) and the table of problem codes ([Codes]).
 //
-// It imports only the standard library, so that clients may depend on it alone.
+// It imports only the standard library, so that clients can depend on it without other packages.
 package api

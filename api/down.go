@@ -1,7 +1,7 @@
 package api
 
-// Down is what stopping every sandbox of a machine came to.
+// Down is the result of stopping all sandboxes of a machine.
 type Down struct {
-	Stopped int `json:"stopped" doc:"Sandboxes that ran and were stopped"`
-	Failed  int `json:"failed" doc:"Sandboxes that could not be stopped; the server's log says why"`
+	Stopped int `json:"stopped" doc:"Running sandboxes that were stopped"`
+	Failed  int `json:"failed" doc:"Sandboxes that could not be stopped; the reasons are in the server's log"`
 }

@@ -2,26 +2,31 @@ package api
 
 import "time"
 
-// Explanation is why a sandbox is as it is, and what will happen to it.
+// Explanation has the reasons for a sandbox's state and its next planned steps.
 type Explanation struct {
 	Sandbox Sandbox      `json:"sandbox"`
 	Summary string       `json:"summary" doc:"One sentence for people"`
-	Because []Transition `json:"because" doc:"What led to the present state, newest first"`
-	Ahead   []Prospect   `json:"ahead" doc:"What will happen by itself if nobody uses it, the nearest first"`
-	Holds   []Hold       `json:"holds,omitempty" doc:"What keeps timers away"`
-	Left    []string     `json:"left,omitempty" doc:"What is still to be done before it has ended"`
-	Keeps   []string     `json:"keeps" doc:"What of its files survives what"`
+	Because []Transition `json:"because" doc:"The events that led to the current state, newest first"`
+	Ahead   []Prospect   `json:"ahead" doc:"Scheduled transitions if the sandbox is not used, the nearest first"`
+	Holds   []Hold       `json:"holds,omitempty" doc:"Holds that suspend the timers"`
+	Left    []string     `json:"left,omitempty" doc:"Steps that are left before it is gone"`
+	Keeps   []string     `json:"keeps" doc:"Which files survive which transition"`
+
+	// Instance is the driver's current report about the instance. It is empty for an instance on another server's
+	// machine.
+	Instance  []string `json:"instance,omitempty" doc:"The driver's status of the instance: how the disk limit is enforced, and problems"`
+	Unlimited []string `json:"unlimited,omitempty" doc:"Limits that the server's machine cannot enforce, with the reasons"`
 }
 
-// Prospect is something that will happen to a sandbox by itself, or would if nothing kept it away.
+// Prospect is a future transition of a sandbox that happens automatically. Off has the reason if it never happens.
 type Prospect struct {
 	What string     `json:"what" enum:"stop,archive,delete,probe,retry,work"`
-	At   *time.Time `json:"at,omitempty" doc:"Absent: not by itself"`
+	At   *time.Time `json:"at,omitempty" doc:"The time; absent if it does not happen automatically"`
 	Why  string     `json:"why"`
-	Off  string     `json:"off,omitempty" doc:"What keeps it away for good"`
+	Off  string     `json:"off,omitempty" doc:"The reason why it never happens"`
 }
 
-// Hold keeps timers away from a sandbox: a turn, a terminal, traffic.
+// Hold is a use of the sandbox that suspends its timers, such as a turn, a terminal or traffic.
 type Hold struct {
 	Kind  string    `json:"kind"`
 	Until time.Time `json:"until"`

@@ -20,38 +20,39 @@ const (
 
 // Headers of files and archives.
 const (
-	HeaderFileSize  = "Berth-File-Size" // the whole file's size, where max_bytes may have cut the answer
-	HeaderTruncated = "Berth-Truncated" // true where it did
-	HeaderSkipped   = "Berth-Skipped"   // trailer of an archive: how many files were left out
+	HeaderFileSize  = "Berth-File-Size" // size of the whole file, also if max_bytes cut the answer
+	HeaderTruncated = "Berth-Truncated" // true if max_bytes cut the answer
+	HeaderSkipped   = "Berth-Skipped"   // trailer of an archive: number of files that were left out
+	HeaderNotice    = "Berth-Notice"    // changes of the sandbox's files since its last use: a restored version, lost changes
 )
 
-// File is one file in a sandbox. A link is shown as a link, never as what it leads to.
+// File is one file in a sandbox. A symbolic link is shown as a link; it is never followed.
 type File struct {
-	Path       string    `json:"path" doc:"Relative to its root. A byte that is not UTF-8 is shown as U+FFFD; such a file cannot be asked for by its path"`
+	Path       string    `json:"path" doc:"The path below the root. Invalid UTF-8 is shown as U+FFFD; such a file cannot be requested by its path"`
 	Name       string    `json:"name"`
 	Type       string    `json:"type" enum:"file,directory,symlink,pipe,socket,device"`
 	Size       int64     `json:"size"`
 	Mode       string    `json:"mode" doc:"Permissions in octal" example:"0644"`
 	ModifiedAt time.Time `json:"modified_at"`
-	Target     string    `json:"target,omitempty" doc:"Where a link leads, as it is written"`
-	ETag       string    `json:"etag" doc:"Another one whenever the file may have changed"`
+	Target     string    `json:"target,omitempty" doc:"The target of a symbolic link"`
+	ETag       string    `json:"etag" doc:"Changes whenever the file may have changed"`
 }
 
-// FileTree is a file with what is below it.
+// FileTree is a file or a folder with its children.
 type FileTree struct {
 	File
-	Children  []FileTree `json:"children,omitempty" doc:"Of a folder that was looked into"`
-	Truncated bool       `json:"truncated,omitempty" doc:"It has more children than these; at the root: something was cut off somewhere"`
+	Children  []FileTree `json:"children,omitempty" doc:"The entries of a folder"`
+	Truncated bool       `json:"truncated,omitempty" doc:"Some children are left out; at the root: some files in the tree are left out"`
 }
 
-// FileOperation is something to do with one path.
+// FileOperation is the request for an operation on one path.
 type FileOperation struct {
-	Op      string `json:"op" enum:"mkdir,move" doc:"mkdir makes a folder and those above it; move moves what is there, making missing folders"`
-	To      string `json:"to,omitempty" maxLength:"4095" doc:"Where to move it, in the same root"`
-	Replace bool   `json:"replace,omitempty" doc:"Replace a file that is there"`
+	Op      string `json:"op" enum:"mkdir,move" doc:"mkdir creates a folder and its parents; move moves a file or folder and creates missing parents"`
+	To      string `json:"to,omitempty" maxLength:"4095" doc:"The new path, in the same root"`
+	Replace bool   `json:"replace,omitempty" doc:"Replace an existing file"`
 }
 
-// Unpacked is what came out of an archive.
+// Unpacked counts the entries of an archive that was unpacked.
 type Unpacked struct {
 	Files   int   `json:"files"`
 	Folders int   `json:"folders"`

@@ -1,10 +1,10 @@
 package api
 
-// Fsck is what a check of the database found.
+// Fsck is the result of a check of the database.
 type Fsck struct {
-	Checks        int      `json:"checks" doc:"Questions asked of the whole database"`
-	Conversations int      `json:"conversations" doc:"Whose stats were compared with their messages"`
+	Checks        int      `json:"checks" doc:"Number of checks of the database"`
+	Conversations int      `json:"conversations" doc:"Number of conversations whose stats were compared with their messages"`
 	Messages      int64    `json:"messages"`
-	Undelivered   int64    `json:"undelivered" doc:"Messages that are kept and not counted yet, because the message store did not take them"`
+	Undelivered   int64    `json:"undelivered" doc:"Messages that are stored but not counted yet, because the message store failed"`
 	Problems      []string `json:"problems"`
 }

@@ -2,27 +2,27 @@ package api
 
 import "fmt"
 
-// Problem is an RFC 9457 problem document, the only shape an error has on the wire.
+// Problem is an RFC 9457 problem document. The API answers every error with it.
 type Problem struct {
-	Type      string       `json:"type" doc:"Address of the page that explains the code" example:"/docs/problems#not_found"`
-	Title     string       `json:"title" doc:"A few words, the same for every occurrence of the code"`
+	Type      string       `json:"type" doc:"URL of the page that explains the code" example:"/docs/problems#not_found"`
+	Title     string       `json:"title" doc:"A short title, the same for every occurrence of the code"`
 	Status    int          `json:"status" doc:"HTTP status"`
-	Detail    string       `json:"detail" doc:"What was wrong this time"`
-	Code      Code         `json:"code" doc:"Stable name to decide by" example:"not_found"`
-	Hint      string       `json:"hint,omitempty" doc:"What to do about it"`
-	Retryable bool         `json:"retryable" doc:"The same request may succeed later, unchanged"`
-	RequestID string       `json:"request_id,omitempty" doc:"Find this request in the server's log"`
-	Errors    []FieldError `json:"errors,omitempty" doc:"Each field that was wrong"`
+	Detail    string       `json:"detail" doc:"The cause of this error"`
+	Code      Code         `json:"code" doc:"Stable code; programs should use it" example:"not_found"`
+	Hint      string       `json:"hint,omitempty" doc:"How to fix it"`
+	Retryable bool         `json:"retryable" doc:"The same request may succeed later"`
+	RequestID string       `json:"request_id,omitempty" doc:"The request's id in the server's log"`
+	Errors    []FieldError `json:"errors,omitempty" doc:"The invalid fields"`
 }
 
-// FieldError is one field that was wrong.
+// FieldError describes one invalid field of a request.
 type FieldError struct {
-	Location string `json:"location" doc:"Where, such as body.name or query.limit"`
-	Message  string `json:"message" doc:"What was wrong with it"`
-	Value    any    `json:"value,omitempty" doc:"What was sent"`
+	Location string `json:"location" doc:"The field, such as body.name or query.limit"`
+	Message  string `json:"message" doc:"The error"`
+	Value    any    `json:"value,omitempty" doc:"The value that was sent"`
 }
 
-// NewProblem fills a problem from the table of codes.
+// NewProblem returns a problem with the values of the code's row in Codes.
 func NewProblem(code Code, detail string) *Problem {
 	info := code.Info()
 	return &Problem{

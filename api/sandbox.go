@@ -2,91 +2,103 @@ package api
 
 import "time"
 
-// CreateSandbox asks for a sandbox of one's own. Every field is optional; the fields given must agree
-// with the sandbox that already has the id or name.
+// CreateSandbox is the request to create a sandbox that belongs to no conversation, project or thread. All fields are
+// optional. If a sandbox has the id or name, the given fields must agree with it.
 type CreateSandbox struct {
-	ID       string            `json:"id,omitempty" doc:"Id to create it under, any UUID; one is made if left out" example:"01970e4b-7f5c-7d31-9d0a-3f6f2f1f7a10"`
-	Name     string            `json:"name,omitempty" doc:"Name, unique in the tenant: 1 to 63 of a-z, 0-9 and '-'" example:"scratch"`
-	Template string            `json:"template,omitempty" maxLength:"63" doc:"Template; the server's default if left out"`
-	Driver   string            `json:"driver,omitempty" maxLength:"63" doc:"Driver; the template's or the server's default if left out"`
-	Profile  string            `json:"profile,omitempty" maxLength:"63" doc:"Size: lite, standard or full"`
-	Env      map[string]string `json:"env,omitempty" doc:"Environment of the processes in it: at most 64 variables, 16 KiB in all; names are of A-Z, a-z, 0-9 and '_', with no digit first"`
-	Metadata map[string]string `json:"metadata,omitempty" doc:"Anything of yours, returned as it is: at most 64 entries, 16 KiB in all, names of at most 256 bytes"`
+	ID       string            `json:"id,omitempty" doc:"The id, any UUID; default: a new one" example:"01970e4b-7f5c-7d31-9d0a-3f6f2f1f7a10"`
+	Name     string            `json:"name,omitempty" doc:"The name, unique in the tenant: 1 to 63 characters of a-z, 0-9 and '-'" example:"scratch"`
+	Template string            `json:"template,omitempty" maxLength:"63" doc:"The template; default: the server's"`
+	Driver   string            `json:"driver,omitempty" maxLength:"63" doc:"The driver; default: the template's, then the server's"`
+	Profile  string            `json:"profile,omitempty" maxLength:"63" doc:"The size: lite, standard or full"`
+	Env      map[string]string `json:"env,omitempty" doc:"Environment variables: at most 64, 16 KiB in total; names of A-Z, a-z, 0-9 and '_' that do not begin with a digit"`
+	From     string            `json:"from,omitempty" maxLength:"64" doc:"Id of a sandbox, also of a deleted one: the new sandbox starts with its newest saved version. Template, driver, profile and metadata default to its own, and so does env unless it is deleted"`
+	Metadata map[string]string `json:"metadata,omitempty" doc:"Your own metadata, returned unchanged: at most 64 entries, 16 KiB in total, names of at most 256 bytes"`
 }
 
-// Sandbox is one sandbox as the API shows it.
+// Sandbox is one sandbox in the terms of the API.
 type Sandbox struct {
-	ID          string            `json:"id" doc:"Durable id, a UUID"`
-	Name        string            `json:"name,omitempty" doc:"Name, if it has one"`
+	ID          string            `json:"id" doc:"The durable id, a UUID"`
+	Name        string            `json:"name,omitempty" doc:"The name, if it has one"`
 	Owner       Owner             `json:"owner"`
 	Template    string            `json:"template"`
 	Driver      string            `json:"driver"`
 	Profile     string            `json:"profile"`
-	State       string            `json:"state" doc:"Where it is" enum:"pending,creating,running,unhealthy,stopping,stopped,starting,archived,terminating,terminated,error"`
-	Want        string            `json:"want" doc:"Where it is asked to be" enum:"running,stopped,archived,gone"`
-	Env         []string          `json:"env,omitempty" doc:"Names of the environment variables it was given; values are never shown"`
+	State       string            `json:"state" doc:"The current state" enum:"pending,creating,running,unhealthy,stopping,stopped,starting,archived,terminating,terminated,error"`
+	Want        string            `json:"want" doc:"The desired state" enum:"running,stopped,archived,gone"`
+	Env         []string          `json:"env,omitempty" doc:"Names of its environment variables; values are never returned"`
 	Metadata    map[string]string `json:"metadata,omitempty"`
 	Instance    string            `json:"instance,omitempty" doc:"The instance's id at its driver"`
-	Incarnation int64             `json:"incarnation" doc:"Which rebirth of the instance this is"`
-	Error       *SandboxError     `json:"error,omitempty" doc:"Why it is not where it is asked to be"`
-	Frozen      bool              `json:"frozen,omitempty" doc:"It runs and is held in memory; the next use thaws it. Only when it is read alone"`
-	TurnID      string            `json:"turn_id,omitempty" doc:"The turn that runs in it; only when it is read alone"`
-	Traffic     *Traffic          `json:"traffic,omitempty" doc:"What it exchanged with the outside; only when it is read alone, and if its template lets it out"`
+	Incarnation int64             `json:"incarnation" doc:"How many instances the sandbox has had"`
+	Error       *SandboxError     `json:"error,omitempty" doc:"Why it is not in the desired state"`
+	Frozen      bool              `json:"frozen,omitempty" doc:"Its processes are frozen; the next use thaws them. Not in lists"`
+	OOMKills    int64             `json:"oom_kills,omitempty" doc:"Number of processes that the kernel killed since the start because the sandbox's memory was full; only when it is read alone, or in a list with live=true"`
+	TurnID      string            `json:"turn_id,omitempty" doc:"The running turn. Not in lists"`
+	Traffic     *Traffic          `json:"traffic,omitempty" doc:"Network traffic, if its template allows egress. Not in lists"`
 	CreatedAt   time.Time         `json:"created_at"`
-	StartedAt   *time.Time        `json:"started_at,omitempty" doc:"When the present instance became ready"`
+	StartedAt   *time.Time        `json:"started_at,omitempty" doc:"When the current instance became ready"`
 	ActiveAt    time.Time         `json:"active_at" doc:"Last use"`
 	DeletedAt   *time.Time        `json:"deleted_at,omitempty"`
-	Finalizers  []string          `json:"finalizers,omitempty" doc:"What is left to do before it has ended"`
+	Finalizers  []string          `json:"finalizers,omitempty" doc:"Finalizers that are left before it is gone"`
 
 	Saved
 }
 
-// Saved is what is known of a workspace and its versions.
-type Saved struct {
-	UnsavedSince *time.Time       `json:"unsaved_since,omitempty" doc:"Files may differ from the newest version since then; absent when everything is saved"`
-	SaveError    *SandboxError    `json:"save_error,omitempty" doc:"Why the last save failed; it is tried again"`
-	Restored     *RestoredVersion `json:"restored,omitempty" doc:"What the last start brought back into the workspace"`
-	Lost         *LostChanges     `json:"lost,omitempty" doc:"Changes that were not saved when an instance was lost"`
+// SandboxStats is the resource usage of a running sandbox.
+type SandboxStats struct {
+	At               time.Time `json:"at"`
+	MemoryBytes      int64     `json:"memory_bytes" doc:"Memory in use, without page cache that can be dropped"`
+	MemoryLimitBytes int64     `json:"memory_limit_bytes,omitempty" doc:"The limit; absent if there is none"`
+	CPUSeconds       float64   `json:"cpu_seconds" doc:"Processor time since the start; the difference of two answers is the use between them"`
+	Processes        int64     `json:"processes"`
+	OOMKills         int64     `json:"oom_kills" doc:"Number of processes that the kernel killed since the start because the memory was full"`
 }
 
-// RestoredVersion is a version that a start brought back into the workspace.
+// Saved is the state of a workspace and its versions.
+type Saved struct {
+	UnsavedSince *time.Time       `json:"unsaved_since,omitempty" doc:"Changes since then may be unsaved; absent if all files are saved"`
+	SaveError    *SandboxError    `json:"save_error,omitempty" doc:"Why the last save failed; it is retried"`
+	Restored     *RestoredVersion `json:"restored,omitempty" doc:"The version that the last start restored"`
+	Lost         *LostChanges     `json:"lost,omitempty" doc:"Unsaved changes that were lost with an instance"`
+}
+
+// RestoredVersion is the version that the last start restored into the workspace.
 type RestoredVersion struct {
 	Version string    `json:"version"`
 	SavedAt time.Time `json:"saved_at" doc:"When the version was saved"`
-	At      time.Time `json:"at" doc:"When it was brought back"`
+	At      time.Time `json:"at" doc:"When it was restored"`
 }
 
-// LostChanges says that changes of files were not saved when their instance was lost.
+// LostChanges describes changes of files that were lost with an instance before they were saved.
 type LostChanges struct {
-	Since time.Time `json:"since" doc:"Files changed since then were not saved"`
+	Since time.Time `json:"since" doc:"Changes since then were not saved"`
 	At    time.Time `json:"at" doc:"When the instance was found lost"`
 }
 
-// Traffic is how many bytes a sandbox exchanged with the outside since it, or the server, was last started.
+// Traffic counts the bytes between a sandbox and the network since the last start of the sandbox or of the server.
 type Traffic struct {
-	BytesIn  int64 `json:"bytes_in" doc:"Received by the sandbox"`
-	BytesOut int64 `json:"bytes_out" doc:"Sent by the sandbox"`
+	BytesIn  int64 `json:"bytes_in" doc:"Bytes that the sandbox received"`
+	BytesOut int64 `json:"bytes_out" doc:"Bytes that the sandbox sent"`
 }
 
-// Owner is what a sandbox belongs to.
+// Owner identifies the conversation, project or thread that a sandbox belongs to.
 type Owner struct {
 	Kind string `json:"kind" enum:"conversation,project,thread,sandbox"`
 	ID   string `json:"id"`
 }
 
-// SandboxError is why a sandbox is not where it is asked to be.
+// SandboxError is the reason why a sandbox is not in its desired state.
 type SandboxError struct {
 	Code     Code      `json:"code"`
 	Message  string    `json:"message"`
 	At       time.Time `json:"at"`
-	Attempts int       `json:"attempts" doc:"Failures in a row"`
+	Attempts int       `json:"attempts" doc:"Number of consecutive failures"`
 }
 
-// Transition is one entry of a sandbox's history, newest first in lists.
+// Transition is one entry of a sandbox's history. Lists have the newest entry first.
 type Transition struct {
 	Seq         int64     `json:"seq"`
 	At          time.Time `json:"at"`
-	Event       string    `json:"event" doc:"What happened; 'want' when something else was asked for"`
+	Event       string    `json:"event" doc:"The event; 'want' if the desired state changed"`
 	From        string    `json:"from,omitempty"`
 	To          string    `json:"to,omitempty"`
 	Want        string    `json:"want,omitempty"`
@@ -97,8 +109,8 @@ type Transition struct {
 	Instance    string    `json:"instance,omitempty"`
 }
 
-// List is one page of things.
+// List is one page of a list.
 type List[T any] struct {
 	Items      []T    `json:"items"`
-	NextCursor string `json:"next_cursor,omitempty" doc:"Give it as cursor to read on; absent on the last page"`
+	NextCursor string `json:"next_cursor,omitempty" doc:"Send it as cursor to get the next page; absent on the last page"`
 }

@@ -2,33 +2,33 @@ package api
 
 import "time"
 
-// SweepRequest asks for a sweep.
+// SweepRequest is the request for a sweep.
 type SweepRequest struct {
-	DryRun bool `json:"dry_run,omitempty" doc:"Find, and do nothing about it"`
+	DryRun bool `json:"dry_run,omitempty" doc:"Only report; change nothing"`
 }
 
-// Sweep is what a sweep found and did.
+// Sweep is the result of a sweep.
 type Sweep struct {
 	DryRun  bool          `json:"dry_run"`
 	At      time.Time     `json:"at"`
 	Took    float64       `json:"took_seconds"`
 	Drivers []DriverSweep `json:"drivers"`
-	Keys    int64         `json:"keys_forgotten" doc:"Idempotency keys past their time"`
+	Keys    int64         `json:"keys_forgotten" doc:"Expired idempotency keys"`
 	Holds   int64         `json:"holds_expired"`
-	Places  int64         `json:"places_expired" doc:"Reserved places that nobody prolonged"`
+	Places  int64         `json:"places_expired" doc:"Expired quota reservations"`
 }
 
-// DriverSweep is what a sweep found at one driver.
+// DriverSweep is the result of a sweep for one driver.
 type DriverSweep struct {
 	Driver     string         `json:"driver"`
-	Instances  int            `json:"instances" doc:"Listed by the driver"`
-	Unreadable int            `json:"unreadable" doc:"Listed without a key of ours; left alone"`
-	Foreign    int            `json:"foreign" doc:"Of another installation of Berth; left alone"`
+	Instances  int            `json:"instances" doc:"Number of instances that the driver listed"`
+	Unreadable int            `json:"unreadable" doc:"Instances without a Berth label; left alone"`
+	Foreign    int            `json:"foreign" doc:"Instances of another Berth installation; left alone"`
 	Findings   []SweepFinding `json:"findings"`
-	Error      string         `json:"error,omitempty" doc:"The list could not be read to its end: nothing was done"`
+	Error      string         `json:"error,omitempty" doc:"Why the list could not be read; nothing was changed"`
 }
 
-// SweepFinding is one thing that does not fit.
+// SweepFinding is one difference between a driver's list of instances and the records.
 type SweepFinding struct {
 	Kind      string `json:"kind" enum:"orphan,stray,left,missing"`
 	SandboxID string `json:"sandbox_id"`

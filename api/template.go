@@ -1,64 +1,66 @@
 package api
 
-// Template is what sandboxes of one kind are made of. Values of the environment are never shown.
+// Template describes one kind of sandbox. It never contains values of environment variables.
 type Template struct {
 	Name        string            `json:"name"`
 	Description string            `json:"description,omitempty"`
-	Default     bool              `json:"default" doc:"Whether sandboxes that name no template have this one"`
-	BuiltIn     bool              `json:"built_in" doc:"Whether every Berth has a template of this name"`
-	Extends     string            `json:"extends,omitempty" doc:"The template that it was made from"`
+	Default     bool              `json:"default" doc:"It is the default template"`
+	BuiltIn     bool              `json:"built_in" doc:"It is a built-in template"`
+	Extends     string            `json:"extends,omitempty" doc:"The template that it extends"`
+	Tenants     []string          `json:"tenants,omitempty" doc:"The tenants that may use it; * means all. Only for admins of the tenant default"`
 	Driver      string            `json:"driver"`
-	Base        string            `json:"base" doc:"What the root is made of: host, the name of a base, or a directory of the server"`
-	User        string            `json:"user" enum:"agent,root" doc:"Whom commands run as that do not say"`
-	Profile     string            `json:"profile" enum:"lite,standard,full" doc:"Size of sandboxes that name none"`
-	Resources   TemplateResources `json:"resources" doc:"What one sandbox of that profile may use"`
-	Env         []string          `json:"env,omitempty" doc:"Names of the environment variables; values are never shown"`
-	Mounts      []TemplateMount   `json:"mounts,omitempty" doc:"Directories of the server that are seen inside, read only"`
-	Egress      []string          `json:"egress,omitempty" doc:"What sandboxes may connect to; absent: nothing"`
-	Services    []TemplateService `json:"services,omitempty" doc:"Addresses inside that the server leads on"`
-	Timers      map[string]string `json:"timers,omitempty" doc:"When an unused sandbox is stopped, archived or ended, where that differs from the owner's kind"`
+	Base        string            `json:"base" doc:"The root file system: host, the name of a base, or a directory of the server"`
+	User        string            `json:"user" enum:"agent,root" doc:"Default user for commands"`
+	Profile     string            `json:"profile" enum:"lite,standard,full" doc:"Default profile"`
+	Resources   TemplateResources `json:"resources" doc:"The limits of the default profile"`
+	Env         []string          `json:"env,omitempty" doc:"Names of the environment variables; values are never returned"`
+	Mounts      []TemplateMount   `json:"mounts,omitempty" doc:"Read-only mounts of directories of the server"`
+	Egress      []string          `json:"egress,omitempty" doc:"Allowed destinations; absent: none"`
+	Services    []TemplateService `json:"services,omitempty" doc:"Addresses inside that the server forwards"`
+	Timers      map[string]string `json:"timers,omitempty" doc:"Idle times until a sandbox is stopped, archived or deleted, if they differ from the defaults of the owner's kind"`
 
 	Image            string   `json:"image,omitempty"`
 	Runtime          string   `json:"runtime,omitempty"`
 	AgentCommand     []string `json:"agent_command,omitempty"`
+	PermissionMode   string   `json:"permission_mode,omitempty" doc:"What the agent may do without asking"`
 	Volume           string   `json:"volume,omitempty"`
 	S3BucketName     string   `json:"s3_bucket_name,omitempty"`
 	S3KeyPrefix      string   `json:"s3_key_prefix,omitempty"`
 	InitFromS3       *bool    `json:"init_from_s3,omitempty"`
 	Sync             *bool    `json:"sync,omitempty"`
-	KeepLast         *int     `json:"keep_last,omitempty" doc:"How many of the newest versions are kept; absent: as the server says"`
-	KeepDaily        *int     `json:"keep_daily,omitempty" doc:"For how many days the newest version of the day is kept"`
-	Layout           string   `json:"layout,omitempty" enum:"packed,plain" doc:"How new versions are stored: files packed together, or each as an object of its own"`
+	KeepLast         *int     `json:"keep_last,omitempty" doc:"How many of the newest versions are kept; absent: the server's setting"`
+	KeepDaily        *int     `json:"keep_daily,omitempty" doc:"For how many days the newest version of each day is kept"`
+	Layout           string   `json:"layout,omitempty" enum:"packed,plain" doc:"How versions are stored: files packed together, or one object per file"`
 	Unreachable      string   `json:"unreachable,omitempty" enum:"wait,replace,fence"`
-	UnreachableAfter string   `json:"unreachable_after,omitempty" doc:"How long an instance may not be reachable before that is done" example:"5m"`
+	UnreachableAfter string   `json:"unreachable_after,omitempty" doc:"How long an instance may be unreachable before that is done" example:"5m"`
 	Turns            int      `json:"turns,omitempty"`
-	MCPServers       []string `json:"mcp_servers,omitempty" doc:"Names of the MCP servers whose tools are there beside the built-in ones"`
+	MCPServers       []string `json:"mcp_servers,omitempty" doc:"Names of the MCP servers"`
 
-	Hooks []TemplateHook `json:"hooks,omitempty" doc:"In the order in which they run, those that templates have by default included"`
+	Hooks []TemplateHook `json:"hooks,omitempty" doc:"The hooks in the order in which they run, including the default ones"`
 }
 
-// TemplateResources is what one sandbox may use.
+// TemplateResources are the limits of one sandbox.
 type TemplateResources struct {
-	CPU         float64 `json:"cpu" doc:"Cores"`
+	CPU         float64 `json:"cpu" doc:"CPU cores"`
 	MemoryBytes int64   `json:"memory_bytes"`
 	DiskBytes   int64   `json:"disk_bytes"`
-	Disk        string  `json:"disk" enum:"soft,loop" doc:"How the disk limit is held: watched from outside, or a file system's own size"`
-	Processes   int64   `json:"processes,omitempty" doc:"Absent: the driver's default"`
+	Disk        string  `json:"disk" enum:"auto,soft,loop" doc:"How the disk limit is enforced: by the kernel if possible (auto), by watching (soft), or always by the kernel (hard)"`
+	Processes   int64   `json:"processes,omitempty" doc:"Maximum number of processes; absent: the driver's default"`
 }
 
-// TemplateMount is a directory of the server that is seen inside.
+// TemplateMount is a directory of the server that sandboxes see, read only.
 type TemplateMount struct {
-	Target string `json:"target" doc:"Where it is inside"`
-	Source string `json:"source,omitempty" doc:"Where it is on the server; shown only to those who run it"`
+	Target string `json:"target" doc:"The path inside"`
+	Source string `json:"source,omitempty" doc:"The path on the server. Only for admins of the tenant default"`
 }
 
-// TemplateService is an address inside that the server leads on.
+// TemplateService is an address inside a sandbox that the server forwards to an upstream address.
 type TemplateService struct {
 	Listen   string `json:"listen" doc:"The address inside"`
-	Upstream string `json:"upstream,omitempty" doc:"Where it leads; shown only to those who run the server"`
+	Upstream string `json:"upstream,omitempty" doc:"The upstream address. Only for admins of the tenant default"`
 }
 
-// TemplateHook is something that is done at a turning point of a sandbox's life.
+// TemplateHook is a hook of a template.
 type TemplateHook struct {
 	Name  string `json:"name"`
 	Phase string `json:"phase" enum:"cold_start,message,stream_finish,version.saved,terminate"`

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Account is a person or a service in a tenant.
+// Account is a user or a service of a tenant.
 type Account struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
@@ -13,13 +13,14 @@ type Account struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// CreateAccount asks for an account.
+// CreateAccount is the request to create an account.
 type CreateAccount struct {
 	Name  string `json:"name" minLength:"1" maxLength:"200"`
 	Email string `json:"email,omitempty" maxLength:"320"`
 }
 
-// Scope is what a key may do. Each includes those before it: read, write, admin.
+// Scope defines the operations that a key allows. The order is read, write, admin; each scope includes the ones
+// before it.
 type Scope string
 
 // The scopes.
@@ -33,7 +34,7 @@ const (
 type Key struct {
 	ID         string     `json:"id"`
 	Label      string     `json:"label,omitempty"`
-	Prefix     string     `json:"prefix" doc:"First characters of the key, to recognise it by"`
+	Prefix     string     `json:"prefix" doc:"The first characters of the key"`
 	Scope      Scope      `json:"scope" enum:"read,write,admin"`
 	AccountID  string     `json:"account_id,omitempty"`
 	CreatedAt  time.Time  `json:"created_at"`
@@ -42,34 +43,34 @@ type Key struct {
 	RevokedAt  *time.Time `json:"revoked_at,omitempty"`
 }
 
-// CreateKey asks for an API key.
+// CreateKey is the request to create an API key.
 type CreateKey struct {
 	Label     string     `json:"label,omitempty" maxLength:"200"`
-	Scope     Scope      `json:"scope,omitempty" enum:"read,write,admin" doc:"write if left out"`
+	Scope     Scope      `json:"scope,omitempty" enum:"read,write,admin" doc:"The scope; default: write"`
 	AccountID string     `json:"account_id,omitempty"`
-	Tenant    string     `json:"tenant,omitempty" doc:"Tenant the key is for, made if there is none; only an admin key of the tenant 'default' may name another than its own"`
+	Tenant    string     `json:"tenant,omitempty" doc:"The key's tenant, which is created if needed; only an admin key of the tenant 'default' can name another tenant"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
 
-// NewKey is a key just made. Its secret is shown this once.
+// NewKey is a new API key with its secret. No later answer contains the secret.
 type NewKey struct {
 	Key
-	Secret string `json:"secret" doc:"The key itself; it is stored as a hash only and never shown again"`
+	Secret string `json:"secret" doc:"The key; it is stored as a hash and never returned again"`
 }
 
-// Agent is a tenant's record of an agent: a template with overrides, selected by agent_id.
+// Agent is an agent of a tenant: a template with overrides. Requests name it by agent_id.
 type Agent struct {
 	ID        string          `json:"id"`
 	Name      string          `json:"name"`
 	Template  string          `json:"template"`
-	Overrides json.RawMessage `json:"overrides,omitempty" doc:"What this agent changes of its template: model, profile and env. Values of env are masked for keys without the scope admin"`
+	Overrides json.RawMessage `json:"overrides,omitempty" doc:"Overrides of the template: model, profile and env. Values of env are masked for keys without the scope admin"`
 	CreatedAt time.Time       `json:"created_at"`
 	UpdatedAt time.Time       `json:"updated_at"`
 }
 
-// PutAgent asks for an agent, or changes one.
+// PutAgent is the request to create or change an agent.
 type PutAgent struct {
 	Name      string          `json:"name" minLength:"1" maxLength:"200"`
 	Template  string          `json:"template,omitempty" maxLength:"63"`
-	Overrides json.RawMessage `json:"overrides,omitempty" doc:"What this agent changes of its template: model (text), profile (lite, standard or full) and env (an object of variables)"`
+	Overrides json.RawMessage `json:"overrides,omitempty" doc:"Overrides of the template: model (text), profile (lite, standard or full) and env (an object of variables)"`
 }

@@ -11,13 +11,13 @@ const (
 	HeaderTurnID         = "Berth-Turn-Id"
 	HeaderConversationID = "Berth-Conversation-Id"
 	HeaderSandboxID      = "Berth-Sandbox-Id"
-	HeaderMessageID      = "Berth-Message-Id" // the user's
+	HeaderMessageID      = "Berth-Message-Id" // id of the user's message
 )
 
-// EventID is the id of a turn's event on the wire.
+// EventID returns the id of a turn's event in a stream.
 func EventID(turn string, seq int64) string { return turn + "." + strconv.FormatInt(seq, 10) }
 
-// ParseEventID takes an EventID apart.
+// ParseEventID splits an id of EventID into turn and number.
 func ParseEventID(id string) (turn string, seq int64, err error) {
 	turn, number, _ := strings.Cut(id, ".")
 	seq, err = strconv.ParseInt(number, 10, 64)
@@ -27,9 +27,9 @@ func ParseEventID(id string) (turn string, seq int64, err error) {
 	return turn, seq, nil
 }
 
-// CancelTurn asks a turn to end.
+// CancelTurn is the request to end a turn.
 type CancelTurn struct {
-	Reason string `json:"reason,omitempty" maxLength:"500" doc:"For whoever reads the turn later"`
+	Reason string `json:"reason,omitempty" maxLength:"500" doc:"The reason, stored with the turn"`
 }
 
 // ConversationSandbox is the sandbox that a conversation works in.
@@ -39,7 +39,7 @@ type ConversationSandbox struct {
 	Sandbox        Sandbox `json:"sandbox"`
 }
 
-// ConversationExport is a conversation with all that was said, the oldest first.
+// ConversationExport is a conversation with all its messages, oldest first.
 type ConversationExport struct {
 	Conversation Conversation `json:"conversation"`
 	Messages     []Message    `json:"messages"`

@@ -4,71 +4,71 @@ import "time"
 
 // Version is one saved state of a sandbox's workspace.
 type Version struct {
-	ID        string    `json:"id" doc:"Sorts by time" example:"20261115T031402.123456789Z-1a2b3c"`
-	Sequence  int64     `json:"sequence" doc:"Counts the versions of a workspace"`
-	Parent    string    `json:"parent,omitempty" doc:"The version before it, which may have been pruned since"`
+	ID        string    `json:"id" doc:"The version's id; ids sort by time" example:"20261115T031402.123456789Z-1a2b3c"`
+	Sequence  int64     `json:"sequence" doc:"The version's number in the workspace"`
+	Parent    string    `json:"parent,omitempty" doc:"The previous version, which may have been pruned"`
 	CreatedAt time.Time `json:"created_at"`
 	Files     int       `json:"files"`
-	Bytes     int64     `json:"bytes" doc:"In all its files, whether they had to be stored anew or not"`
-	Note      string    `json:"note,omitempty" doc:"Why it was made, if not by itself"`
+	Bytes     int64     `json:"bytes" doc:"Total size of its files"`
+	Note      string    `json:"note,omitempty" doc:"Why it was saved, if a request asked for it"`
 }
 
-// VersionDetail is a version and what it changed.
+// VersionDetail is a version with its changes.
 type VersionDetail struct {
 	Version
-	Changes VersionDiff `json:"changes" doc:"Against the version before it that there is"`
+	Changes VersionDiff `json:"changes" doc:"Changes since the previous stored version"`
 }
 
-// VersionDiff is what differs between two versions.
+// VersionDiff lists the differences between two versions.
 type VersionDiff struct {
-	From      string       `json:"from,omitempty" doc:"Absent: nothing, as before the first version"`
+	From      string       `json:"from,omitempty" doc:"The older version; absent: an empty workspace"`
 	To        string       `json:"to"`
 	Added     int          `json:"added"`
 	Modified  int          `json:"modified"`
 	Deleted   int          `json:"deleted"`
 	Renamed   int          `json:"renamed"`
-	Bytes     int64        `json:"bytes" doc:"In the files that are new or have new bytes"`
+	Bytes     int64        `json:"bytes" doc:"Total size of new and modified files"`
 	Paths     []PathChange `json:"paths"`
-	Truncated bool         `json:"truncated,omitempty" doc:"There are more paths than are listed; the numbers are of all"`
+	Truncated bool         `json:"truncated,omitempty" doc:"Some paths are left out; the numbers count all"`
 }
 
-// PathChange is one path that two versions do not have alike.
+// PathChange is one difference between two versions.
 type PathChange struct {
 	Path   string `json:"path"`
 	Change string `json:"change" enum:"added,modified,deleted,renamed"`
 	Kind   string `json:"kind" enum:"file,folder,link"`
-	From   string `json:"from,omitempty" doc:"Where a file was that was renamed"`
-	Size   int64  `json:"size" doc:"Of a file; of one that was deleted, as it was"`
-	Was    int64  `json:"was,omitempty" doc:"The size before, of a file that was modified"`
+	From   string `json:"from,omitempty" doc:"The old path of a renamed file"`
+	Size   int64  `json:"size" doc:"The file's size; for a deleted file its last size"`
+	Was    int64  `json:"was,omitempty" doc:"The previous size of a modified file"`
 	Meta   bool   `json:"metadata_only,omitempty" doc:"Only times or permissions differ"`
 }
 
-// SyncStats is what one sync did.
+// SyncStats counts the work of one sync.
 type SyncStats struct {
 	FilesDownloaded  int     `json:"files_downloaded"`
 	FilesUploaded    int     `json:"files_uploaded"`
-	FilesDeleted     int     `json:"files_deleted" doc:"In the workspace, and from the new version because the workspace has them no more; each file once"`
-	FilesSkipped     int     `json:"files_skipped" doc:"Unchanged, and not read"`
+	FilesDeleted     int     `json:"files_deleted" doc:"Files deleted in the workspace and in the new version; each file is counted once"`
+	FilesSkipped     int     `json:"files_skipped" doc:"Unchanged files that were not read"`
 	BytesTransferred int64   `json:"bytes_transferred"`
-	Duration         float64 `json:"duration" doc:"Seconds"`
+	Duration         float64 `json:"duration" doc:"Duration in seconds"`
 }
 
 // Conflict is a file that was changed on both sides and is kept twice.
 type Conflict struct {
 	Path string `json:"path"`
-	Copy string `json:"copy" doc:"Where the other one is"`
+	Copy string `json:"copy" doc:"The path of the other copy"`
 }
 
-// Synced is what a sync or a restore came to.
+// Synced is the result of a sync or a restore.
 type Synced struct {
 	SandboxID string        `json:"sandbox_id"`
-	Version   string        `json:"version,omitempty" doc:"The version that the workspace is now the same as; absent: there never was anything to save"`
-	New       bool          `json:"new" doc:"The version was made just now"`
+	Version   string        `json:"version,omitempty" doc:"The version that equals the workspace now; absent if there was never anything to save"`
+	New       bool          `json:"new" doc:"The version is new"`
 	Stats     SyncStats     `json:"stats"`
-	Conflicts []Conflict    `json:"conflicts" doc:"Files that were changed here and by another writer, each kept twice"`
-	Skipped   []SkippedFile `json:"skipped" doc:"What cannot be saved: pipes, sockets, devices, what cannot be read"`
-	Flagged   []string      `json:"flagged" doc:"What was brought here and common tools run by themselves: hooks of git, settings of editors and agents. Berth never runs it"`
-	More      int           `json:"more,omitempty" doc:"How many conflicts, skipped and flagged files are not listed"`
+	Conflicts []Conflict    `json:"conflicts" doc:"Files that were changed here and by another writer; both copies are kept"`
+	Skipped   []SkippedFile `json:"skipped" doc:"Files that cannot be saved: pipes, sockets, devices, unreadable files"`
+	Flagged   []string      `json:"flagged" doc:"Merged files that common tools run automatically: git hooks, settings of editors and agents. Berth never runs them"`
+	More      int           `json:"more,omitempty" doc:"Number of conflicts, skipped and flagged files that are left out"`
 }
 
 // SkippedFile is something in a workspace that cannot be saved.
@@ -77,56 +77,56 @@ type SkippedFile struct {
 	Why  string `json:"why"`
 }
 
-// SyncWorkspace asks for a workspace to be saved now.
+// SyncWorkspace is the request to save a workspace now.
 type SyncWorkspace struct {
-	Note string `json:"note,omitempty" maxLength:"500" doc:"Kept with the version, if there is a new one"`
-	// AllowMassDelete answers the problem sync_mass_delete.
-	AllowMassDelete bool `json:"allow_mass_delete,omitempty" doc:"Bring in what other sandboxes saved to the same workspace even if that deletes more than half of its files; without it that is sync_mass_delete"`
+	Note string `json:"note,omitempty" maxLength:"500" doc:"A note for the new version"`
+	// AllowMassDelete accepts the deletions that the server otherwise refuses with the code sync_mass_delete.
+	AllowMassDelete bool `json:"allow_mass_delete,omitempty" doc:"Merge versions of other sandboxes even if that deletes more than half of the workspace's files; otherwise the answer is sync_mass_delete"`
 }
 
-// RestoreVersion asks for a version to be brought back.
+// RestoreVersion is the request to restore a version.
 type RestoreVersion struct {
-	Version string `json:"version,omitempty" maxLength:"100" doc:"The newest if left out"`
-	Into    string `json:"into,omitempty" maxLength:"63" doc:"Name of a new sandbox to bring it into; left out: the sandbox itself"`
-	Force   bool   `json:"force,omitempty" doc:"Also while somebody works in the sandbox"`
+	Version string `json:"version,omitempty" maxLength:"100" doc:"The version's id; default: the newest"`
+	Into    string `json:"into,omitempty" maxLength:"63" doc:"The name of a new sandbox to restore into; default: the sandbox itself"`
+	Force   bool   `json:"force,omitempty" doc:"Restore even if the sandbox is in use"`
 }
 
-// Restored is what a restore came to.
+// Restored is the result of a restore.
 type Restored struct {
 	Synced
-	Sandbox Sandbox `json:"sandbox" doc:"The sandbox that has the version now"`
-	From    string  `json:"from" doc:"The version that was brought back"`
+	Sandbox Sandbox `json:"sandbox" doc:"The sandbox that was restored"`
+	From    string  `json:"from" doc:"The version that was restored"`
 }
 
-// PruneVersions says which versions to keep. The newest always is.
+// PruneVersions is the request to remove old versions. The newest version is always kept.
 type PruneVersions struct {
-	KeepLast  int  `json:"keep_last,omitempty" minimum:"0" maximum:"1000000" doc:"So many of the newest"`
-	KeepDaily int  `json:"keep_daily,omitempty" minimum:"0" maximum:"36500" doc:"The newest of each of so many days"`
-	DryRun    bool `json:"dry_run,omitempty" doc:"Say which, and do nothing"`
+	KeepLast  int  `json:"keep_last,omitempty" minimum:"0" maximum:"1000000" doc:"How many of the newest versions to keep" example:"10"`
+	KeepDaily int  `json:"keep_daily,omitempty" minimum:"0" maximum:"36500" doc:"For how many days to keep the newest version of each day"`
+	DryRun    bool `json:"dry_run,omitempty" doc:"Only report; change nothing"`
 }
 
-// Pruned is what a prune did, or would do.
+// Pruned is the result of a prune or of its dry run.
 type Pruned struct {
 	DryRun  bool      `json:"dry_run"`
 	Kept    int       `json:"kept"`
-	Removed []Version `json:"removed" doc:"Newest first"`
-	Objects int       `json:"objects" doc:"That were deleted from the store"`
-	Bytes   int64     `json:"bytes" doc:"In them"`
-	Waiting int       `json:"waiting" doc:"Objects that no version needs any more and that a prune a day from now deletes"`
+	Removed []Version `json:"removed" doc:"The removed versions, newest first"`
+	Objects int       `json:"objects" doc:"Number of objects that were deleted from the store"`
+	Bytes   int64     `json:"bytes" doc:"Their total size"`
+	Waiting int       `json:"waiting" doc:"Unneeded objects that a prune at least a day later deletes"`
 }
 
-// Verified is what reading every version came to.
+// Verified is the result of reading and checking all versions.
 type Verified struct {
 	Versions int              `json:"versions"`
-	Files    int              `json:"files" doc:"Different ones"`
+	Files    int              `json:"files" doc:"Number of distinct files"`
 	Bytes    int64            `json:"bytes"`
-	Problems []VersionProblem `json:"problems" doc:"Empty: every version can be restored"`
-	More     int              `json:"more,omitempty" doc:"How many problems are not listed"`
+	Problems []VersionProblem `json:"problems" doc:"The problems; empty if every version can be restored"`
+	More     int              `json:"more,omitempty" doc:"Number of problems that are left out"`
 }
 
 // VersionProblem is a version that cannot be restored, or a file of it.
 type VersionProblem struct {
 	Version string `json:"version"`
-	Path    string `json:"path,omitempty" doc:"Absent: all of it"`
+	Path    string `json:"path,omitempty" doc:"The file; absent: the whole version"`
 	Why     string `json:"why"`
 }

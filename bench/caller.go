@@ -11,21 +11,21 @@ import (
 
 const key = "a-key-for-the-benchmarks"
 
-// callers is how many ask at once where the most a server can do is measured.
+// callers is the number of concurrent callers in measurements of throughput.
 const callers = 8
 
-// caller asks a server over TCP, as anybody else.
+// caller sends requests to a server over TCP.
 type caller struct {
 	base string
 	http *http.Client
 }
 
-// newCaller keeps as many connections as are used at once.
+// newCaller returns a caller that keeps the given number of idle connections.
 func newCaller(base string, conns int) caller {
 	return caller{base, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conns}}}
 }
 
-// call sends in as JSON to a path below the sandboxes' and reads the answer into out.
+// call sends in as JSON to a path below /api/v1/sandboxes and reads the answer into out. Both may be nil.
 func (c caller) call(ctx context.Context, method, path string, in, out any) error {
 	var body bytes.Buffer
 	if in != nil {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// contender does a thing once and says how long the part took that counts.
+// contender runs an operation once and returns the duration of its measured part.
 type contender func(ctx context.Context) (time.Duration, error)
 
-// timed is a contender of which everything counts.
+// timed returns a contender that measures the whole of do.
 func timed(do func(ctx context.Context) error) contender {
 	return func(ctx context.Context) (time.Duration, error) {
 		began := time.Now()
@@ -18,9 +18,8 @@ func timed(do func(ctx context.Context) error) contender {
 	}
 }
 
-// interleave lets two contenders take turns, each going first every other round, so that what the
-// machine does meanwhile, and what one leaves behind for the other, meets both alike. The first rounds
-// only warm up.
+// interleave runs two contenders in turn and returns their times in seconds. They take turns in going first, so that
+// other work of the machine and after-effects of each other affect both equally. The first rounds are a warm-up.
 func interleave(ctx context.Context, n int, ours, peer contender) (times [2][]float64, err error) {
 	both := [2]contender{ours, peer}
 	for round := -n/4 - 1; round < n; round++ {
@@ -38,7 +37,7 @@ func interleave(ctx context.Context, n int, ours, peer contender) (times [2][]fl
 	return times, nil
 }
 
-// compare is the figure of two contenders' medians.
+// compare returns a figure with the medians of two contenders.
 func compare(ctx context.Context, name string, n int, ours, peer contender, goals ...goal) (figure, error) {
 	times, err := interleave(ctx, n, ours, peer)
 	if err != nil {
@@ -47,7 +46,7 @@ func compare(ctx context.Context, name string, n int, ours, peer contender, goal
 	return figure{name: name, ours: quantile(times[0], .5), peer: quantile(times[1], .5), unit: "s", n: n, goals: goals}, nil
 }
 
-// quantile sorts the samples in place.
+// quantile returns the q-quantile of the samples. It sorts them in place.
 func quantile(samples []float64, q float64) float64 {
 	slices.Sort(samples)
 	return samples[int(q*float64(len(samples)-1))]

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// spent is what one run of a program took.
+// spent is the cost of one run of a program.
 type spent struct {
 	wall, cpu time.Duration
-	rss       int64 // bytes, at most
+	rss       int64 // maximum memory, in bytes
 }
 
-// entrant is one of several that do the same. What prepares a round does not count.
+// entrant is one of several programs that do the same task. Only run is measured, not prepare and after, which may be
+// nil.
 type entrant struct {
 	name    string
 	prepare func(ctx context.Context) error
@@ -36,8 +37,8 @@ func (e entrant) do(ctx context.Context) (s spent, err error) {
 	return s, err
 }
 
-// contest lets entrants take turns, each round begun by another, and compares the first with the best of
-// the others. The first round only warms up.
+// contest runs the entrants in turn and compares the first entrant with the best of the others. Each round starts with
+// another entrant. The first round is a warm-up and does not count.
 func contest(ctx context.Context, name string, n int, entrants []entrant) (figure, error) {
 	wall, cpu := make([][]float64, len(entrants)), make([][]float64, len(entrants))
 	f := figure{name: name, unit: "s", n: n}
@@ -67,22 +68,22 @@ func contest(ctx context.Context, name string, n int, entrants []entrant) (figur
 	}
 	for i := 1; i < len(entrants); i++ {
 		if i != best {
-			others = append(others, fmt.Sprintf("%s %s", entrants[i].name, brief(quantile(wall[i], .5))))
+			others = append(others, fmt.Sprintf("%s %s", entrants[i].name, formatSeconds(quantile(wall[i], .5))))
 		}
 	}
 	f.peer = quantile(wall[best], .5)
-	f.note = fmt.Sprintf("peer %s, CPU time %s to %s", entrants[best].name, brief(quantile(cpu[0], .5)), brief(quantile(cpu[best], .5)))
+	f.note = fmt.Sprintf("peer %s, CPU time %s to %s", entrants[best].name, formatSeconds(quantile(cpu[0], .5)), formatSeconds(quantile(cpu[best], .5)))
 	if len(others) > 0 {
 		f.note += "; " + strings.Join(others, ", ")
 	}
 	return f, nil
 }
 
-func brief(seconds float64) string {
+func formatSeconds(seconds float64) string {
 	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond).String()
 }
 
-// least makes a peer the one that the figure compares with, if it is the best so far.
+// least sets the figure's peer to the named one if its value is the lowest so far.
 func (f *figure) least(name string, v float64) {
 	if f.peer == 0 || v < f.peer {
 		f.peer, f.note = v, "peer "+name

@@ -13,23 +13,23 @@ import (
 	"github.com/berthdev/berth/internal/store"
 )
 
-// home is what a server has: a data directory, and a database there or elsewhere.
+// home is a server's data directory and its database.
 type home struct {
-	engine string
+	engine string // sqlite or postgres
 	dir    string
-	url    string // of PostgreSQL; empty for SQLite
+	url    string // URL of PostgreSQL; empty for SQLite
 }
 
-// crowd is sandboxes of projects that run and that nobody uses.
+// crowd describes running but unused sandboxes of projects.
 type crowd struct {
 	n int
-	// watched ones have an instance each at the fake driver, as if a server had made it, and are looked
-	// after. The others are rows: of a driver that the server does not know, and never due.
+	// watched sandboxes have an instance at the fake driver, as if a server had made it, and the server checks them
+	// regularly. Other sandboxes are only rows: their driver is unknown to the server, and they are never due.
 	watched bool
 }
 
-// settle makes a server's data directory and its database, with a crowd in it.
-func (p places) settle(ctx context.Context, engine, name string, c crowd) (home, error) {
+// makeHome makes a server's data directory and its database, and fills them with a crowd.
+func (p places) makeHome(ctx context.Context, engine, name string, c crowd) (home, error) {
 	h := home{engine: engine, dir: filepath.Join(p.dir, name)}
 	opts := store.Options{DataDir: h.dir}
 	if engine == "postgres" {
@@ -48,7 +48,7 @@ func (p places) settle(ctx context.Context, engine, name string, c crowd) (home,
 	}
 	statements := h.record(instances, c.watched)
 	if engine == "postgres" {
-		statements = append(statements, "analyze") // as it does by itself, and SQLite does not
+		statements = append(statements, "analyze") // PostgreSQL would do this later by itself, SQLite never does
 	}
 	raw, source := h.source()
 	return h, fill(ctx, raw, source, statements...)
@@ -72,10 +72,10 @@ func (h home) instances(ctx context.Context, c crowd) (made []driver.Status, err
 	return made, nil
 }
 
-// defaultTenant is whom the server's first key belongs to.
+// defaultTenant is the tenant of the server's first key.
 const defaultTenant = "default"
 
-// source is the database for whoever reads it beside the server.
+// source returns the arguments of sql.Open for direct access to the database.
 func (h home) source() (driver, source string) {
 	if h.engine == "postgres" {
 		return "pgx", h.url
@@ -83,7 +83,7 @@ func (h home) source() (driver, source string) {
 	return "sqlite", filepath.Join(h.dir, "berth.db")
 }
 
-// at is a time in the words of the engine.
+// at returns a time as an SQL value for the engine.
 func (h home) at(t time.Time) string {
 	if h.engine == "postgres" {
 		return "'" + t.UTC().Format(time.RFC3339Nano) + "'"
@@ -91,7 +91,8 @@ func (h home) at(t time.Time) string {
 	return fmt.Sprint(t.UnixMicro())
 }
 
-// record is the statements that record the instances; watched ones are due some time in the next minute.
+// record returns SQL statements that insert the sandboxes of the instances. Watched sandboxes are due at times spread
+// over the next minute.
 func (h home) record(instances []driver.Status, watched bool) (statements []string) {
 	const batch = 500
 	now := time.Now()
@@ -114,5 +115,5 @@ func (h home) record(instances []driver.Status, watched bool) (statements []stri
 	return statements
 }
 
-// leave removes the server's directory; the database goes with its engine.
-func (h home) leave() error { return os.RemoveAll(h.dir) }
+// remove removes the server's data directory. A PostgreSQL database is removed with its server.
+func (h home) remove() error { return os.RemoveAll(h.dir) }

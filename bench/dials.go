@@ -9,7 +9,8 @@ import (
 	"github.com/berthdev/berth/internal/guest"
 )
 
-// dials is two listeners that greet everyone and hang up, one in a sandbox and one on the host.
+// dials holds two listeners, one in a sandbox and one on the host, and a contender that connects to each. The listeners
+// send a greeting to each connection and close it.
 type dials struct {
 	inside, outside contender
 	listeners       []net.Listener
@@ -38,7 +39,7 @@ func openDials(ctx context.Context, conn guest.Conn) (*dials, error) {
 	return d, nil
 }
 
-// dial times the connecting alone; the greeting shows that it led to somebody.
+// dial returns a contender that measures only the time to connect. It reads the greeting to check the connection.
 func dial(do func(context.Context) (net.Conn, error)) contender {
 	return func(ctx context.Context) (time.Duration, error) {
 		began := time.Now()
@@ -57,7 +58,7 @@ func dial(do func(context.Context) (net.Conn, error)) contender {
 
 const greeting = "hello"
 
-// greet answers every caller of a listener with a word, until it is closed.
+// greet sends the greeting to every connection of a listener, until the listener is closed.
 func (d *dials) greet(l net.Listener) {
 	d.listeners = append(d.listeners, l)
 	go func() {
@@ -66,7 +67,7 @@ func (d *dials) greet(l net.Listener) {
 			if err != nil {
 				return
 			}
-			_, _ = strings.NewReader(greeting).WriteTo(c) // a caller that misses it fails by itself
+			_, _ = strings.NewReader(greeting).WriteTo(c) // a contender without a greeting reports an error
 			_ = c.Close()
 		}
 	}()

@@ -11,13 +11,13 @@ import (
 	"github.com/berthdev/berth/internal/guest"
 )
 
-// engine is our driver with nothing around it.
+// engine is Berth's local driver without a server.
 type engine struct {
 	*local.Driver
 	dir string
 }
 
-// openEngine opens the driver on a directory. Its helper is taken from the program, or from this one.
+// openEngine opens the driver on a directory. The helper comes from the given program, or from this one if it is empty.
 func openEngine(ctx context.Context, dir, program string) (*engine, error) {
 	d, err := local.New(ctx, local.Options{Dir: dir, Exe: program})
 	if err != nil {
@@ -33,7 +33,7 @@ type box struct {
 	conn guest.Conn
 }
 
-// create makes a sandbox with every limit on.
+// create makes a sandbox with limits for CPU, memory and processes.
 func (e *engine) create(ctx context.Context) (box, error) {
 	b := box{name: newName()}
 	made, err := e.Create(ctx, driver.Spec{
@@ -62,7 +62,7 @@ func (e *engine) end(ctx context.Context, b box) error {
 	return errors.Join(b.conn.Close(), e.Destroy(ctx, b.id))
 }
 
-// freezeThaw holds the sandbox and lets it go on.
+// freezeThaw freezes the sandbox and thaws it.
 func (e *engine) freezeThaw(ctx context.Context, id driver.ID) error {
 	if err := e.Freeze(ctx, id); err != nil {
 		return err
@@ -70,12 +70,12 @@ func (e *engine) freezeThaw(ctx context.Context, id driver.ID) error {
 	return e.Thaw(ctx, id)
 }
 
-// close removes every sandbox and ends what the driver does in the background.
+// close destroys all sandboxes and ends the driver's background work.
 func (e *engine) close(ctx context.Context) error {
 	return errors.Join(endAll(ctx, e.Driver), e.Close())
 }
 
-// endAll removes every sandbox of a driver and waits until nothing of them is left on this machine.
+// endAll destroys all instances of a driver and waits until the driver has cleaned up after them.
 func endAll(ctx context.Context, d driver.Driver) error {
 	var failed error
 	for st, err := range d.List(ctx, driver.Selector{}) {

@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// few is how many sandboxes are ensured again and again, whatever else there is.
+// few is the number of sandboxes that are requested again and again.
 const few = 10
 
-// ensure is what every request for a running sandbox costs through HTTP, with few sandboxes around it and
-// with many. The peer is a bare query of the same row, beside the server and in turn with it: what is
-// above that is Berth's own.
+// ensure measures requests for a running sandbox through HTTP, on a server with few sandboxes and on one with many. The
+// peer is a direct query of the same row, in turn with the requests. The difference is the cost of Berth.
 func ensure(ctx context.Context, p places, print func(figure) error) error {
 	for _, engine := range []string{"sqlite", "postgres"} {
 		for _, rows := range []int{few, p.crowd} {
@@ -27,11 +26,11 @@ func ensure(ctx context.Context, p places, print func(figure) error) error {
 }
 
 func ensureAmong(ctx context.Context, p places, engine string, rows int, print func(figure) error) (err error) {
-	h, err := p.settle(ctx, engine, fmt.Sprintf("ensure_%d_%s", rows, engine), crowd{n: max(0, rows-few)})
+	h, err := p.makeHome(ctx, engine, fmt.Sprintf("ensure_%d_%s", rows, engine), crowd{n: max(0, rows-few)})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.leave()) }()
+	defer func() { err = errors.Join(err, h.remove()) }()
 	server, err := serve(ctx, p.berth, h.dir, h.url)
 	if err != nil {
 		return err
@@ -52,12 +51,12 @@ func ensureAmong(ctx context.Context, p places, engine string, rows int, print f
 		server.ensureOne, func(ctx context.Context) error { return bare.one(ctx, rand.IntN(few)) })
 }
 
-// manyCallers is how many ask at once where queues must not cost throughput.
+// manyCallers is the number of concurrent callers in the measurement of queues.
 const manyCallers = 64
 
-// ensureAtOnce is how many requests a server answers in a time with many connections. The peer is the same server
-// with few, in turn with it: queues in the server must not slow it down. What one request takes of the server's
-// time is compared, so that less is better as everywhere.
+// ensureAtOnce measures a server's throughput with many connections. The peer is the same server with few connections,
+// in turn: queues in the server must not reduce the throughput. The figure is the time divided by the number of
+// requests, so that less is better, as in other figures.
 func ensureAtOnce(ctx context.Context, size sizes, name string, print func(figure) error, server *process) error {
 	const rounds = 9
 	many, few := newCaller(server.base, manyCallers), newCaller(server.base, callers)
@@ -96,7 +95,7 @@ func measureEnsure(ctx context.Context, size sizes, name, engine string, print f
 		print(figure{name: fmt.Sprintf("%s %d at once", name, callers), ours: rates[0], peer: rates[1], unit: "/s", n: callers, note: "more is better"}))
 }
 
-// makeFew makes the sandboxes that are ensured.
+// makeFew makes the few sandboxes that the benchmarks request.
 func (p *process) makeFew(ctx context.Context) error {
 	for i := range few {
 		if err := p.ensure(ctx, i); err != nil {
@@ -106,13 +105,13 @@ func (p *process) makeFew(ctx context.Context) error {
 	return nil
 }
 
-// ensureOne gets any one of the few.
+// ensureOne requests a random one of the few sandboxes.
 func (p *process) ensureOne(ctx context.Context) error { return p.ensure(ctx, rand.IntN(few)) }
 
-// ensured is the name of one of the few.
+// ensured returns the name of the i-th of the few sandboxes.
 func ensured(i int) string { return fmt.Sprint("ensured-", i) }
 
-// ensure gets or makes one of the few, running.
+// ensure requests the i-th of the few sandboxes. It returns an error if the sandbox is not running.
 func (p *process) ensure(ctx context.Context, i int) error {
 	var got struct {
 		State string `json:"state"`
@@ -126,7 +125,7 @@ func (p *process) ensure(ctx context.Context, i int) error {
 	return nil
 }
 
-// bare reads sandboxes' rows with nothing around it.
+// bare reads rows of sandboxes with plain SQL.
 type bare struct {
 	*sql.DB
 	query *sql.Stmt

@@ -15,7 +15,7 @@ type figure struct {
 	n          int
 	goals      []goal
 	note       string
-	rss        int64 // the most memory that ours took, in bytes, where that was looked at
+	rss        int64 // maximum memory of Berth's program, in bytes; zero: not measured
 }
 
 func (f figure) String() string {
@@ -27,13 +27,13 @@ func (f figure) String() string {
 		share(f.ours/f.peer), f.n, load(), strings.TrimPrefix(strings.Join(words, "; "), "; "))
 }
 
-// goal is a bound on a figure.
+// goal is an upper bound on a figure. One of its fields is set.
 type goal struct {
-	ratio float64 // at most this many times the peer's; zero: not bounded so
-	ours  float64 // at most this much, whatever the peer's; zero: not bounded so
+	ratio float64 // maximum of ours divided by the peer's value
+	ours  float64 // maximum of ours
 }
 
-// judge says what the goal is and whether the figure meets it.
+// judge describes the goal and whether the figure meets it.
 func (g goal) judge(f figure) string {
 	bound, met := share(g.ratio), f.ours <= g.ratio*f.peer
 	if g.ratio == 0 {
@@ -45,7 +45,7 @@ func (g goal) judge(f figure) string {
 	return "goal ≤ " + bound + " MISSED"
 }
 
-// share writes a ratio as people say it: 1.52, or 1/43 where that is clearer.
+// share formats a ratio: 1.52, or 1/43 for a small one.
 func share(ratio float64) string {
 	switch {
 	case ratio <= 0 || ratio >= 0.2:
@@ -66,7 +66,7 @@ func amount(v float64, unit string) string {
 	return fmt.Sprintf("%.0f%s", v, unit)
 }
 
-// load is the machine's load over the last minute.
+// load returns the machine's load average over the last minute.
 func load() string {
 	raw, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

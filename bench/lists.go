@@ -9,7 +9,8 @@ import (
 	"github.com/berthdev/berth/internal/store"
 )
 
-// list is one thing that has pages: it reads one and says where the next begins.
+// list is a list of the store that is read in pages. The function page reads one page and returns the position of the
+// next.
 type list struct {
 	name string
 	page func(ctx context.Context, s store.Scope, p store.Page) (store.Position, error)
@@ -42,7 +43,7 @@ var allLists = []list{
 	}},
 }
 
-// lists compares the last page of every list with its first.
+// lists measures reads of the last page of every list. The peer is the first page.
 func lists(ctx context.Context, p places) (figures []figure, err error) {
 	for _, engine := range []string{"sqlite", "postgres"} {
 		db, err := p.open(ctx, engine, "lists_"+engine, p.listed)
@@ -71,7 +72,7 @@ func lists(ctx context.Context, p places) (figures []figure, err error) {
 	return figures, nil
 }
 
-// compare walks to the last full page once, then times it and the first in turn.
+// compare finds the last full page of a list, and then measures reads of it and of the first page in turn.
 func (l list) compare(ctx context.Context, name string, s store.Scope) (figure, error) {
 	var last, at store.Position
 	for first := true; first || !at.IsZero(); first = false {
@@ -93,10 +94,10 @@ func (l list) compare(ctx context.Context, name string, s store.Scope) (figure, 
 	return compare(ctx, name, pages, from(last), from(store.Position{}))
 }
 
-// pages is how often a page is read.
+// pages is the number of reads of each page.
 const pages = 200
 
-// history is one sandbox's, with as many entries as the other lists have rows.
+// history measures pages of one sandbox's history, which has as many entries as the other lists have rows.
 func history(ctx context.Context, p places, engine string, db *store.DB) (figure, error) {
 	from, at := series(engine, p.listed)
 	err := p.fill(ctx, engine, fmt.Sprintf(`

@@ -1,7 +1,6 @@
-// Bench measures Berth against a peer in the same run, and prints one line per figure: its name, ours,
-// the peer's, their ratio, the number of samples and the machine's load. The two are interleaved and
-// compared by their medians, because machines are noisy. A figure whose peer is missing is a failure; a
-// goal that is missed is only said.
+// Bench compares Berth with peers and prints one line per figure: its name, Berth's value, the peer's value, their
+// ratio, the number of samples and the machine's load. Measurements of both alternate in the same run and are compared
+// by their medians, because machines are noisy. A missing peer is an error. A missed goal is only reported.
 package main
 
 import (
@@ -18,37 +17,43 @@ import (
 	"time"
 )
 
-// sizes is how much is measured.
+// sizes sets the sizes of the benchmarks.
 type sizes struct {
-	rows    int           // of the large table
-	listed  int           // rows behind each list
-	samples int           // lookups of each kind
-	flatOut time.Duration // how long callers ask as fast as they can
+	rows    int           // number of rows in the large table
+	listed  int           // number of rows behind each list
+	samples int           // number of samples of each kind of query
+	flatOut time.Duration // duration of a measurement of throughput
 
-	crowd  int           // sandboxes of a server that has many
-	minute time.Duration // how long a server's use of the CPU is measured
+	crowd  int           // number of sandboxes of a server with many
+	minute time.Duration // duration of a measurement of a server's CPU time
 
-	rounds int // of what takes Docker long
-	quick  int // rounds of what takes nobody long
-	idle   int // sandboxes that do nothing, all at once
+	rounds int // number of rounds of slow operations, such as those of Docker
+	quick  int // number of rounds of fast operations
+	idle   int // number of idle sandboxes at once
 
-	files int    // small ones of a tree that is saved
-	grow  int    // of a tree that has many
-	big   int64  // bytes of a tree of large ones
-	turns int    // rounds of what saves and restores trees
-	shm   string // a tmpfs
+	files int    // number of small files in a tree
+	grow  int    // number of small files in a large tree
+	big   int64  // total bytes of a tree with large files
+	turns int    // number of rounds of saving and restoring trees
+	shm   string // path of a tmpfs
 	talk  talkSizes
 
-	berth string // the program to serve with, and that sandboxes get their helper from; empty: none, and this one
+	windows  int           // number of windows with each attack; as many run without it
+	loud     time.Duration // duration of a window
+	attack   string        // the only attack to run; empty: all
+	attacker string        // path of the program that attacks
+
+	berth  string // path of a Berth program for servers and for helpers of sandboxes; empty: no servers, and this program's helper
+	before string // path of an earlier program to compare with; empty: none
 }
 
-// group is figures that need the same things around them.
+// group is a set of figures that need the same setup.
 type group struct {
 	name    string
 	measure func(ctx context.Context, size sizes, print func(figure) error) error
 }
 
-var groups = []group{{"store", storeFigures}, {"engine", engineFigures}, {"sandboxes", sandboxFigures}, {"workspaces", workspaceFigures}, {"turns", turnFigures}}
+var groups = []group{{"store", storeFigures}, {"engine", engineFigures}, {"sandboxes", sandboxFigures}, {"workspaces", workspaceFigures}, {"turns", turnFigures}, {"neighbours", neighbourFigures}, {"releases", releaseFigures}}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -73,7 +78,12 @@ func run(ctx context.Context) error {
 	flag.IntVar(&size.turns, "turns", 5, "rounds of saving and restoring trees")
 	flag.StringVar(&size.shm, "shm", "/dev/shm", "a `tmpfs` for trees and the store's data")
 	flag.StringVar(&size.berth, "berth", "", "the `program` to serve with, and that sandboxes get their helper from")
-	only := flag.String("only", "", "one `group` of figures: store, engine, sandboxes, workspaces or turns")
+	flag.IntVar(&size.windows, "windows", 6, "windows with each attack on a neighbour, and as many without")
+	flag.DurationVar(&size.loud, "loud", 5*time.Second, "how long each window lasts")
+	flag.StringVar(&size.attack, "attack", "", "the only attack on a neighbour: bomb, storm, spin or flood")
+	flag.StringVar(&size.attacker, "attacker", "", "the `program` to attack neighbours with")
+	flag.StringVar(&size.before, "before", "", "an earlier `program` to compare -berth with, in the group releases")
+	only := flag.String("only", "", "one `group` of figures: store, engine, sandboxes, workspaces, turns, neighbours or releases")
 	flag.Parse()
 	size.big = *big << 20
 	if size.berth != "" {
@@ -90,7 +100,7 @@ func run(ctx context.Context) error {
 	return measure(ctx, size, chosen, os.Stdout)
 }
 
-// measure prints every figure of the groups.
+// measure measures the groups and prints their figures.
 func measure(ctx context.Context, size sizes, groups []group, out io.Writer) error {
 	fmt.Fprintf(out, "%-60s %12s %12s %8s %6s %6s\n", "name", "ours", "peer", "ratio", "n", "load")
 	for _, g := range groups {

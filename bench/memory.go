@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// memory is what sandboxes cost that do nothing, one and many, and what is left when they are deleted.
+// memory measures the memory of idle sandboxes, of one and of many, and checks that nothing is left after their delete.
 func (r *rig) memory(ctx context.Context, print func(figure) error) error {
 	docked, err := r.container(ctx)
 	if err != nil {
@@ -26,7 +26,7 @@ func (r *rig) memory(ctx context.Context, print func(figure) error) error {
 	if err != nil {
 		return err
 	}
-	before, err := guests()
+	before, err := helpers()
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (r *rig) memory(ctx context.Context, print func(figure) error) error {
 	if err != nil {
 		return err
 	}
-	all, err := guests()
+	all, err := helpers()
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (r *rig) memory(ctx context.Context, print func(figure) error) error {
 	if len(ours) != r.idle {
 		return fmt.Errorf("%d sandboxes were made, and %d helpers run", r.idle, len(ours))
 	}
-	if err := rest(ctx); err != nil {
+	if err := waitIdle(ctx); err != nil {
 		return err
 	}
 	each, sum, err := eachPSS(ours)
@@ -61,7 +61,7 @@ func (r *rig) memory(ctx context.Context, print func(figure) error) error {
 	return r.nothingLeft(ctx, boxes, ours)
 }
 
-// idlers makes sandboxes that have run a command each and do nothing now.
+// idlers makes sandboxes that have each run one command and are now idle.
 func (r *rig) idlers(ctx context.Context) (boxes []box, err error) {
 	for range r.idle {
 		b, err := r.ours.create(ctx)
@@ -76,10 +76,10 @@ func (r *rig) idlers(ctx context.Context) (boxes []box, err error) {
 	return boxes, nil
 }
 
-// rest waits until what just worked is idle.
-func rest(ctx context.Context) error { return pause(ctx, 3*time.Second) }
+// waitIdle waits for three seconds, so that processes become idle.
+func waitIdle(ctx context.Context) error { return pause(ctx, 3*time.Second) }
 
-// nothingLeft deletes the sandboxes and demands that every trace of them goes.
+// nothingLeft deletes the sandboxes and returns an error if a trace of them stays on the host.
 func (r *rig) nothingLeft(ctx context.Context, boxes []box, pids []int) error {
 	t, err := traces(r.ours.dir, boxes, pids)
 	if err != nil {
@@ -93,8 +93,8 @@ func (r *rig) nothingLeft(ctx context.Context, boxes []box, pids []int) error {
 	return t.gone(ctx)
 }
 
-// guests lists the helpers that this process started. Others on this machine may have their own.
-func guests() (pids []int, err error) {
+// helpers lists the process ids of the helpers that this process started. Other processes may have started more.
+func helpers() (pids []int, err error) {
 	all, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return nil, err
@@ -129,12 +129,12 @@ func without(all, some []int) (rest []int) {
 	return rest
 }
 
-// statusField reads a number of a process's status.
+// statusField reads a number from the file status of a process's directory in /proc.
 func statusField(dir, field string) (int, error) {
 	return numberAfter(filepath.Join(dir, "status"), field+":")
 }
 
-// dockerPSS is the memory of a container's process and of the shim that holds it.
+// dockerPSS returns the memory, in MiB, of a container's process and of its parent, the containerd shim.
 func dockerPSS(pid int) (float64, error) {
 	shim, err := statusField(fmt.Sprint("/proc/", pid), "PPid")
 	if err != nil {
@@ -144,7 +144,7 @@ func dockerPSS(pid int) (float64, error) {
 	return sum, err
 }
 
-// eachPSS is the memory of processes in MiB, shared pages in shares.
+// eachPSS returns the proportional set size of each process and their sum, in MiB.
 func eachPSS(pids []int) (each []float64, sum float64, err error) {
 	for _, pid := range pids {
 		kib, err := numberAfter(fmt.Sprintf("/proc/%d/smaps_rollup", pid), "Pss:")
@@ -157,7 +157,7 @@ func eachPSS(pids []int) (each []float64, sum float64, err error) {
 	return each, sum, nil
 }
 
-// numberAfter reads the number behind a line's first word.
+// numberAfter returns the number after word in the line of the file that begins with word.
 func numberAfter(path, word string) (int, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -11,21 +11,21 @@ import (
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit/pgtest"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the drivers that rows are filled in with
+	_ "github.com/jackc/pgx/v5/stdlib" // database/sql drivers for fill
 	_ "modernc.org/sqlite"
 )
 
 const tenant store.TenantID = "bench"
 
-// places is where the store's benchmarks keep their databases.
+// places holds the locations of the databases for benchmarks.
 type places struct {
 	sizes
-	dir  string                   // of SQLite's
-	url  func(name string) string // of PostgreSQL's
-	exec func(ctx context.Context, statement string) error
+	dir  string                                            // parent of the data directories
+	url  func(name string) string                          // returns the URL of a PostgreSQL database
+	exec func(ctx context.Context, statement string) error // runs a statement in PostgreSQL
 }
 
-// storeFigures prints what is asked of the database all the time.
+// storeFigures prints the figures of frequent database queries.
 func storeFigures(ctx context.Context, size sizes, print func(figure) error) (err error) {
 	p, done, err := prepare(ctx, size)
 	if err != nil {
@@ -46,7 +46,7 @@ func storeFigures(ctx context.Context, size sizes, print func(figure) error) (er
 	return nil
 }
 
-// engineFigures prints what servers do all the time, each a process of its own.
+// engineFigures prints the figures of frequent work of servers. Each server is a separate process.
 func engineFigures(ctx context.Context, size sizes, print func(figure) error) (err error) {
 	p, done, err := prepare(ctx, size)
 	if err != nil {
@@ -59,7 +59,8 @@ func engineFigures(ctx context.Context, size sizes, print func(figure) error) (e
 	return watch(ctx, p, print)
 }
 
-// prepare makes a folder and a PostgreSQL server that waits for the disk as one in production does.
+// prepare makes a folder and starts a PostgreSQL server whose commits wait for the disk, as in production. The function
+// done removes both.
 func prepare(ctx context.Context, size sizes) (p places, done func() error, err error) {
 	p.sizes = size
 	p.dir, err = os.MkdirTemp("", "berth-bench-")
@@ -74,7 +75,7 @@ func prepare(ctx context.Context, size sizes) (p places, done func() error, err 
 	return p, func() error { return errors.Join(cluster.Close(), os.RemoveAll(p.dir)) }, nil
 }
 
-// open makes a database of the engine and fills it with sandboxes of one tenant.
+// open makes a database of the engine (sqlite or postgres) and fills it with sandboxes of one tenant.
 func (p places) open(ctx context.Context, engine, name string, rows int) (*store.DB, error) {
 	opts := store.Options{DataDir: filepath.Join(p.dir, name)}
 	raw, source := "sqlite", filepath.Join(opts.DataDir, "berth.db")
@@ -94,7 +95,7 @@ func (p places) open(ctx context.Context, engine, name string, rows int) (*store
 	return db, fill(ctx, raw, source, fillSandboxes(engine, rows), "analyze")
 }
 
-// fill runs statements on the database itself.
+// fill runs SQL statements on a database.
 func fill(ctx context.Context, driver, source string, statements ...string) error {
 	db, err := sql.Open(driver, source)
 	if err != nil {
@@ -109,7 +110,8 @@ func fill(ctx context.Context, driver, source string, statements ...string) erro
 	return nil
 }
 
-// series is a table n(i) of the numbers from 1, and a number as a time, in the words of the engine.
+// series returns two pieces of SQL for the engine: a table n(i) with the numbers from 1 to rows, and an expression that
+// converts i to a time.
 func series(engine string, rows int) (from, at string) {
 	if engine == "postgres" {
 		return fmt.Sprintf("generate_series(1, %d) as n(i)", rows), "to_timestamp(i)"
@@ -117,7 +119,7 @@ func series(engine string, rows int) (from, at string) {
 	return fmt.Sprintf("(with recursive n(i) as (select 1 union all select i + 1 from n where i < %d) select i from n)", rows), "i * 1000000"
 }
 
-// fillSandboxes makes running sandboxes owned by the projects owner-1, owner-2 and so on.
+// fillSandboxes returns SQL that inserts running sandboxes of the projects owner-1, owner-2 and so on.
 func fillSandboxes(engine string, rows int) string {
 	from, at := series(engine, rows)
 	return fmt.Sprintf(`

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// process is a Berth in a process of its own, with the fake driver unless told otherwise.
+// process is a Berth server in a separate process. By default it uses the fake driver.
 type process struct {
 	caller
 	cmd *exec.Cmd
@@ -23,8 +23,8 @@ type process struct {
 
 var readyLine = regexp.MustCompile(`is ready: (http://\S+)/docs`)
 
-// serve starts the program on a data directory, with SQLite there or the PostgreSQL of the URL, and waits
-// until it answers. Everything else is as it is by default, or as the environment says.
+// serve starts the program on a data directory and waits until it is ready. If databaseURL is empty, the server uses
+// SQLite. The values in env are additional settings.
 func serve(ctx context.Context, program, dir, databaseURL string, env ...string) (*process, error) {
 	if program == "" {
 		return nil, errors.New("there is no program to serve; name one with -berth")
@@ -38,7 +38,7 @@ func serve(ctx context.Context, program, dir, databaseURL string, env ...string)
 	if err != nil {
 		return nil, err
 	}
-	// The log goes to a file: a pipe to this process would be read in competition with its callers.
+	// The log goes to a file, because reading it from a pipe would compete with the callers in this process.
 	log, err := os.CreateTemp("", "berth-bench-log-")
 	if err != nil {
 		return nil, err
@@ -59,13 +59,13 @@ func serve(ctx context.Context, program, dir, databaseURL string, env ...string)
 	return nil, fmt.Errorf("%s did not come up: %w: %s", program, failed, complaint)
 }
 
-// upTo keeps the first n bytes that are written to it, and takes the others.
-type upTo struct {
+// prefixWriter passes the first n bytes on to w and discards the rest.
+type prefixWriter struct {
 	w io.Writer
 	n int
 }
 
-func (u *upTo) Write(p []byte) (int, error) {
+func (u *prefixWriter) Write(p []byte) (int, error) {
 	kept := min(u.n, len(p))
 	u.n -= kept
 	if _, err := u.w.Write(p[:kept]); err != nil {
@@ -74,7 +74,7 @@ func (u *upTo) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// cpu is how long the process has computed so far, in the kernel and outside.
+// cpu returns the CPU time of the process so far, user and system.
 func (p *process) cpu() (time.Duration, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
@@ -83,10 +83,10 @@ func (p *process) cpu() (time.Duration, error) {
 	return cpuOf(string(raw))
 }
 
-// ticks is how many times a second the kernel counts for /proc, on every machine Go runs on.
+// ticks is the number of clock ticks per second in /proc on every architecture that Go supports.
 const ticks = 100
 
-// cpuOf reads a line of /proc/PID/stat. The second field is the program's name, which may hold anything.
+// cpuOf returns the CPU time in a line of /proc/PID/stat. It skips the program's name, which may contain any character.
 func cpuOf(stat string) (time.Duration, error) {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
@@ -103,7 +103,7 @@ func cpuOf(stat string) (time.Duration, error) {
 	return time.Duration(sum) * time.Second / ticks, nil
 }
 
-// end stops the server and waits until it is gone.
+// end stops the server with SIGTERM and waits until it has ended.
 func (p *process) end() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// flatRates is how many a second callers get of two things, in alternating slices of time.
+// flatRates returns the throughput of two operations, in calls per second, measured in alternating slices of time.
 func flatRates(ctx context.Context, flatOut time.Duration, ours, peer func(context.Context) error) (rates [2]float64, err error) {
 	const slicesEach = 3
 	for range slicesEach {
@@ -22,7 +22,7 @@ func flatRates(ctx context.Context, flatOut time.Duration, ours, peer func(conte
 	return rates, nil
 }
 
-// flat is how often n callers get something done in a time.
+// flat returns the number of calls of do that n concurrent callers finish in a time.
 func flat(ctx context.Context, n int, do func(context.Context) error, d time.Duration) (int64, error) {
 	var done atomic.Int64
 	var failed atomic.Pointer[error]

@@ -11,8 +11,8 @@ import (
 
 const smallRows = 1_000
 
-// resolve finds an owner's sandbox: what every request for a running one asks of the
-// database. The peer is the same with a thousand rows: the table's size must not matter.
+// resolve measures the query for an owner's sandbox, which every request for a running sandbox makes. The peer is
+// the same query in a table with a thousand rows, because the table's size must not matter.
 func resolve(ctx context.Context, p places) (figures []figure, err error) {
 	for _, engine := range []string{"sqlite", "postgres"} {
 		small, err := p.open(ctx, engine, "small_"+engine, smallRows)

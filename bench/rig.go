@@ -11,14 +11,14 @@ import (
 	"github.com/berthdev/berth/bench/docker"
 )
 
-// The programs that are run, here and in Docker's image.
+// Programs that run in sandboxes and containers, and the name of Docker's image with them.
 const (
 	command = "/bin/true"
 	idler   = "/bin/sleep"
 	image   = "berth-bench"
 )
 
-// rig is both sides on this machine: our driver, our server, and a Docker brought up for this.
+// rig holds Berth's local driver, a Berth server and a private Docker daemon on this machine.
 type rig struct {
 	sizes
 	dir    string
@@ -27,7 +27,7 @@ type rig struct {
 	server *server
 }
 
-// openRig brings everything up. What it made is removed by close, whatever happened meanwhile.
+// openRig starts all parts of a rig. If one fails, it closes the others.
 func openRig(ctx context.Context, size sizes) (r *rig, err error) {
 	r = &rig{sizes: size}
 	if r.dir, err = os.MkdirTemp("", "berth-bench-"); err != nil {
@@ -62,7 +62,7 @@ func (r *rig) openServer(ctx context.Context) (err error) {
 	return err
 }
 
-// close ends both sides, also after Ctrl-C.
+// close ends all parts of the rig. It has a separate timeout, so that it also works after Ctrl-C.
 func (r *rig) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -79,7 +79,7 @@ func (r *rig) close() error {
 	return errors.Join(append(failed, os.RemoveAll(r.dir))...)
 }
 
-// container makes a running container of Docker's that does nothing.
+// container starts a Docker container that does nothing, and returns its id.
 func (r *rig) container(ctx context.Context) (string, error) {
 	id, err := r.docker.Create(ctx, image, idler, "infinity")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// sandboxFigures prints what sandboxes cost, ours and Docker's.
+// sandboxFigures prints the figures of sandboxes, in comparison with Docker's containers.
 func sandboxFigures(ctx context.Context, size sizes, print func(figure) error) (err error) {
 	r, err := openRig(ctx, size)
 	if err != nil {
@@ -23,8 +23,8 @@ func sandboxFigures(ctx context.Context, size sizes, print func(figure) error) (
 	return nil
 }
 
-// creates is from nothing to the result of a first command. There is one kind of sandbox, with all its
-// isolation and limits on, so it is held against both goals: that of a read-only one, and its own.
+// creates measures the time from the create of a sandbox to the result of its first command. All sandboxes have full
+// isolation and limits, so the figure has two goals: the one for a read-only sandbox and the one for a normal sandbox.
 func (r *rig) creates(ctx context.Context, print func(figure) error) error {
 	both := []goal{{ratio: 1. / 30}, {ratio: 1. / 20}}
 	f, err := compare(ctx, "create to first result, driver to Docker API", r.rounds, r.createHere, r.createDocker, both...)
@@ -40,10 +40,24 @@ func (r *rig) creates(ctx context.Context, print func(figure) error) error {
 		return err
 	}
 	f.note = around
+	if err := print(f); err != nil {
+		return err
+	}
+	return r.disks(ctx, print)
+}
+
+// disks measures the cost of a hard disk limit in a create. A sandbox with a hard limit has a separate file system. The
+// peer is a sandbox whose use of the disk is watched.
+func (r *rig) disks(ctx context.Context, print func(figure) error) error {
+	soft := func(ctx context.Context) (time.Duration, error) { return r.createServedOf(ctx, watchedTemplate) }
+	f, err := compare(ctx, "create to first result over HTTP, hard disk limit to a watched one", r.rounds, r.createServed, soft, goal{ratio: 1.1})
+	if err != nil {
+		return err
+	}
 	return print(f)
 }
 
-// around marks figures that have no goal of their own and show what the rest of Berth adds.
+// around is the note of figures without a goal, which show the cost of the server and its database.
 const around = "with the server and its database around it"
 
 func (r *rig) createHere(ctx context.Context) (took time.Duration, err error) {
@@ -59,8 +73,12 @@ func (r *rig) createHere(ctx context.Context) (took time.Duration, err error) {
 }
 
 func (r *rig) createServed(ctx context.Context) (took time.Duration, err error) {
+	return r.createServedOf(ctx, "default")
+}
+
+func (r *rig) createServedOf(ctx context.Context, template string) (took time.Duration, err error) {
 	began := time.Now()
-	id, err := r.server.create(ctx)
+	id, err := r.server.createOf(ctx, template)
 	if err != nil {
 		return 0, err
 	}
@@ -82,7 +100,7 @@ func (r *rig) createDocker(ctx context.Context) (took time.Duration, err error) 
 	return time.Since(began), r.docker.Remove(ctx, id)
 }
 
-// running is what is done with sandboxes that run.
+// running measures operations on running sandboxes.
 func (r *rig) running(ctx context.Context, print func(figure) error) error {
 	t, err := r.openTrio(ctx)
 	if err != nil {
@@ -102,11 +120,11 @@ func (r *rig) running(ctx context.Context, print func(figure) error) error {
 	return nil
 }
 
-// trio is a running sandbox of the driver's, one of the server's, and a container of Docker's.
+// trio is a running sandbox of the driver, one of the server, and a container of Docker.
 type trio struct {
 	*rig
 	here           box
-	served, docked string
+	served, docked string // ids of the server's sandbox and of the container
 	dials          *dials
 }
 
@@ -127,7 +145,7 @@ func (r *rig) openTrio(ctx context.Context) (t *trio, err error) {
 	return t, nil
 }
 
-// close hangs up. The sandboxes are the rig's to end.
+// close closes the connections. The rig ends the sandboxes and the container.
 func (t *trio) close() {
 	t.dials.close()
 	_ = t.here.conn.Close()
@@ -158,9 +176,9 @@ func (t *trio) matches() []match {
 	}
 }
 
-// pauses is the contender that pauses a container of its own and lets it go on. Docker hears of what it
-// did late and may then say that a container which it just paused is not: such a round counts for
-// nothing, and another container takes its place.
+// pauses returns a contender that pauses and unpauses a container. Docker sometimes registers a pause late and then
+// reports that the container is not paused. Such an attempt does not count: the contender repeats it with a new
+// container, up to four times.
 func (r *rig) pauses() contender {
 	var id string
 	return func(ctx context.Context) (took time.Duration, err error) {

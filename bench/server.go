@@ -5,49 +5,65 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/berthdev/berth/internal/app"
 	"github.com/berthdev/berth/internal/config"
 )
 
-// server is a whole Berth in this process, asked over TCP as by anybody else.
+// server is a complete Berth server in this process. Requests to it go over TCP.
 type server struct {
-	system *app.System
+	system *app.Server
 	stop   context.CancelFunc
 	ended  chan error
 	caller
 }
 
-// openServer serves on a free port of the loopback with everything in dir. The helper is taken from the
-// program, or from this one.
+// watchedTemplate is the name of a template whose disk limit is watched and not enforced by a file system.
+const (
+	watchedTemplate = "watched"
+	watched         = "[templates." + watchedTemplate + "]\nextends = \"default\"\ndisk = \"soft\"\n"
+)
+
+// openServer starts a server on a free loopback port with the data directory dir. The helper comes from the given
+// program, or from this one if it is empty.
 func openServer(ctx context.Context, dir, program string) (*server, error) {
 	env := map[string]string{
 		"BERTH_DATA_DIR": dir, "BERTH_LISTEN": "127.0.0.1:0", "BERTH_API_KEY": key, "BERTH_DEFAULT_DRIVER": "local",
 	}
-	cfg, err := config.Load(config.Sources{Env: func(name string) (string, bool) {
+	file := dir + ".toml"
+	if err := os.WriteFile(file, []byte(watched), 0o600); err != nil {
+		return nil, err
+	}
+	cfg, err := config.Load(config.Sources{File: file, Env: func(name string) (string, bool) {
 		value, ok := env[name]
 		return value, ok
 	}})
 	if err != nil {
 		return nil, err
 	}
-	system, err := app.New(ctx, app.Options{Config: cfg, Exe: program, Out: io.Discard, Log: io.Discard})
+	system, err := app.NewServer(ctx, app.Options{Config: cfg, Exe: program, Out: io.Discard, Log: io.Discard})
 	if err != nil {
 		return nil, err
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &server{system: system, stop: stop, ended: make(chan error, 1), caller: newCaller("http://"+system.Server.Addr(), callers)}
+	s := &server{system: system, stop: stop, ended: make(chan error, 1), caller: newCaller("http://"+system.Addr(), callers)}
 	go func() { s.ended <- system.Serve(serving) }()
 	return s, nil
 }
 
 // create makes a running sandbox.
 func (s *server) create(ctx context.Context) (id string, err error) {
+	return s.createOf(ctx, "default")
+}
+
+// createOf makes a running sandbox of a template.
+func (s *server) createOf(ctx context.Context, template string) (id string, err error) {
 	var made struct {
 		ID    string `json:"id"`
 		State string `json:"state"`
 	}
-	if err := s.call(ctx, "POST", "", map[string]any{"driver": "local"}, &made); err != nil {
+	if err := s.call(ctx, "POST", "", map[string]any{"driver": "local", "template": template}, &made); err != nil {
 		return "", err
 	}
 	if made.State != "running" {
@@ -70,7 +86,7 @@ func (s *server) exec(ctx context.Context, id string) error {
 	return wentWell("a sandbox", *exit.Code, nil)
 }
 
-// freezeThaw holds the sandbox and lets it go on.
+// freezeThaw freezes the sandbox and thaws it.
 func (s *server) freezeThaw(ctx context.Context, id string) error {
 	if err := s.call(ctx, "POST", "/"+id+"/freeze", nil, nil); err != nil {
 		return err
@@ -82,9 +98,9 @@ func (s *server) end(ctx context.Context, id string) error {
 	return s.call(ctx, "DELETE", "/"+id, nil, nil)
 }
 
-// close removes every sandbox, then ends the server, which alone would leave them running.
+// close destroys all sandboxes and then ends the server. Without the first step the sandboxes would keep running.
 func (s *server) close(ctx context.Context) error {
-	ended := endAll(ctx, s.system.Engine.Drivers["local"])
+	ended := endAll(ctx, s.system.Engine().Driver("local"))
 	s.stop()
 	return errors.Join(ended, <-s.ended, s.system.Close())
 }

@@ -8,32 +8,32 @@ import (
 	"github.com/berthdev/berth/internal/testkit/s3test"
 )
 
-// tool saves a tree in the shed's bucket and brings it back, by a program that is started for each of it.
+// tool saves a tree in the bucket of the treeBench and restores it. Each operation is one run of the tool's program.
 type tool interface {
 	name() string
-	begin(ctx context.Context) error // makes its place ready for a first push
-	next(ctx context.Context) error  // makes it ready for a new version
+	begin(ctx context.Context) error // prepares a first push to a new place
+	next(ctx context.Context) error  // prepares a push of a new version
 	push() call
-	restore() call // into an empty folder
-	pull() call    // into the folder that was restored
+	restore() call // restores into an empty folder
+	pull() call    // updates the restored folder
 }
 
-// call is a program with its arguments, where it runs, and what it needs in its environment.
+// call is one run of a program.
 type call struct {
-	args []string
-	dir  string
-	env  []string
+	args []string // the program and its arguments
+	dir  string   // working directory
+	env  []string // additional environment variables
 }
 
-// berth is ours.
+// berth is the tool 'berth workspace'.
 type berth struct {
-	*shed
+	*treeBench
 	as string
 }
 
 func (b *berth) name() string { return b.as }
 
-// begin makes the tree one that was never saved.
+// begin removes Berth's state files from the tree, so that the tree counts as never saved.
 func (b *berth) begin(context.Context) error {
 	known, err := filepath.Glob(filepath.Join(b.tree(b), ".sandbox-state*"))
 	for _, path := range known {
@@ -47,16 +47,17 @@ func (b *berth) begin(context.Context) error {
 func (b *berth) next(context.Context) error { return nil }
 
 func (b *berth) do(verb, dir string) call {
-	return call{args: []string{b.shed.berth, "workspace", verb, "--store", b.store(), "--prefix", b.place(b), dir}}
+	return call{args: []string{b.treeBench.berth, "workspace", verb, "--store", b.store(), "--prefix", b.place(b), dir}}
 }
 
 func (b *berth) push() call    { return b.do("push", b.tree(b)) }
-func (b *berth) restore() call { return b.do("restore", b.shed.restored(b)) }
-func (b *berth) pull() call    { return b.do("pull", b.shed.restored(b)) }
+func (b *berth) restore() call { return b.do("restore", b.treeBench.restored(b)) }
+func (b *berth) pull() call    { return b.do("pull", b.treeBench.restored(b)) }
 
-// restic packs and references, as ours does. It compresses and encrypts, too.
+// restic is the backup program restic. It stores files in packs and versions as references, as Berth does. It also
+// compresses and encrypts.
 type restic struct {
-	*shed
+	*treeBench
 	as string
 }
 
@@ -66,7 +67,7 @@ func (r *restic) do(args ...string) call {
 	return call{
 		args: append([]string{"restic", "--quiet", "--repo", "s3:" + r.endpoint + "/" + bucket + "/" + r.place(r)}, args...),
 		dir:  r.tree(r),
-		env:  []string{"RESTIC_PASSWORD=bench", "RESTIC_CACHE_DIR=" + filepath.Join(r.shed.dir, "cache", r.as)},
+		env:  []string{"RESTIC_PASSWORD=bench", "RESTIC_CACHE_DIR=" + filepath.Join(r.treeBench.dir, "cache", r.as)},
 	}
 }
 
@@ -77,12 +78,14 @@ func (r *restic) begin(ctx context.Context) error {
 
 func (r *restic) next(context.Context) error { return nil }
 func (r *restic) push() call                 { return r.do("backup", ".") }
-func (r *restic) restore() call              { return r.do("restore", "latest", "--target", r.shed.restored(r)) }
-func (r *restic) pull() call                 { return r.restore() }
+func (r *restic) restore() call {
+	return r.do("restore", "latest", "--target", r.treeBench.restored(r))
+}
+func (r *restic) pull() call { return r.restore() }
 
-// rclone stores each file as an object. It is told to ask as little as it can.
+// rclone is the program rclone. It stores each file as an object. Its options keep the number of requests low.
 type rclone struct {
-	*shed
+	*treeBench
 	as string
 }
 
@@ -104,18 +107,18 @@ func (r *rclone) quick(args ...string) call {
 
 func (r *rclone) remote() string { return "bench:" + bucket + "/" + r.place(r) }
 func (r *rclone) push() call     { return r.quick("sync", r.tree(r), r.remote()) }
-func (r *rclone) restore() call  { return r.quick("copy", r.remote(), r.shed.restored(r)) }
-func (r *rclone) pull() call     { return r.quick("sync", r.remote(), r.shed.restored(r)) }
+func (r *rclone) restore() call  { return r.quick("copy", r.remote(), r.treeBench.restored(r)) }
+func (r *rclone) pull() call     { return r.quick("sync", r.remote(), r.treeBench.restored(r)) }
 
-// copying is rclone where every version is a folder of its own, with what did not change copied by the
-// server. The times that ours asks nothing for decide what did: it has to ask for them.
+// copying is rclone with a new folder for each version. The server copies unchanged files from the folder of the
+// previous version. rclone finds them by their modification times, and needs requests to read these times.
 type copying struct {
 	rclone
 	last string
 }
 
 func (c *copying) next(ctx context.Context) error {
-	if err := c.settle(ctx); err != nil {
+	if err := c.firstVersion(ctx); err != nil {
 		return err
 	}
 	c.last = c.remote()
@@ -123,8 +126,8 @@ func (c *copying) next(ctx context.Context) error {
 	return nil
 }
 
-// settle makes a first version if there is none.
-func (c *copying) settle(ctx context.Context) (err error) {
+// firstVersion saves a first version if there is none.
+func (c *copying) firstVersion(ctx context.Context) (err error) {
 	if c.places[c.as] == 0 {
 		c.places[c.as]++
 		_, err = c.run(ctx, c.do("sync", c.tree(c), c.remote()))

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// trace is what running sandboxes show of themselves on the host. Others may run sandboxes beside us, so
-// everything is known by what is ours alone: names, inodes, start times.
+// trace holds the traces of running sandboxes on the host: files, cgroups, processes and sockets. Other programs may
+// also run sandboxes, so the traces are identified by unique names, inodes and start times.
 type trace struct {
-	dir       string            // where their files are
-	names     []string          // which their directories and cgroups carry
-	processes map[string]string // directory in /proc → when it was started
-	sockets   map[string]bool   // inodes of the sockets that hold their uid ranges
+	dir       string            // parent directory of the sandboxes' files
+	names     []string          // ids of the sandboxes, which are in the names of directories and cgroups
+	processes map[string]string // start time of each process, by its directory in /proc
+	sockets   map[string]bool   // inodes of the sockets that reserve uid ranges
 }
 
-// traces notes the traces of running sandboxes. That some of each kind are there shows that looking for
-// them later means something.
+// traces records the traces of running sandboxes. It returns an error if a kind of trace is missing, because a later
+// check for that kind would then prove nothing.
 func traces(dir string, boxes []box, pids []int) (t *trace, err error) {
 	t = &trace{dir: dir, processes: map[string]string{}}
 	for _, b := range boxes {
@@ -57,7 +57,7 @@ func traces(dir string, boxes []box, pids []int) (t *trace, err error) {
 
 const cgroups = "/sys/fs/cgroup"
 
-// gone waits until no trace is left; cleaning up goes on behind a delete. What stays is an error.
+// gone waits until no trace is left, because the cleanup continues after a delete. It returns an error if traces stay.
 func (t *trace) gone(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -105,15 +105,15 @@ func (t *trace) left() (left []string, err error) {
 	return left, err
 }
 
-// named lists the directories below root that carry a sandbox's name, without those below them.
+// named lists the directories below root whose names contain the id of a sandbox. It does not look inside them.
 func (t *trace) named(root string) (found []string, err error) {
 	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // it went while we looked
+			return nil // removed during the walk
 		case err != nil:
 			return err
-		case e.IsDir() && t.carries(e.Name()):
+		case e.IsDir() && t.containsName(e.Name()):
 			found = append(found, path)
 			return fs.SkipDir
 		}
@@ -122,7 +122,7 @@ func (t *trace) named(root string) (found []string, err error) {
 	return found, err
 }
 
-func (t *trace) carries(name string) bool {
+func (t *trace) containsName(name string) bool {
 	for _, n := range t.names {
 		if strings.Contains(name, n) {
 			return true
@@ -131,7 +131,8 @@ func (t *trace) carries(name string) bool {
 	return false
 }
 
-// startedAt tells a process from another that got its number later; empty: there is none.
+// startedAt returns the start time of the process with this directory in /proc, or "" if there is no such process. The
+// time distinguishes it from a later process with the same id.
 func startedAt(dir string) string {
 	text, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
@@ -144,7 +145,7 @@ func startedAt(dir string) string {
 	return ""
 }
 
-// uidSockets lists the sockets that hold uid ranges: inode → name.
+// uidSockets returns the names of the sockets that reserve uid ranges, by inode.
 func uidSockets() (map[string]string, error) {
 	text, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
@@ -159,7 +160,7 @@ func uidSockets() (map[string]string, error) {
 	return held, nil
 }
 
-// heldBy picks the sockets that the processes have open.
+// heldBy returns the inodes of the given sockets that the processes have open.
 func heldBy(pids []int, sockets map[string]string) (map[string]bool, error) {
 	ours := map[string]bool{}
 	for _, pid := range pids {
@@ -168,7 +169,7 @@ func heldBy(pids []int, sockets map[string]string) (map[string]bool, error) {
 			return nil, err
 		}
 		for _, fd := range open {
-			to, _ := os.Readlink(fd) // it may be closed meanwhile
+			to, _ := os.Readlink(fd) // the descriptor may be closed already
 			inode := strings.TrimSuffix(strings.TrimPrefix(to, "socket:["), "]")
 			if sockets[inode] != "" {
 				ours[inode] = true

@@ -16,12 +16,12 @@ const (
 	smallFile   = 4 << 10
 	tinyFile    = 200
 	largeFiles  = 8
-	folderShare = 2_401 // folders for 10,000 files, the root one of them
+	folderShare = 2_401 // number of folders for 10,000 files, including the root
 )
 
-// plant makes a tree of files spread over folders, two deep, always the same for the same sizes.
-func plant(root string, files int, size int64, folders int) error {
-	dirs, err := plantFolders(root, folders)
+// makeTree makes a tree of files in folders of at most two levels. The same arguments always make the same tree.
+func makeTree(root string, files int, size int64, folders int) error {
+	dirs, err := makeFolders(root, folders)
 	if err != nil {
 		return err
 	}
@@ -35,8 +35,8 @@ func plant(root string, files int, size int64, folders int) error {
 	return nil
 }
 
-// plantFolders makes so many folders with the root, and returns those that files go into.
-func plantFolders(root string, n int) ([]string, error) {
+// makeFolders makes n folders, including the root, and returns them.
+func makeFolders(root string, n int) ([]string, error) {
 	const wide = 49
 	dirs := []string{root}
 	for left := n - 1; left > 0; left -= wide + 1 {
@@ -54,7 +54,7 @@ func plantFolders(root string, n int) ([]string, error) {
 	return dirs, nil
 }
 
-// write writes a file of text that can be compressed, unless it is large.
+// write writes a file of the given size. A small file has text that can be compressed, a large file has random bytes.
 func write(path string, size int64, seed *rand.ChaCha8) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -73,7 +73,7 @@ func write(path string, size int64, seed *rand.ChaCha8) error {
 	return err
 }
 
-// edit changes one file in a hundred, at least one, and none's size.
+// edit changes the content of one file in a hundred, and of at least one. The sizes stay the same.
 func edit(root string) error {
 	seed := rand.NewChaCha8([32]byte(sum(rand.Uint64())))
 	n := 0
@@ -97,21 +97,21 @@ func sum(n uint64) []byte {
 	return h[:]
 }
 
-// same says how two trees differ, in names and bytes.
-func same(a, b string) error {
-	n, err := below(a, b)
+// sameTrees returns an error if two trees differ in names or in content.
+func sameTrees(a, b string) error {
+	n, err := compareTree(a, b)
 	if err != nil {
 		return err
 	}
-	m, err := below(b, a)
+	m, err := compareTree(b, a)
 	if err == nil && n != m {
 		err = fmt.Errorf("%s has %d files and folders, %s has %d", a, n, b, m)
 	}
 	return err
 }
 
-// below looks for everything of one tree in another.
-func below(a, b string) (n int, err error) {
+// compareTree compares every file and folder of tree a with tree b, and returns the number of files and folders in a.
+func compareTree(a, b string) (n int, err error) {
 	err = filepath.WalkDir(a, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || strings.HasPrefix(d.Name(), ".sandbox-state") {
 			return err

@@ -16,26 +16,26 @@ import (
 func TestTreesAreWhatTheyAreSaidToBe(t *testing.T) {
 	a, b := t.TempDir(), t.TempDir()
 	for _, dir := range []string{a, b} {
-		if err := plant(dir, 250, 100, 70); err != nil {
+		if err := makeTree(dir, 250, 100, 70); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n, err := below(a, b); err != nil || n != 250+70 {
+	if n, err := compareTree(a, b); err != nil || n != 250+70 {
 		t.Errorf("%d files and folders, not 320: %v", n, err)
 	}
-	if err := same(a, b); err != nil {
+	if err := sameTrees(a, b); err != nil {
 		t.Error(err)
 	}
 	if err := edit(b); err != nil {
 		t.Fatal(err)
 	}
-	if err := same(a, b); err == nil {
+	if err := sameTrees(a, b); err == nil {
 		t.Error("what was changed is said to be the same")
 	}
 	if err := os.Remove(filepath.Join(b, "file-000000.txt")); err != nil {
 		t.Fatal(err)
 	}
-	if err := same(b, a); err == nil {
+	if err := sameTrees(b, a); err == nil {
 		t.Error("what is missing is said to be the same")
 	}
 }
@@ -60,7 +60,7 @@ func TestTripsAreCounted(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 	}
-	if got := p.taken(); got != (taken{2, 2}) {
+	if got := p.taken(); got != (tripCounts{2, 2}) {
 		t.Errorf("%+v", got)
 	}
 	at := func(from, to int) trip { return trip{time.Unix(int64(from), 0), time.Unix(int64(to), 0)} }
@@ -91,7 +91,7 @@ func TestTreesAreInMemory(t *testing.T) {
 	if _, err := inMemory("/proc"); err == nil || !strings.Contains(err.Error(), "-shm") {
 		t.Error(err)
 	}
-	if _, err := openShed(t.Context(), sizes{}); err == nil || !strings.Contains(err.Error(), "-berth") {
+	if _, err := openTreeBench(t.Context(), sizes{}); err == nil || !strings.Contains(err.Error(), "-berth") {
 		t.Error(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// trips stands before a server, makes the way to it longer, and counts what passes.
+// trips is a proxy in front of a server. It delays requests and records when each began and ended.
 type trips struct {
 	endpoint string
 	server   *http.Server
@@ -22,11 +22,11 @@ type trips struct {
 	all   []trip
 }
 
-// trip is one request and its answer.
+// trip holds the times of one request and of the end of its answer.
 type trip struct{ began, ended time.Time }
 
-// taken is what passed: how many requests, and how many of them one after another at least.
-type taken struct{ requests, chain int }
+// tripCounts holds the number of recorded requests, and the length of the longest chain of requests one after another.
+type tripCounts struct{ requests, chain int }
 
 func openTrips(endpoint string) (*trips, error) {
 	to, err := url.Parse(endpoint)
@@ -42,7 +42,7 @@ func openTrips(endpoint string) (*trips, error) {
 		Transport: p.onward,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
-			r.Out.Host = r.In.Host // it is signed
+			r.Out.Host = r.In.Host // the request's signature covers the host
 		},
 	}
 	p.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -72,7 +72,7 @@ func (p *trips) note(t trip) {
 	p.all = append(p.all, t)
 }
 
-// slow makes every trip take so much longer.
+// slow sets the delay of each request.
 func (p *trips) slow(by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,13 +85,13 @@ func (p *trips) reset() {
 	p.all = nil
 }
 
-func (p *trips) taken() taken {
+func (p *trips) taken() tripCounts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return taken{len(p.all), chain(p.all)}
+	return tripCounts{len(p.all), chain(p.all)}
 }
 
-// chain is the most trips of which each began after the one before had ended.
+// chain returns the length of the longest sequence of trips in which each began after the previous one had ended.
 func chain(all []trip) (n int) {
 	all = slices.SortedFunc(slices.Values(all), func(a, b trip) int { return cmp.Compare(a.ended.UnixNano(), b.ended.UnixNano()) })
 	var last time.Time

@@ -17,15 +17,15 @@ import (
 	"github.com/berthdev/berth/internal/testkit/fakellm"
 )
 
-// talkSizes is how much is measured of turns; zeros stand for the whole.
+// talkSizes sets the sizes of the benchmarks of turns. Zeros mean the defaults of whole.
 type talkSizes struct {
-	streams int           // turns at once
-	window  time.Duration // how long they are listened to, in each round
-	rounds  int           // of listening
-	idle    int           // streams of a turn that says nothing
-	floods  int           // turns that say all they can, at once
-	flood   int           // events of each
-	real    int           // turns of a real agent
+	streams int           // number of turns at once in the latency benchmark
+	window  time.Duration // duration of one round of the latency benchmark
+	rounds  int           // number of rounds of the latency and flood benchmarks
+	idle    int           // number of streams of a turn without events
+	floods  int           // number of turns at once in the flood benchmark
+	flood   int           // number of events of each of these turns
+	real    int           // number of turns of a real agent
 }
 
 func (s talkSizes) whole() talkSizes {
@@ -35,7 +35,7 @@ func (s talkSizes) whole() talkSizes {
 	}
 }
 
-// turnFigures prints what Berth adds to agents' turns.
+// turnFigures prints the figures of agents' turns.
 func turnFigures(ctx context.Context, size sizes, print func(figure) error) (err error) {
 	size.talk = size.talk.whole()
 	p, done, err := prepare(ctx, size)
@@ -71,18 +71,18 @@ func turnFigures(ctx context.Context, size sizes, print func(figure) error) (err
 	return realTurns(ctx, stages[0], model.URL, print)
 }
 
-// stage is a server whose sandboxes have two agents: one that says what it is told to, and Claude Code.
+// stage is a server with templates for two agents: the scripted agent teller, and Claude Code.
 type stage struct {
 	places
 	home
 	*process
 	client *client.Client
-	talks  []string // conversations with the first, each in its own sandbox
+	talks  []string // ids of conversations with teller, each in a separate sandbox
 }
 
 func (p places) openStage(ctx context.Context, engine, model string) (s *stage, err error) {
 	s = &stage{places: p}
-	if s.home, err = p.settle(ctx, engine, "turns_"+engine, crowd{}); err != nil {
+	if s.home, err = p.makeHome(ctx, engine, "turns_"+engine, crowd{}); err != nil {
 		return nil, err
 	}
 	if err := s.install(); err != nil {
@@ -122,7 +122,7 @@ ANTHROPIC_API_KEY = "dummy"
 	return s, nil
 }
 
-// start starts the server, whose sandboxes may be there already.
+// start starts the server. The data directory may already have sandboxes.
 func (s *stage) start(ctx context.Context, env ...string) (err error) {
 	s.process, err = serve(ctx, s.berth, s.home.dir, s.home.url, append(env,
 		"BERTH_CONFIG="+filepath.Join(s.home.dir, "berth.toml"), "BERTH_DEFAULT_DRIVER=local",
@@ -133,7 +133,7 @@ func (s *stage) start(ctx context.Context, env ...string) (err error) {
 	return err
 }
 
-// install puts both agents where sandboxes have them.
+// install copies both agents to the directories that the templates mount.
 func (s *stage) install() error {
 	claude, err := claudetest.Ensure()
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *stage) open(ctx context.Context, template string) (string, error) {
 	return conv.ID, err
 }
 
-// close removes every sandbox, and ends the server.
+// close deletes all sandboxes and ends the server.
 func (s *stage) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -185,8 +185,8 @@ func (s *stage) close() error {
 			break
 		}
 	}
-	return errors.Join(append(failed, s.end(), s.leave())...)
+	return errors.Join(append(failed, s.end(), s.remove())...)
 }
 
-// teller is the directory with the agent that says what it is told to.
+// teller returns the directory with the scripted agent.
 func (s *stage) teller() string { return filepath.Join(s.places.dir, "teller-"+s.engine) }

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// floods is how many events a second come into the log, and out to readers, when agents say all they can.
+// floods measures the events per second that pass through the log to readers when agents write as fast as they can. The
+// peer is the same agents' output, read directly from their pipes.
 func floods(ctx context.Context, stages []*stage, print func(figure) error) error {
 	size := stages[0].talk
 	size.floods = min(size.floods, size.streams)
@@ -38,7 +39,7 @@ func floods(ctx context.Context, stages []*stage, print func(figure) error) erro
 	return nil
 }
 
-// flood is the events a second of agents that say all they can.
+// flood returns the events per second of size.floods agents that write as fast as they can.
 func flood(ctx context.Context, size talkSizes, listen func(ctx context.Context, i int, s story, each func([]byte)) error) (float64, error) {
 	s := story{Lines: size.flood, Until: time.Now().Add(time.Hour).UnixNano()}
 	heard, failed := make([]int, size.floods), make([]error, size.floods)
@@ -47,7 +48,7 @@ func flood(ctx context.Context, size talkSizes, listen func(ctx context.Context,
 	for i := range size.floods {
 		wg.Go(func() {
 			failed[i] = listen(ctx, i, s, func(line []byte) {
-				if _, ok := told(line); ok {
+				if _, ok := writtenAt(line); ok {
 					heard[i]++
 				}
 			})

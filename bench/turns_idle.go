@@ -14,11 +14,11 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// idleStreams is how many streams of a turn that says nothing fit into a GiB of the server's memory, against
-// a server that does nothing but hold streams.
+// idleStreams measures the number of streams without events that fit into a GiB of the server's memory. The peer is a
+// server that only holds streams open.
 func idleStreams(ctx context.Context, stages []*stage, print func(figure) error) error {
 	for _, s := range stages {
-		// A new one, which collects as one does that is short of memory.
+		// A new server, with Go's usual garbage collection.
 		if err := errors.Join(s.end(), s.start(ctx, "GOGC=100")); err != nil {
 			return err
 		}
@@ -39,7 +39,8 @@ func idleStreams(ctx context.Context, stages []*stage, print func(figure) error)
 	return nil
 }
 
-// idlePerGiB also says what the server computes meanwhile, in CPUs.
+// idlePerGiB returns the number of idle streams that fit into a GiB, and the server's CPU use with all of its streams
+// open, in CPUs.
 func (s *stage) idlePerGiB(ctx context.Context) (perGiB, used float64, err error) {
 	prompt := story{Every: time.Hour, Until: time.Now().Add(time.Hour).UnixNano()}
 	turn, err := s.client.Conversations.Prompt(ctx, s.talks[0], api.Prompt{Prompt: prompt.String()})
@@ -50,7 +51,7 @@ func (s *stage) idlePerGiB(ctx context.Context) (perGiB, used float64, err error
 		if err != nil {
 			return 0, 0, err
 		}
-		if e.Type == api.EventStatus { // the agent is there
+		if e.Type == api.EventStatus { // the agent has started
 			break
 		}
 	}
@@ -59,7 +60,7 @@ func (s *stage) idlePerGiB(ctx context.Context) (perGiB, used float64, err error
 		if err != nil {
 			return err
 		}
-		if err := rest(ctx); err != nil {
+		if err := waitIdle(ctx); err != nil {
 			return err
 		}
 		after, err := s.cpu()
@@ -101,11 +102,12 @@ func barePerGiB(ctx context.Context, n int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	grown, err := growth(ctx, cmd.Process.Pid, n, strings.TrimSpace(url), func() error { return rest(ctx) })
+	grown, err := growth(ctx, cmd.Process.Pid, n, strings.TrimSpace(url), func() error { return waitIdle(ctx) })
 	return 1 << 30 / grown, err
 }
 
-// growth is the bytes that a server's memory grows by for each of n streams.
+// growth returns the bytes of a server's memory that each of n streams takes. It calls settled when all streams are
+// open.
 func growth(ctx context.Context, pid, n int, url string, settled func() error) (each float64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -127,7 +129,7 @@ func growth(ctx context.Context, pid, n int, url string, settled func() error) (
 		_, err = bufio.NewReaderSize(resp.Body, 16).ReadString('\n')
 		return err
 	}
-	for range 10 { // what the first ones bring about counts for none
+	for range 10 { // the first streams also allocate shared memory and do not count
 		if err := open(); err != nil {
 			return 0, err
 		}

@@ -19,17 +19,18 @@ import (
 )
 
 const (
-	perSecond = 50              // events of one stream
-	upWithin  = 8 * time.Second // in which all streams of a round are up
+	perSecond = 50              // number of events of one stream in a second
+	startTime = 8 * time.Second // time for all streams of a round to start
 )
 
-// heard is when something was written, and how long later it was read.
-type heard struct {
+// arrival is the time at which an event was written, and its delay until it was read.
+type arrival struct {
 	written time.Time
 	late    time.Duration
 }
 
-// latency is how late events are, of many turns at once, against lines of the same agent read from its pipe.
+// latency measures the delay of events of many turns at once. The peer is the delay of the same agent's lines, read
+// directly from its pipe.
 func latency(ctx context.Context, stages []*stage, print func(figure) error) error {
 	size := stages[0].talk
 	late := make([][]float64, len(stages)+1)
@@ -66,19 +67,20 @@ func latency(ctx context.Context, stages []*stage, print func(figure) error) err
 	return nil
 }
 
-// atOnce listens to as many agents as there are to be. What counts is what they wrote while all of them spoke.
+// atOnce listens to size.streams agents at once and returns the delays in seconds. It counts only events that were
+// written while all agents were writing.
 func atOnce(ctx context.Context, size talkSizes, listen func(ctx context.Context, i int, s story, each func([]byte)) error) ([]float64, error) {
-	// Whoever measures does not collect meanwhile.
+	// Garbage collection in this process would delay the reads.
 	runtime.GC()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	s := story{Every: time.Second / perSecond, Until: time.Now().Add(upWithin + size.window).UnixNano()}
-	all, failed := make([][]heard, size.streams), make([]error, size.streams)
+	s := story{Every: time.Second / perSecond, Until: time.Now().Add(startTime + size.window).UnixNano()}
+	all, failed := make([][]arrival, size.streams), make([]error, size.streams)
 	var wg sync.WaitGroup
 	for i := range size.streams {
 		wg.Go(func() {
 			failed[i] = listen(ctx, i, s, func(line []byte) {
-				if written, ok := told(line); ok {
-					all[i] = append(all[i], heard{written, time.Since(written)})
+				if written, ok := writtenAt(line); ok {
+					all[i] = append(all[i], arrival{written, time.Since(written)})
 				}
 			})
 		})
@@ -113,7 +115,7 @@ func atOnce(ctx context.Context, size talkSizes, listen func(ctx context.Context
 	return samples, nil
 }
 
-// pipe runs the agent here and reads what it says from its pipe.
+// pipe runs the agent outside a sandbox and reads its output from a pipe.
 func (s *stage) pipe(ctx context.Context, _ int, tale story, each func([]byte)) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.teller(), "teller"))
 	cmd.Stdin, cmd.Stderr = strings.NewReader(tale.String()), os.Stderr
@@ -131,7 +133,7 @@ func (s *stage) pipe(ctx context.Context, _ int, tale story, each func([]byte)) 
 	return errors.Join(lines.Err(), cmd.Wait())
 }
 
-// stream prompts a conversation and reads its events, to the last.
+// stream posts a prompt to the i-th conversation and reads the turn's events to the last one.
 func (s *stage) stream(ctx context.Context, i int, tale story, each func([]byte)) error {
 	body := fmt.Sprintf(`{"prompt":%q}`, tale.String())
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.base+"/api/v1/conversations/"+s.talks[i]+"/messages", strings.NewReader(body))
@@ -142,7 +144,7 @@ func (s *stage) stream(ctx context.Context, i int, tale story, each func([]byte)
 	return s.read(req, each)
 }
 
-// read reads a stream to its last event.
+// read sends a request for a stream and reads it to its last event.
 func (s *stage) read(req *http.Request, each func([]byte)) error {
 	req.Header.Set("Authorization", "Bearer "+key)
 	resp, err := s.http.Do(req)

@@ -13,11 +13,11 @@ import (
 	"github.com/berthdev/berth/internal/testkit/claudetest"
 )
 
-// realPrompt has the agent answer, use a tool and answer again.
+// realPrompt makes the agent answer, use a tool and answer again.
 const realPrompt = "[[say I look.]][[bash date]][[say It is {{last_result}}]]"
 
-// realTurns is a turn of Claude Code through Berth, from the prompt to the last event, the saved version
-// included, against the same turn of the CLI alone.
+// realTurns measures a turn of Claude Code through Berth, from the prompt to the last event, with the saved version. The
+// peer is the same turn of the CLI alone.
 func realTurns(ctx context.Context, s *stage, model string, print func(figure) error) error {
 	conv, err := s.open(ctx, "claude")
 	if err != nil {
@@ -51,7 +51,7 @@ func realTurns(ctx context.Context, s *stage, model string, print func(figure) e
 	return print(f)
 }
 
-// cli is the CLI alone, with a session of its own.
+// cli runs turns of one session with the Claude Code CLI, without Berth.
 type cli struct {
 	program, dir, session string
 	env                   []string

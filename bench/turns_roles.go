@@ -8,7 +8,8 @@ import (
 	"os"
 )
 
-// This program is also a server to compare with. Under go test it is the test's.
+// roleStreams is the first argument that makes this program, or its test program, run as the bare server of streams
+// for comparisons.
 const roleStreams = "bench-streams"
 
 func init() {
@@ -17,7 +18,7 @@ func init() {
 	}
 }
 
-// holdStreams is a server of streams that say nothing, and does nothing else.
+// holdStreams serves event streams on which nothing is ever sent.
 func holdStreams(out io.Writer) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

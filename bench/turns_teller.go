@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// story is what the agent is prompted with.
+// story is the prompt for the scripted agent, as JSON.
 type story struct {
-	Every time.Duration `json:"every"` // between lines
-	Until int64         `json:"until"` // in ns since 1970
-	Lines int           `json:"lines"` // and no more than these; zero: any number
+	Every time.Duration `json:"every"` // pause between lines
+	Until int64         `json:"until"` // time of the end, in ns since 1970
+	Lines int           `json:"lines"` // maximum number of lines; zero: no limit
 }
 
 func (s story) String() string {
@@ -22,9 +22,9 @@ func (s story) String() string {
 	return string(text)
 }
 
-// teller is an agent that speaks as Claude Code does, and leaves what tells that there is a session to resume.
-// Each line says when it was written. A hundred of them at once must leave the processors to what is measured:
-// in Perl they take a fiftieth of one, and in Go, whose timers wake three threads each, half of one.
+// teller is a scripted agent with the output format of Claude Code. It also writes a session file, so that the session
+// can be resumed. Each line holds the time at which it was written. The agent is in Perl, because a hundred agents at
+// once must not take CPU time from the measurement: in Perl they take a fiftieth of one CPU, in Go half of one.
 const teller = `#!/usr/bin/perl
 use strict;
 for my $i (0 .. $#ARGV - 1) {
@@ -51,13 +51,13 @@ for (my $n = 0; (!$lines || $n < $lines) && now() < $until; $n++) {
 print '{"type":"result","subtype":"success","is_error":false,"result":"over","modelUsage":{"bench":{"inputTokens":1,"outputTokens":1}}}', "\n";
 `
 
-// writeTeller puts the agent at a path.
+// writeTeller writes the program of the agent to a path.
 func writeTeller(path string) error {
 	return os.WriteFile(path, fmt.Appendf(nil, teller, syscall.SYS_CLOCK_GETTIME), 0o755)
 }
 
-// told finds in a line when it was written.
-func told(line []byte) (time.Time, bool) {
+// writtenAt returns the time at which the agent wrote a line. The second result is false for lines without a time.
+func writtenAt(line []byte) (time.Time, bool) {
 	_, rest, ok := strings.Cut(string(line), `"text":"`)
 	if !ok {
 		return time.Time{}, false

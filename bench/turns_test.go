@@ -27,7 +27,7 @@ func TestATellerSaysWhenItSpoke(t *testing.T) {
 	}
 	var n int
 	for line := range bytes.Lines([]byte(out)) {
-		if at, ok := told(line); ok {
+		if at, ok := writtenAt(line); ok {
 			n++
 			if at.Before(before) || at.After(time.Now()) {
 				t.Errorf("it says %s", at)

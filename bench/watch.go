@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// watch is what it costs to look after sandboxes that nobody uses: the time that a server computes in a
-// minute, with every probe at its default interval, and what it has left for those who ask. The peer is a
-// server with few sandboxes in the same minute.
+// watch measures the cost of many unused sandboxes: the server's CPU time in a minute, with all probes at their default
+// intervals, and the time of its answers. The peer is a server with few sandboxes in the same minute.
 func watch(ctx context.Context, p places, print func(figure) error) error {
 	for _, engine := range []string{"sqlite", "postgres"} {
 		if err := watchOn(ctx, p, engine, print); err != nil {
@@ -24,10 +23,10 @@ func watchOn(ctx context.Context, p places, engine string, print func(figure) er
 	var servers [2]*process
 	var homes [2]home
 	for i, c := range []crowd{{p.crowd, true}, {0, true}} {
-		if homes[i], err = p.settle(ctx, engine, fmt.Sprintf("watch_%d_%s", c.n, engine), c); err != nil {
+		if homes[i], err = p.makeHome(ctx, engine, fmt.Sprintf("watch_%d_%s", c.n, engine), c); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, homes[i].leave()) }()
+		defer func() { err = errors.Join(err, homes[i].remove()) }()
 		if servers[i], err = serve(ctx, p.berth, homes[i].dir, homes[i].url); err != nil {
 			return err
 		}
@@ -36,7 +35,7 @@ func watchOn(ctx context.Context, p places, engine string, print func(figure) er
 			return err
 		}
 	}
-	// By then each was looked at once, and is due again whenever its turn comes.
+	// By then each sandbox was probed once, and the next probes are spread over time.
 	if err := pause(ctx, p.minute+p.minute/4); err != nil {
 		return err
 	}
@@ -44,7 +43,7 @@ func watchOn(ctx context.Context, p places, engine string, print func(figure) er
 	if err != nil {
 		return err
 	}
-	late, err := homes[0].late(ctx, 2*p.minute)
+	late, err := homes[0].countLate(ctx, 2*p.minute)
 	if err != nil {
 		return err
 	}
@@ -60,7 +59,7 @@ func watchOn(ctx context.Context, p places, engine string, print func(figure) er
 		print(figure{name: name + " ensure, p99", ours: quantile(times[0], .99), peer: quantile(times[1], .99), unit: "s", n: len(times[0])}))
 }
 
-// usedBy is how long each process computed in a minute of the same time.
+// usedBy returns the CPU time of each process per minute, in seconds. It measures both in the same window.
 func usedBy(ctx context.Context, servers [2]*process, window time.Duration) (used [2]float64, err error) {
 	var before [2]time.Duration
 	for i, s := range servers {
@@ -76,14 +75,14 @@ func usedBy(ctx context.Context, servers [2]*process, window time.Duration) (use
 		if err != nil {
 			return used, err
 		}
-		// One tick at least: a server that did nothing at all is still something to compare with.
+		// The value is at least one tick, because a figure needs a peer above zero.
 		used[i] = max(after-before[i], time.Second/ticks).Seconds() * time.Minute.Seconds() / window.Seconds()
 	}
 	return used, nil
 }
 
-// late counts sandboxes that were not looked at for so long.
-func (h home) late(ctx context.Context, since time.Duration) (n int, err error) {
+// countLate counts the sandboxes whose last probe is older than since.
+func (h home) countLate(ctx context.Context, since time.Duration) (n int, err error) {
 	db, err := sql.Open(h.source())
 	if err != nil {
 		return 0, err

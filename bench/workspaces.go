@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// workspaceFigures prints what it costs to save trees of files and to bring them back, ours and that of the
-// tools which people would use instead.
+// workspaceFigures prints the figures of saving and restoring trees of files, in comparison with other tools.
 func workspaceFigures(ctx context.Context, size sizes, print func(figure) error) (err error) {
-	s, err := openShed(ctx, size)
+	s, err := openTreeBench(ctx, size)
 	if err != nil {
 		return err
 	}
@@ -32,8 +31,8 @@ type row struct {
 	goals []goal
 }
 
-// show runs the rows, each as interleaved rounds of its tools.
-func (s *shed) show(ctx context.Context, print func(figure) error, rows ...row) error {
+// show runs the contest of each row and prints its figure.
+func (s *treeBench) show(ctx context.Context, print func(figure) error, rows ...row) error {
 	for _, r := range rows {
 		entrants := make([]entrant, len(r.tools))
 		for i, t := range r.tools {
@@ -51,16 +50,16 @@ func (s *shed) show(ctx context.Context, print func(figure) error, rows ...row) 
 	return nil
 }
 
-// small is the rows about many small files.
-func (s *shed) small(ctx context.Context, print func(figure) error) error {
+// small measures a tree of many small files.
+func (s *treeBench) small(ctx context.Context, print func(figure) error) error {
 	for _, t := range s.tools {
-		if err := plant(s.tree(t), s.files, smallFile, s.files*folderShare/10_000); err != nil {
+		if err := makeTree(s.tree(t), s.files, smallFile, s.files*folderShare/10_000); err != nil {
 			return err
 		}
 	}
 	what := fmt.Sprintf("%d files of 4 KiB", s.files)
 	perFile := []tool{s.tools[0], &copying{rclone: rclone{s, "copying"}}}
-	if err := plant(s.tree(perFile[1]), s.files, smallFile, s.files*folderShare/10_000); err != nil {
+	if err := makeTree(s.tree(perFile[1]), s.files, smallFile, s.files*folderShare/10_000); err != nil {
 		return err
 	}
 	err := s.show(ctx, print,
@@ -78,12 +77,12 @@ func (s *shed) small(ctx context.Context, print func(figure) error) error {
 }
 
 const (
-	farAway = 20 * time.Millisecond  // the round trip to a store that is not near
-	apart   = 500 * time.Millisecond // one that is long enough to tell what waits for it, on a busy machine too
+	farAway = 20 * time.Millisecond  // round trip to a distant store
+	apart   = 500 * time.Millisecond // delay that shows which requests wait for others, also on a busy machine
 )
 
-// far is the rows about the requests of a version, and about a store that is far away.
-func (s *shed) far(ctx context.Context, print func(figure) error) error {
+// far counts the requests of a new version, and measures a save to a distant store.
+func (s *treeBench) far(ctx context.Context, print func(figure) error) error {
 	p, err := openTrips(s.endpoint)
 	if err != nil {
 		return err
@@ -92,8 +91,8 @@ func (s *shed) far(ctx context.Context, print func(figure) error) error {
 	s.endpoint = p.endpoint
 	defer func() { s.endpoint = near; p.close() }()
 	ours, restic := s.tools[0], s.tools[1]
-	peers := []tool{restic, &copying{rclone: rclone{s, "copying"}}} // those that make versions
-	for _, t := range s.tools {                                     // what is asked once of a new address is asked now
+	peers := []tool{restic, &copying{rclone: rclone{s, "copying"}}} // the tools that make versions
+	for _, t := range s.tools {                                     // requests that a tool makes once per address do not count
 		if _, err := s.changedPush(t).do(ctx); err != nil {
 			return err
 		}
@@ -121,13 +120,13 @@ func (s *shed) far(ctx context.Context, print func(figure) error) error {
 	return s.show(ctx, print, row{"push, 1 % changed, round trips of 20 ms", s.tools, s.turns, s.changedPush, nil})
 }
 
-// trips is what one version takes.
-func (s *shed) trips(ctx context.Context, p *trips, t tool) (taken, error) {
+// trips counts the requests with which a tool saves one new version.
+func (s *treeBench) trips(ctx context.Context, p *trips, t tool) (tripCounts, error) {
 	p.slow(0)
 	if err := s.changedPush(t).prepare(ctx); err != nil {
-		return taken{}, err
+		return tripCounts{}, err
 	}
-	if _, each := t.(*copying); !each { // tens of thousands of trips need not be long
+	if _, each := t.(*copying); !each { // copying makes tens of thousands of requests, too many for a delay
 		p.slow(apart)
 	}
 	p.reset()
@@ -135,13 +134,13 @@ func (s *shed) trips(ctx context.Context, p *trips, t tool) (taken, error) {
 	return p.taken(), err
 }
 
-// large is the rows about few large files.
-func (s *shed) large(ctx context.Context, print func(figure) error) error {
+// large measures a tree of few large files.
+func (s *treeBench) large(ctx context.Context, print func(figure) error) error {
 	for _, t := range s.tools {
 		if err := s.forget(t); err != nil {
 			return err
 		}
-		if err := plant(s.tree(t), largeFiles, s.big/largeFiles, 0); err != nil {
+		if err := makeTree(s.tree(t), largeFiles, s.big/largeFiles, 0); err != nil {
 			return err
 		}
 	}
@@ -152,8 +151,8 @@ func (s *shed) large(ctx context.Context, print func(figure) error) error {
 	)
 }
 
-// grown is how a push of nothing grows with the tree, and what memory it takes.
-func (s *shed) grown(ctx context.Context, print func(figure) error) error {
+// grown measures a push without changes of a very large tree, and its memory. The peer is a push of a smaller tree.
+func (s *treeBench) grown(ctx context.Context, print func(figure) error) error {
 	for _, t := range s.tools {
 		if err := s.forget(t); err != nil {
 			return err
@@ -161,7 +160,7 @@ func (s *shed) grown(ctx context.Context, print func(figure) error) error {
 	}
 	few, many := &berth{s, "few"}, &berth{s, "many"}
 	for t, files := range map[tool]int{few: s.files, many: s.grow} {
-		if err := plant(s.tree(t), files, tinyFile, files*folderShare/10_000); err != nil {
+		if err := makeTree(s.tree(t), files, tinyFile, files*folderShare/10_000); err != nil {
 			return err
 		}
 		if _, err := s.firstPush(t).do(ctx); err != nil {

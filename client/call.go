@@ -16,21 +16,21 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// call is one request of the API, sent as often as it takes.
+// call describes one request to the API. It may be sent several times.
 type call struct {
 	op     string // "verb noun", for errors
 	method string
 	path   path
 	query  url.Values
-	body   any                   // sent as JSON, or as it is if it is raw
-	accept func(status int) bool // statuses besides 2xx whose body is an answer, not a problem
+	body   any                   // sent as JSON; a value of type raw is sent unchanged
+	accept func(status int) bool // reports whether another status than 2xx has an answer, not a problem
 }
 
-// path is a route and then what comes from outside, one segment each.
+// path is a route, followed by ids and names: one element for each further segment.
 type path []string
 
-// on puts the path behind the server's address. A segment that is empty or made of dots would mean
-// another resource than the one named, whatever its encoding, so it is refused here.
+// on appends the path to the server's address. It refuses segments that are empty or consist of dots: even
+// percent-encoded, they would name another resource.
 func (p path) on(base *url.URL) (*url.URL, error) {
 	target := base.String() + p[0]
 	for _, segment := range p[1:] {
@@ -42,8 +42,7 @@ func (p path) on(base *url.URL) (*url.URL, error) {
 	return url.Parse(target)
 }
 
-// do sends the call until it is answered for good and decodes the answer into out, unless that is
-// nil. It returns the status and how often the call was sent.
+// do sends the call until it succeeds or must not be repeated, and decodes the answer into out if out is not nil.
 func (c *Client) do(ctx context.Context, call call, out any) (reply, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -65,7 +64,7 @@ func (c *Client) do(ctx context.Context, call call, out any) (reply, error) {
 	}
 }
 
-// bounded gives a context without a deadline the client's own.
+// bounded adds the client's timeout to a context without a deadline.
 func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, has := ctx.Deadline(); has || c.timeout <= 0 {
 		return ctx, func() {}
@@ -73,11 +72,11 @@ func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, c.timeout)
 }
 
-// reply is what came back besides the decoded answer.
+// reply describes an answer and the attempts that it took.
 type reply struct {
 	status     int
 	attempts   int
-	lost       bool // an earlier attempt got no answer, and may have been done
+	lost       bool // an earlier attempt got no answer; the server may have executed it
 	retryAfter time.Duration
 }
 
@@ -87,7 +86,7 @@ func (c *Client) once(ctx context.Context, call call, key string, body []byte, o
 	if err != nil {
 		return reply{}, err
 	}
-	res, err := c.http.Do(req)
+	res, err := c.roundTrip(req)
 	if err != nil {
 		return reply{}, c.unreachable(err)
 	}
@@ -123,7 +122,7 @@ func (c *Client) request(ctx context.Context, call call, key string, body []byte
 	return req, nil
 }
 
-// raw is a body that is sent as it is.
+// raw is a body that is sent unchanged.
 type raw []byte
 
 func encode(body any) ([]byte, error) {
@@ -143,31 +142,31 @@ func contentType(body any) string {
 	return "application/json"
 }
 
-// decode reads an answer whole before it looks at it, so that a cut one is never half taken.
+// decode reads the whole answer before it decodes it: out never gets a part of an incomplete answer.
 func (c *Client) decode(res *http.Response, out any) error {
-	data, err := io.ReadAll(io.LimitReader(res.Body, c.most+1))
+	data, err := io.ReadAll(io.LimitReader(res.Body, c.maxAnswer+1))
 	switch {
 	case err != nil:
 		return c.unreachable(fmt.Errorf("the answer broke off: %w", err))
-	case int64(len(data)) > c.most:
-		tooLarge := c.strange(res, fmt.Sprintf("its answer is larger than %d bytes", c.most))
+	case int64(len(data)) > c.maxAnswer:
+		tooLarge := c.unexpectedAnswer(res, fmt.Sprintf("its answer is larger than %d bytes", c.maxAnswer))
 		tooLarge.cause = errTooLarge
 		return tooLarge
 	case out == nil || res.StatusCode == http.StatusNoContent:
 		return nil
 	case !strings.HasPrefix(mediaType(res), "application/json"):
-		return c.strange(res, "its answer is not JSON")
+		return c.unexpectedAnswer(res, "its answer is not JSON")
 	}
 	if err := json.Unmarshal(data, out); err != nil {
-		return c.strange(res, "its answer cannot be read: "+err.Error())
+		return c.unexpectedAnswer(res, "its answer cannot be read: "+err.Error())
 	}
 	return nil
 }
 
-// errTooLarge is the cause of a problem with an answer beyond the client's bound.
+// errTooLarge is the cause of the error for an answer that is larger than the client's limit.
 var errTooLarge = errors.New("answer too large")
 
-// ended adds the context's own error when it cut the wait for another attempt short.
+// ended adds the context's error if the end of the context prevented another attempt.
 func ended(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(err, cause) {

@@ -90,6 +90,23 @@ func TestNewRefusesKeyThatFitsNoHeader(t *testing.T) {
 	}
 }
 
+func TestNewlineOfAKeyFileIsNoPartOfTheKey(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Get("Authorization"); got != "Bearer "+key {
+			t.Errorf("the key arrived as %q", got)
+		}
+		answer(w, http.StatusOK, api.Sandbox{ID: "1"})
+	}))
+	defer srv.Close()
+	c, err := client.New(srv.URL, key+"\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Sandboxes.Get(t.Context(), "1"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPeerThatIsRefusedGetsNothing(t *testing.T) {
 	var arrived atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

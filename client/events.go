@@ -8,17 +8,17 @@ import (
 	"io"
 )
 
-// eventReader takes server-sent events apart: lines of "field: value", an empty one after each event.
+// eventReader parses server-sent events: lines of the form "field: value", with an empty line after each event.
 type eventReader struct {
-	lines *bufio.Reader
-	most  int64 // bytes of one event
+	lines    *bufio.Reader
+	maxBytes int64 // maximum size of one event in bytes
 }
 
-func newEventReader(r io.Reader, most int64) *eventReader {
-	return &eventReader{bufio.NewReaderSize(r, 64<<10), most}
+func newEventReader(r io.Reader, maxBytes int64) *eventReader {
+	return &eventReader{bufio.NewReaderSize(r, 64<<10), maxBytes}
 }
 
-// next reads the next event that has data, and returns its id. It calls heard for every line.
+// next decodes the next event that has data, and returns its id. It calls heard for every line.
 func (r *eventReader) next(event any, heard func()) (id string, err error) {
 	var data []byte
 	for {
@@ -34,8 +34,8 @@ func (r *eventReader) next(event any, heard func()) (id string, err error) {
 			data = append(data, bytes.TrimPrefix(value, []byte(" "))...)
 		}
 		switch {
-		case int64(len(data)) > r.most:
-			return "", fmt.Errorf("an event is larger than %d bytes", r.most)
+		case int64(len(data)) > r.maxBytes:
+			return "", fmt.Errorf("an event is larger than %d bytes", r.maxBytes)
 		case len(line) > 0:
 			continue
 		case len(data) == 0:
@@ -49,17 +49,17 @@ func (r *eventReader) next(event any, heard func()) (id string, err error) {
 	}
 }
 
-// line reads one line without its end.
+// line reads one line and removes its line break.
 func (r *eventReader) line() ([]byte, error) {
 	var line []byte
 	for {
 		piece, err := r.lines.ReadSlice('\n')
 		line = append(line, piece...)
 		switch {
-		case err == bufio.ErrBufferFull && int64(len(line)) <= r.most:
+		case err == bufio.ErrBufferFull && int64(len(line)) <= r.maxBytes:
 			continue
 		case err == bufio.ErrBufferFull:
-			return nil, fmt.Errorf("a line is longer than %d bytes", r.most)
+			return nil, fmt.Errorf("a line is longer than %d bytes", r.maxBytes)
 		case err == io.EOF:
 			return nil, io.ErrUnexpectedEOF
 		case err != nil:

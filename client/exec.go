@@ -9,10 +9,9 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// Exec runs a command to its end. Whatever its exit code, the error is nil: that is for what kept the
-// command from being run or watched. It is run once, also if an answer is lost and asked for again; for
-// that it outlives a context that ends early, up to its own timeout. To end one sooner, use ExecStream and
-// Signal.
+// Exec runs a command and returns its result once it has ended. A command that fails is not an error: the result has
+// its exit code. The command is run once, even if the request is repeated. Therefore the end of the context does not
+// end the command, only its own timeout does. To end a command earlier, use ExecStream and Signal.
 func (s Sandboxes) Exec(ctx context.Context, ref string, want api.Exec) (result api.ExecResult, err error) {
 	ctx, cancel := s.c.lasting(ctx, want.TimeoutSeconds)
 	defer cancel()
@@ -20,24 +19,24 @@ func (s Sandboxes) Exec(ctx context.Context, ref string, want api.Exec) (result 
 	return result, err
 }
 
-// longestExec is how long a server lets a command run that is waited for.
+// longestExec is the server's time limit for a command whose request waits for its end.
 const longestExec = time.Hour
 
-// Execs lists the commands that were started in the sandbox with an id since it runs, newest first.
+// Execs lists the commands with an id that were started since the sandbox's last start, newest first.
 func (s Sandboxes) Execs(ctx context.Context, ref string) ([]api.ExecStatus, error) {
 	var list api.List[api.ExecStatus]
 	_, err := s.c.do(ctx, call{op: "list commands", method: http.MethodGet, path: path{sandboxesPath, ref, "exec"}}, &list)
 	return list.Items, err
 }
 
-// ExecStatus reads how a command is doing.
+// ExecStatus gets the status of a command.
 func (s Sandboxes) ExecStatus(ctx context.Context, ref, execID string) (status api.ExecStatus, err error) {
 	_, err = s.c.do(ctx, call{op: "read command", method: http.MethodGet, path: execPath(ref, execID)}, &status)
 	return status, err
 }
 
-// WriteStdin gives input to a command that was started with OpenStdin or a terminal. It returns once
-// the command has taken all of it.
+// WriteStdin sends input to a command that was started with OpenStdin or a terminal. It returns once the command has
+// taken all of it.
 func (s Sandboxes) WriteStdin(ctx context.Context, ref, execID string, data []byte) error {
 	ctx, cancel := s.c.bounded(ctx)
 	defer cancel()
@@ -52,10 +51,10 @@ func (s Sandboxes) WriteStdin(ctx context.Context, ref, execID string, data []by
 	return nil
 }
 
-// stdinPiece fits into a request of any server.
+// stdinPiece is the maximum number of bytes in one request of input. Every server accepts this size.
 const stdinPiece = 256 << 10
 
-// CloseStdin tells a command that its input is at its end.
+// CloseStdin closes the input of a command.
 func (s Sandboxes) CloseStdin(ctx context.Context, ref, execID string) error {
 	_, err := s.stdin(ctx, ref, execID, nil, url.Values{"close": {"true"}})
 	return err
@@ -67,13 +66,13 @@ func (s Sandboxes) stdin(ctx context.Context, ref, execID string, data []byte, q
 	return out.Written, err
 }
 
-// Signal signals a command and what it started; the name is such as INT, TERM or KILL.
+// Signal sends a signal, such as INT, TERM or KILL, to a command and the processes that it started.
 func (s Sandboxes) Signal(ctx context.Context, ref, execID, signal string) error {
 	_, err := s.c.do(ctx, call{op: "signal command", method: http.MethodPost, path: execPath(ref, execID, "signal"), body: api.ExecSignal{Signal: signal}}, nil)
 	return err
 }
 
-// Resize tells a command's terminal its size.
+// Resize sets the size of a command's terminal.
 func (s Sandboxes) Resize(ctx context.Context, ref, execID string, size api.TermSize) error {
 	_, err := s.c.do(ctx, call{op: "resize terminal", method: http.MethodPost, path: execPath(ref, execID, "resize"), body: size}, nil)
 	return err

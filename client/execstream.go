@@ -15,26 +15,26 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// ExecStream is a command that is being watched. It reads on after a lost connection by itself, from
-// where it was; the command does not notice. One goroutine may read it.
+// ExecStream reads the output of a command. After a lost connection it connects again and continues where it was; the
+// command is not affected. Only one goroutine may use an ExecStream.
 type ExecStream struct {
-	// ExecID is the command's id, by which anyone can attach to it, signal it and write to it.
+	// ExecID is the command's id, with which any client can attach to it, signal it and write to it.
 	ExecID string
-	// Notice says what happened to the sandbox's files since its last use: which version was restored, and
-	// what is lost. Empty: nothing.
+	// Notice describes changes of the sandbox's files since its last use: the restored version, and lost changes. It
+	// is empty if there are none.
 	Notice string
 
 	source
 	ref    string
 	cancel context.CancelFunc
 	after  int64
-	lost   int64 // bytes that were dropped on the way
-	over   error // what Next says from now on
-	failed int   // attempts in a row that brought nothing
+	lost   int64 // number of bytes of output that were dropped
+	over   error // the error of all further calls of Next; nil: the stream continues
+	failed int   // number of attempts since the last event
 }
 
-// ExecStream starts a command and watches what it writes. Closing the stream, or ending the context,
-// leaves the command running; a timeout of its own or a signal ends it.
+// ExecStream starts a command and returns a stream of its output. The command keeps running after Close or the end of
+// the context; its own timeout or a signal ends it.
 func (s Sandboxes) ExecStream(ctx context.Context, ref string, want api.Exec) (*ExecStream, error) {
 	const op = "run command"
 	body, err := encode(want)
@@ -49,8 +49,8 @@ func (s Sandboxes) ExecStream(ctx context.Context, ref string, want api.Exec) (*
 	return e, nil
 }
 
-// Attach watches a command from an offset of its output on; 0 is the oldest that is kept. It works
-// after the command's end, and when the sandbox is stopped.
+// Attach returns a stream of a command's output from an offset on; 0 means the oldest output that is kept. It also
+// works after the command's end and while the sandbox is stopped.
 func (s Sandboxes) Attach(ctx context.Context, ref, execID string, after int64) (*ExecStream, error) {
 	e := s.newStream(ctx, ref, execID, after)
 	if err := e.attach(nil); err != nil {
@@ -60,8 +60,8 @@ func (s Sandboxes) Attach(ctx context.Context, ref, execID string, after int64) 
 	return e, nil
 }
 
-// Reattach is Attach for a reader that comes back. Where the output at its offset is gone, an event says how
-// much, and the stream goes on with the oldest that is kept.
+// Reattach is Attach for a reader that has read up to the offset before. If output after the offset is no longer
+// kept, the stream has an event with the number of lost bytes and continues with the oldest output that is kept.
 func (s Sandboxes) Reattach(ctx context.Context, ref, execID string, after int64) (*ExecStream, error) {
 	e := s.newStream(ctx, ref, execID, after)
 	if err := e.attach(e.resume()); err != nil {
@@ -71,21 +71,21 @@ func (s Sandboxes) Reattach(ctx context.Context, ref, execID string, after int64
 	return e, nil
 }
 
-// resume is the header that says that the reader comes back.
+// resume returns the header that tells the server that the reader has read before.
 func (e *ExecStream) resume() http.Header {
 	return http.Header{"Last-Event-Id": {strconv.FormatInt(e.after, 10)}}
 }
 
 func (s Sandboxes) newStream(ctx context.Context, ref, execID string, after int64) *ExecStream {
-	e := &ExecStream{source: source{c: s.c, patience: max(s.c.timeout, silence)}, ref: ref, ExecID: execID, after: after}
+	e := &ExecStream{source: source{c: s.c, patience: max(s.c.timeout, maxSilence)}, ref: ref, ExecID: execID, after: after}
 	e.ctx, e.cancel = context.WithCancel(ctx)
 	return e
 }
 
-// After is the offset behind what was read; Attach reads on from it.
+// After returns the offset after the output that was read. Attach continues from it.
 func (e *ExecStream) After() int64 { return e.after }
 
-// Next returns the next event. After the one of the command's exit it returns io.EOF.
+// Next returns the next event. After the event of the command's exit it returns io.EOF.
 func (e *ExecStream) Next() (api.ExecEvent, error) {
 	for e.over == nil {
 		var event api.ExecEvent
@@ -101,7 +101,7 @@ func (e *ExecStream) Next() (api.ExecEvent, error) {
 	return api.ExecEvent{}, e.over
 }
 
-// Events yields the events to the end; an error is the last.
+// Events yields all further events. An error ends the sequence.
 func (e *ExecStream) Events() iter.Seq2[api.ExecEvent, error] {
 	return func(yield func(api.ExecEvent, error) bool) {
 		for {
@@ -113,7 +113,8 @@ func (e *ExecStream) Events() iter.Seq2[api.ExecEvent, error] {
 	}
 }
 
-// Copy copies what the command writes until it ends, and returns how it ended. A nil writer discards.
+// Copy copies the command's output until the command ends, and returns its exit. Output for a nil writer is
+// discarded.
 func (e *ExecStream) Copy(stdout, stderr io.Writer) (api.ExecExit, error) {
 	to := map[string]io.Writer{api.EventStdout: stdout, api.EventStderr: stderr}
 	for event, err := range e.Events() {
@@ -132,7 +133,7 @@ func (e *ExecStream) Copy(stdout, stderr io.Writer) (api.ExecExit, error) {
 	return api.ExecExit{}, errors.New("watch command: the stream was read to its end before")
 }
 
-// Close stops watching. The command runs on.
+// Close ends the stream. The command keeps running.
 func (e *ExecStream) Close() error {
 	e.finish(errors.New("watch command: the stream was closed"))
 	return nil
@@ -146,7 +147,7 @@ func (e *ExecStream) finish(err error) {
 	e.cancel()
 }
 
-// take notes how far the stream is.
+// take records the position of the stream, and ends the stream after the last event.
 func (e *ExecStream) take(event api.ExecEvent) (api.ExecEvent, error) {
 	e.failed = 0
 	e.after = max(e.after, event.Next)
@@ -172,7 +173,8 @@ func (e *ExecStream) take(event api.ExecEvent) (api.ExecEvent, error) {
 	return event, nil
 }
 
-// reattach connects again after the connection broke. A server that is just restarting takes seconds.
+// reattach connects again after the connection was lost, with several attempts: a restarting server needs some
+// seconds.
 func (e *ExecStream) reattach(why error) error {
 	for {
 		e.failed++
@@ -188,7 +190,7 @@ func (e *ExecStream) reattach(why error) error {
 	}
 }
 
-// Dropped is how many bytes of the output did not come, because too much was written while nothing was read.
+// Dropped returns the number of bytes of output that were lost because the reader was too slow.
 func (e *ExecStream) Dropped() int64 { return e.lost }
 
 func (e *ExecStream) attach(header http.Header) error {

@@ -14,17 +14,17 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// The calls on files take a source, api.SourceWorkingDir (also if empty) or api.SourceHomeDir, and a path
-// relative to it, with slashes. They never start a sandbox.
+// The calls for files take a source, api.SourceHomeDir or api.SourceWorkingDir (also if empty), and a path relative
+// to it, with slashes. They never start a sandbox.
 
-// FileFilter says what to list. Zero fields do not narrow, and a Depth of zero is one level.
+// FileFilter selects files. Empty fields select all; a Depth of zero means one level.
 type FileFilter struct {
 	Source, Path, Pattern string
 	Depth                 int
 	Hidden                bool
 }
 
-// ListFiles lists files, each folder before what is in it, in pages as the reader goes on.
+// ListFiles yields files, each folder before its contents.
 func (s Sandboxes) ListFiles(ctx context.Context, ref string, filter FileFilter) iter.Seq2[api.File, error] {
 	q := fileQuery(filter.Source, "path", filter.Path, "pattern", filter.Pattern, "hidden", yes(filter.Hidden))
 	if filter.Depth > 0 {
@@ -33,8 +33,8 @@ func (s Sandboxes) ListFiles(ctx context.Context, ref string, filter FileFilter)
 	return all[api.File](ctx, s.c, "list files", q, sandboxesPath, ref, "files")
 }
 
-// Tree reads the files below a folder as a tree, as much of it as the limits let; zero ones are the
-// server's. Truncated at its root tells whether something is missing.
+// Tree gets the files below a folder as a tree. If the depth or limit is zero, the server's limit applies. Truncated
+// at the root of the tree reports whether files are missing.
 func (s Sandboxes) Tree(ctx context.Context, ref string, filter FileFilter, limit int) (tree api.FileTree, err error) {
 	q := fileQuery(filter.Source, "path", filter.Path, "hidden", yes(filter.Hidden))
 	for name, n := range map[string]int{"depth": filter.Depth, "limit": limit} {
@@ -57,12 +57,12 @@ func (s Sandboxes) StatFile(ctx context.Context, ref, source, name string) (file
 	return file, err
 }
 
-// Mkdir makes a folder and those above it; one that is there will do.
+// Mkdir makes a folder and its missing parents. It returns no error if the folder exists.
 func (s Sandboxes) Mkdir(ctx context.Context, ref, source, name string) (api.File, error) {
 	return s.act(ctx, "make folder", ref, source, name, api.FileOperation{Op: "mkdir"})
 }
 
-// MoveFile moves a file or folder within its source. It replaces a file only if told to.
+// MoveFile moves a file or folder within its source. It replaces a file only if replace is set.
 func (s Sandboxes) MoveFile(ctx context.Context, ref, source, from, to string, replace bool) (api.File, error) {
 	return s.act(ctx, "move file", ref, source, from, api.FileOperation{Op: "move", To: to, Replace: replace})
 }
@@ -76,7 +76,7 @@ func (s Sandboxes) act(ctx context.Context, op, ref, source, name string, want a
 	return file, err
 }
 
-// DeleteFile deletes a file, a link or a folder, with everything in it only if told to.
+// DeleteFile deletes a file, a link or a folder. It deletes a folder with contents only if recursive is set.
 func (s Sandboxes) DeleteFile(ctx context.Context, ref, source, name string, recursive bool) error {
 	const op = "delete file"
 	at, err := filePath(ref, name)
@@ -84,17 +84,17 @@ func (s Sandboxes) DeleteFile(ctx context.Context, ref, source, name string, rec
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	got, err := s.c.do(ctx, call{op: op, method: http.MethodDelete, path: at, query: fileQuery(source, "recursive", yes(recursive))}, nil)
-	// When an earlier attempt's answer was lost, finding it gone is the success that was asked for.
+	// An earlier attempt whose answer was lost has deleted the file.
 	if p := new(api.Problem); got.attempts > 1 && errors.As(err, &p) && p.Code == api.CodeFileNotFound {
 		return nil
 	}
 	return err
 }
 
-// ReadOptions say which part of a file to read. Zero is all of it.
+// ReadOptions selects a part of a file. The zero value is the whole file.
 type ReadOptions struct {
 	Offset, Length int64 // a range; a Length of zero reads to the end
-	MaxBytes       int64 // cut off after so many bytes, and say so
+	MaxBytes       int64 // maximum number of bytes; Download.Truncated reports a cut. Zero: no limit
 }
 
 func (o ReadOptions) header() http.Header {
@@ -108,10 +108,10 @@ func (o ReadOptions) header() http.Header {
 	return h
 }
 
-// WriteOptions say how to write a file.
+// WriteOptions configures the writing of a file.
 type WriteOptions struct {
-	Mode fs.FileMode // permissions; zero keeps those there are
-	New  bool        // fail with precondition_failed if it is there
+	Mode fs.FileMode // permissions; zero keeps those of an existing file
+	New  bool        // fail with precondition_failed if the file exists
 }
 
 func (o WriteOptions) mode() string {
@@ -121,11 +121,11 @@ func (o WriteOptions) mode() string {
 	return strconv.FormatUint(uint64(o.Mode.Perm()), 8)
 }
 
-// filePath is the route of one file.
+// filePath returns the route of one file.
 func filePath(ref, name string) (path, error) {
 	at := path{sandboxesPath, ref, "files"}
 	for segment := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(name, "./"), "/"), "/") {
-		// Like a path that means another resource, one with such a segment would not arrive as it is.
+		// Such a segment could change which resource the URL names.
 		if strings.Trim(segment, ".") == "" {
 			return nil, api.NewProblem(api.CodePathOutside, fmt.Sprintf("the path %q is not one below the root", name))
 		}
@@ -134,7 +134,7 @@ func filePath(ref, name string) (path, error) {
 	return at, nil
 }
 
-// fileQuery makes a query of names and values, without the empty ones.
+// fileQuery returns a query with the source and the pairs of name and value. It omits empty values.
 func fileQuery(source string, pairs ...string) url.Values {
 	q := url.Values{}
 	pairs = append(pairs, "source", source)

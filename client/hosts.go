@@ -11,13 +11,13 @@ import (
 
 const hostsPath = "/api/v1/hosts"
 
-// Hosts lists the machines that keep local sandboxes. It needs an admin key of the tenant default.
+// Hosts yields the machines with local sandboxes. It needs an admin key of the tenant default.
 func (c *Client) Hosts(ctx context.Context) iter.Seq2[api.Host, error] {
 	return all[api.Host](ctx, c, "list hosts", nil, hostsPath)
 }
 
-// ForgetHost gives up a machine that is gone for good: its sandboxes can start elsewhere from their last
-// version. With force also one whose server was seen lately.
+// ForgetHost removes a machine that will not come back. Its sandboxes can then start on other machines, from their
+// last version. If the machine's server was seen recently, ForgetHost fails unless force is true.
 func (c *Client) ForgetHost(ctx context.Context, name string, force bool) (done api.ForgottenHost, err error) {
 	q := url.Values{}
 	if force {

@@ -8,39 +8,39 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// A StartOption changes how a sandbox is started.
+// A StartOption configures the start of a sandbox.
 type StartOption func(url.Values)
 
-// AllowMassDelete lets a start bring in what other sandboxes saved to the same workspace even if that deletes
+// AllowMassDelete lets a start merge versions that other sandboxes saved to the same workspace, even if that deletes
 // more than half of its files.
 func AllowMassDelete() StartOption { return func(q url.Values) { q.Set("allow_mass_delete", "true") } }
 
-// Start makes the sandbox run and returns once it does.
+// Start starts the sandbox and returns once it runs.
 func (s Sandboxes) Start(ctx context.Context, ref string, opts ...StartOption) (api.Sandbox, error) {
-	return s.turn(ctx, ref, "start", opts...)
+	return s.changeState(ctx, ref, "start", opts...)
 }
 
-// Stop ends everything that runs in the sandbox and keeps its files. The next use starts it again.
+// Stop ends all processes in the sandbox and keeps its files. The next use starts it again.
 func (s Sandboxes) Stop(ctx context.Context, ref string) (api.Sandbox, error) {
-	return s.turn(ctx, ref, "stop")
+	return s.changeState(ctx, ref, "stop")
 }
 
 // Restart stops the sandbox and starts it again.
 func (s Sandboxes) Restart(ctx context.Context, ref string, opts ...StartOption) (api.Sandbox, error) {
-	return s.turn(ctx, ref, "restart", opts...)
+	return s.changeState(ctx, ref, "restart", opts...)
 }
 
-// Freeze holds everything that runs in the sandbox where it is. The next use thaws it.
+// Freeze suspends all processes in the sandbox. The next use thaws it.
 func (s Sandboxes) Freeze(ctx context.Context, ref string) (api.Sandbox, error) {
-	return s.turn(ctx, ref, "freeze")
+	return s.changeState(ctx, ref, "freeze")
 }
 
-// Thaw lets a frozen sandbox run on.
+// Thaw continues the processes of a frozen sandbox.
 func (s Sandboxes) Thaw(ctx context.Context, ref string) (api.Sandbox, error) {
-	return s.turn(ctx, ref, "thaw")
+	return s.changeState(ctx, ref, "thaw")
 }
 
-func (s Sandboxes) turn(ctx context.Context, ref, verb string, opts ...StartOption) (sandbox api.Sandbox, err error) {
+func (s Sandboxes) changeState(ctx context.Context, ref, verb string, opts ...StartOption) (sandbox api.Sandbox, err error) {
 	q := url.Values{}
 	for _, opt := range opts {
 		opt(q)

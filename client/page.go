@@ -13,11 +13,10 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// pageSize is how many items are asked for at once, until a page of them is more than the client reads.
+// pageSize is the number of items in one page. If such a page exceeds the client's size limit, smaller ones are used.
 const pageSize = 200
 
-// all reads a list to its end, page by page, asking for the next one only when the reader gets
-// there. An error is yielded once and ends the sequence.
+// all yields the items of a list. It requests each page when the reader gets there. An error ends the sequence.
 func all[T any](ctx context.Context, c *Client, op string, query url.Values, at ...string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
@@ -40,7 +39,7 @@ func all[T any](ctx context.Context, c *Client, op string, query url.Values, at 
 			if page.NextCursor == "" {
 				return
 			}
-			// A cursor that does not move would read the same page for ever.
+			// A repeated cursor would read the same page for ever.
 			if page.NextCursor == cursor {
 				yield(zero, fmt.Errorf("%s: the server gave the same cursor twice", op))
 				return

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// PortURL is where the server serves a port of the sandbox. What is put behind it reaches whatever
-// listens there, with the key that other calls need, too.
+// PortURL returns the URL of a port of the sandbox. Requests to paths below it reach the program that listens on the
+// port. They need the same key as other calls.
 func (s Sandboxes) PortURL(ref string, port uint16) (*url.URL, error) {
 	target, err := path{sandboxesPath, ref, "ports", strconv.Itoa(int(port))}.on(s.c.base)
 	if err != nil {
@@ -16,7 +16,7 @@ func (s Sandboxes) PortURL(ref string, port uint16) (*url.URL, error) {
 	return target.JoinPath("/"), nil
 }
 
-// Port makes a client whose requests all go to one port of the sandbox, whatever host they name. It
+// Port returns an HTTP client that sends all requests to one port of the sandbox, whatever host their URLs name. It
 // adds the key and follows no redirects.
 func (s Sandboxes) Port(ref string, port uint16) (*http.Client, error) {
 	at, err := s.PortURL(ref, port)

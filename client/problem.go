@@ -1,6 +1,7 @@
 package client
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,10 +13,10 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// mostProblem is more than any problem document needs.
-const mostProblem = 256 << 10
+// maxProblemBytes is the maximum size of a problem document.
+const maxProblemBytes = 256 << 10
 
-// fault is a problem that the client found itself, with its cause.
+// fault is a problem that the client itself detected, with its cause.
 type fault struct {
 	problem *api.Problem
 	cause   error
@@ -30,19 +31,24 @@ func (f *fault) Unwrap() []error {
 	return []error{f.problem, f.cause}
 }
 
-// unreachable says that no whole answer came back.
+// unreachable returns the error for a call that got no complete answer.
 func (c *Client) unreachable(cause error) error {
-	// The outer url.Error repeats method and address.
+	// The outer url.Error only repeats the method and the address.
 	var u *url.Error
 	if errors.As(cause, &u) {
 		cause = u.Err
 	}
 	p := api.NewProblem(api.CodeServerUnreachable, fmt.Sprintf("no answer from %s: %v", c.Server(), cause))
+	var distrusted *tls.CertificateVerificationError
+	if errors.As(cause, &distrusted) {
+		p.Retryable = false
+		p.Hint = "The server's certificate is not trusted, or is for another name. Name the authority that signed it with BERTH_CA_FILE, or use the name that it is for."
+	}
 	return &fault{p, cause}
 }
 
-// strange says that something answered, but not as a Berth server does.
-func (c *Client) strange(res *http.Response, why string) *fault {
+// unexpectedAnswer returns the error for an answer that is not an answer of a Berth server.
+func (c *Client) unexpectedAnswer(res *http.Response, why string) *fault {
 	p := api.NewProblem(api.CodeServerUnreachable, fmt.Sprintf("%s answered %s, but %s", c.Server(), res.Status, why))
 	p.Hint = "Check that --server (BERTH_SERVER) is the address of a Berth server and not of something in between."
 	p.Status, p.Retryable = res.StatusCode, false
@@ -52,25 +58,25 @@ func (c *Client) strange(res *http.Response, why string) *fault {
 
 const requestID = "X-Request-Id"
 
-// problem reads the error answer: the server's own problem document, or a stand-in for what a
-// proxy, a redirect or another program sent.
+// problem returns the error of an answer: the server's problem document, or a new problem if a proxy, a redirect or
+// another program answered.
 func (c *Client) problem(res *http.Response) error {
 	if location := res.Header.Get("Location"); res.StatusCode/100 == 3 {
-		return c.strange(res, fmt.Sprintf("a redirect to %q, which is not followed", location))
+		return c.unexpectedAnswer(res, fmt.Sprintf("a redirect to %q, which is not followed", location))
 	}
 	if p, ok := readProblem(res); ok {
 		return p
 	}
-	strange := c.strange(res, "not as a Berth server does (content type "+quoteType(res)+")")
-	strange.problem.Retryable = passing(res.StatusCode)
-	return strange
+	unexpected := c.unexpectedAnswer(res, "not as a Berth server does (content type "+quoteType(res)+")")
+	unexpected.problem.Retryable = isTemporary(res.StatusCode)
+	return unexpected
 }
 
 func readProblem(res *http.Response) (*api.Problem, bool) {
 	if mediaType(res) != "application/problem+json" {
 		return nil, false
 	}
-	data, err := io.ReadAll(io.LimitReader(res.Body, mostProblem))
+	data, err := io.ReadAll(io.LimitReader(res.Body, maxProblemBytes))
 	if err != nil {
 		return nil, false
 	}
@@ -85,8 +91,8 @@ func readProblem(res *http.Response) (*api.Problem, bool) {
 	return p, true
 }
 
-// passing are the statuses with which proxies and overloaded servers say "later".
-func passing(status int) bool {
+// isTemporary reports whether a proxy or an overloaded server uses the status for temporary failures.
+func isTemporary(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true

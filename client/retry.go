@@ -13,33 +13,39 @@ import (
 
 const (
 	firstWait = 100 * time.Millisecond
-	mostWait  = 5 * time.Second
-	// A server that asks for more patience than this is better reported than waited for.
-	mostRetryAfter = time.Minute
+	maxWait   = 5 * time.Second
+	// A longer Retry-After is not waited for: the call fails with the server's problem.
+	maxRetryAfter = time.Minute
 )
 
-// retryable says whether the same call, sent again, may do better. All calls are safe to send
-// again: reads, PUT and DELETE by nature, POST by its Idempotency-Key. A turn that runs is not waited for: it
-// takes as long as it takes.
+// retryable reports whether the same call may succeed if it is sent again. All calls are safe to send again: reads,
+// PUT and DELETE are idempotent, and POST has an Idempotency-Key. A call that conflicts with a running turn is not
+// repeated, because the turn may take long. A call that failed on a store is not repeated either, because the server
+// has already waited for the store.
 func retryable(err error) bool {
 	var p *api.Problem
-	return errors.As(err, &p) && p.Retryable && p.Code != api.CodeTurnRunning && !errors.Is(err, context.Canceled)
+	return errors.As(err, &p) && p.Retryable && !waitedFor(p.Code) && !errors.Is(err, context.Canceled)
 }
 
-// wait is the pause after the given attempt: what the server asked for, or else a doubling one, cut
-// at random so that clients thrown out together do not come back together.
+func waitedFor(code api.Code) bool {
+	return code == api.CodeTurnRunning || code == api.CodeBlobUnreachable || code == api.CodeMessageStore
+}
+
+// wait returns the pause after the given attempt: the server's Retry-After, or else a pause that doubles with each
+// attempt. A part of it is random, so that clients do not all return at the same moment.
 func (r reply) wait(attempt int) time.Duration {
 	if r.retryAfter > 0 {
 		return r.retryAfter
 	}
-	wait := min(firstWait<<min(attempt-1, 10), mostWait)
+	wait := min(firstWait<<min(attempt-1, 10), maxWait)
 	return wait/2 + rand.N(wait/2)
 }
 
-// pause waits, and reports false at once if the wait does not fit into what is left of the context.
+// pause waits for d and reports true. It reports false at once if d is longer than maxRetryAfter or if the context
+// would end before.
 func pause(ctx context.Context, d time.Duration) bool {
 	deadline, has := ctx.Deadline()
-	if d > mostRetryAfter || has && time.Until(deadline) <= d {
+	if d > maxRetryAfter || has && time.Until(deadline) <= d {
 		return false
 	}
 	timer := time.NewTimer(d)
@@ -52,11 +58,11 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// retryAfter reads the Retry-After header in both its forms; zero when there is none.
+// retryAfter returns the value of the Retry-After header, in either of its two forms, or zero if there is none.
 func retryAfter(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	if seconds, err := strconv.Atoi(value); err == nil && seconds > 0 {
-		// Bounded before the multiplication, which could overflow.
+		// The limit prevents an overflow of the multiplication.
 		return time.Duration(min(seconds, 1<<20)) * time.Second
 	}
 	if at, err := http.ParseTime(value); err == nil {

@@ -14,24 +14,28 @@ import (
 
 const sandboxesPath = "/api/v1/sandboxes"
 
-// Sandboxes are the calls on sandboxes. Wherever one is named, its id or its name will do.
+// Sandboxes groups the calls for sandboxes. The parameter ref is the id or the name of a sandbox.
 type Sandboxes struct{ c *Client }
 
-// Create asks for a sandbox and returns once it runs. Made is false when one with that id or name
-// was there already; asking again is therefore always safe.
+// Create creates a sandbox if there is none with the id or name of want, and returns once it runs. made reports
+// whether the sandbox is new. Create can be repeated safely.
 func (s Sandboxes) Create(ctx context.Context, want api.CreateSandbox) (sandbox api.Sandbox, made bool, err error) {
 	got, err := s.c.do(ctx, call{op: "create sandbox", method: http.MethodPost, path: path{sandboxesPath}, body: want}, &sandbox)
 	return sandbox, got.status == http.StatusCreated, err
 }
 
-// Get reads one sandbox.
+// Get gets one sandbox.
 func (s Sandboxes) Get(ctx context.Context, ref string) (sandbox api.Sandbox, err error) {
 	_, err = s.c.do(ctx, call{op: "get sandbox", method: http.MethodGet, path: path{sandboxesPath, ref}}, &sandbox)
 	return sandbox, err
 }
 
-// SandboxFilter narrows a list. Empty fields do not narrow.
-type SandboxFilter struct{ State, OwnerKind, Template, Driver string }
+// SandboxFilter selects sandboxes. Empty fields select all.
+type SandboxFilter struct {
+	State, OwnerKind, Template, Driver string
+	Deleted                            bool // selects deleted sandboxes only
+	Live                               bool // adds frozen and oom_kills to running sandboxes
+}
 
 func (f SandboxFilter) query() url.Values {
 	q := url.Values{}
@@ -42,33 +46,45 @@ func (f SandboxFilter) query() url.Values {
 			q.Set(name, value)
 		}
 	}
+	if f.Deleted {
+		q.Set("deleted", "true")
+	}
+	if f.Live {
+		q.Set("live", "true")
+	}
 	return q
 }
 
-// List reads the sandboxes of the key's tenant, newest first, in pages as the reader goes on.
+// List yields the sandboxes of the key's tenant, newest first.
 func (s Sandboxes) List(ctx context.Context, filter SandboxFilter) iter.Seq2[api.Sandbox, error] {
 	return all[api.Sandbox](ctx, s.c, "list sandboxes", filter.query(), sandboxesPath)
 }
 
-// History reads what happened to a sandbox, newest first, in pages as the reader goes on.
+// Stats gets the resource usage of a running sandbox. It does not start the sandbox and does not count as a use.
+func (s Sandboxes) Stats(ctx context.Context, ref string) (stats api.SandboxStats, err error) {
+	_, err = s.c.do(ctx, call{op: "measure sandbox", method: http.MethodGet, path: path{sandboxesPath, ref, "stats"}}, &stats)
+	return stats, err
+}
+
+// History yields the transitions of a sandbox, newest first.
 func (s Sandboxes) History(ctx context.Context, ref string) iter.Seq2[api.Transition, error] {
 	return all[api.Transition](ctx, s.c, "read history", nil, sandboxesPath, ref, "history")
 }
 
-// Delete ends a sandbox for good and returns once nothing of it is left. The server goes on with it
-// by itself when the context ends first.
+// Delete deletes a sandbox permanently and returns once it is gone. If the context ends before, the server finishes
+// the delete in the background.
 func (s Sandboxes) Delete(ctx context.Context, ref string, opts ...EndOption) error {
 	return s.c.end(ctx, "delete sandbox", opts, sandboxesPath, ref)
 }
 
-// end deletes a sandbox, or what has one, and waits until the sandbox is gone.
+// end deletes a sandbox, or a resource that owns one, and waits until the sandbox is gone.
 func (c *Client) end(ctx context.Context, op string, opts []EndOption, at ...string) error {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	var left struct {
-		ID string `json:"id"` // the sandbox's, also in what has one
+		ID string `json:"id"` // the sandbox's id, also if its owner is deleted
 	}
-	got, err := c.do(ctx, call{op: op, method: http.MethodDelete, path: at, query: ending(opts)}, &left)
+	got, err := c.do(ctx, call{op: op, method: http.MethodDelete, path: at, query: endQuery(opts)}, &left)
 	if got.doneBefore(err) {
 		return nil
 	}
@@ -81,7 +97,7 @@ func (c *Client) end(ctx context.Context, op string, opts []EndOption, at ...str
 	return nil
 }
 
-// gone waits until the sandbox is deleted.
+// gone returns once the sandbox is deleted.
 func (s Sandboxes) gone(ctx context.Context, id string) error {
 	for pause(ctx, deletePoll) {
 		_, err := s.Get(ctx, id)
@@ -101,8 +117,8 @@ func (s Sandboxes) gone(ctx context.Context, id string) error {
 
 const deletePoll = 500 * time.Millisecond
 
-// remove deletes one thing. When an earlier attempt's answer was lost, finding it deleted is the
-// success that was asked for.
+// remove deletes one resource. If the answer of an earlier attempt was lost and the resource is gone now, it returns
+// nil.
 func (c *Client) remove(ctx context.Context, op string, at ...string) error {
 	got, err := c.do(ctx, call{op: op, method: http.MethodDelete, path: at}, nil)
 	if got.doneBefore(err) {
@@ -113,8 +129,8 @@ func (c *Client) remove(ctx context.Context, op string, at ...string) error {
 
 func deleted(err error) bool { return hasCode(err, api.CodeDeleted) }
 
-// doneBefore reports whether a delete was refused because an earlier attempt at it was done. What had a
-// name is not found by it any more.
+// doneBefore reports whether err means that an earlier attempt has already deleted the resource. A deleted resource
+// is not found by its name any more.
 func (r reply) doneBefore(err error) bool {
 	return r.attempts > 1 && deleted(err) || r.lost && hasCode(err, api.CodeNotFound)
 }

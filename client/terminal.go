@@ -9,41 +9,42 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/berthdev/berth/api"
 	"github.com/coder/websocket"
 )
 
-// TerminalOptions say what a terminal shows.
+// TerminalOptions configures a terminal.
 type TerminalOptions struct {
-	Size api.TermSize // 80 by 24 if left out
+	Size api.TermSize // zero: 80 by 24
 
-	// Exec is what to run in it; without a command it is a login shell. Of its fields only Command,
-	// Cwd, Env, User, TimeoutSeconds, ExecID and Keep matter.
+	// Exec is the command to run; without a command, a login shell runs. Only the fields Command, Cwd, Env, User,
+	// TimeoutSeconds, ExecID and Keep are used.
 	Exec api.Exec
 
-	// Attach is the id of a running terminal to attach to instead. After is the offset of its output
-	// to begin at; nil begins with the last of it.
+	// Attach is the id of a running terminal to attach to; Exec is then ignored. After is the offset of the first
+	// output to read; nil: shortly before the end of the output.
 	Attach string
 	After  *int64
 }
 
-// Terminal is a terminal in a sandbox. Reading gives what is shown, writing is typing; io.EOF comes
-// after the command's end. One goroutine may read, another write.
+// Terminal is a connection to a terminal in a sandbox. Read returns output, and io.EOF after the command's end. Write
+// sends input. One goroutine may read while another writes.
 type Terminal struct {
-	ExecID string // attach to it again by this
+	ExecID string // the id to attach to the terminal again
 
 	ws     *websocket.Conn
 	ctx    context.Context
 	cancel context.CancelFunc
-	left   []byte // read, and not taken yet
+	left   []byte // output that was received and that Read has not returned yet
 
 	mu   sync.Mutex
 	exit *api.ExecExit
 }
 
-// Terminal opens a terminal, or attaches to one. Closing it leaves what runs in it running.
+// Terminal opens a terminal, or attaches to one. Closing it does not end its command.
 func (s Sandboxes) Terminal(ctx context.Context, ref string, opts TerminalOptions) (*Terminal, error) {
 	const op = "open terminal"
 	if opts.Size == (api.TermSize{}) {
@@ -69,7 +70,8 @@ func (s Sandboxes) Terminal(ctx context.Context, ref string, opts TerminalOption
 	return t, nil
 }
 
-// startTerminal starts what a query cannot say: an address is no place for an environment.
+// startTerminal starts a terminal with a command and returns its id. It uses a request with a body: environment
+// variables must not be in a URL.
 func (s Sandboxes) startTerminal(ctx context.Context, ref string, opts TerminalOptions) (string, error) {
 	want := opts.Exec
 	want.Terminal = &opts.Size
@@ -115,7 +117,7 @@ func (s Sandboxes) dialTerminal(ctx context.Context, ref string, query url.Value
 	})
 	switch {
 	case err == nil:
-		ws.SetReadLimit(s.c.most)
+		ws.SetReadLimit(s.c.maxAnswer)
 		return ws, nil
 	case res != nil && res.StatusCode != http.StatusSwitchingProtocols:
 		return nil, s.c.problem(res)
@@ -123,7 +125,7 @@ func (s Sandboxes) dialTerminal(ctx context.Context, ref string, query url.Value
 	return nil, s.c.unreachable(err)
 }
 
-// begin waits for the server's first word.
+// begin waits for the server's first message, which has the terminal's id.
 func (t *Terminal) begin() error {
 	for t.ExecID == "" {
 		data, err := t.receive()
@@ -135,7 +137,7 @@ func (t *Terminal) begin() error {
 	return nil
 }
 
-// Read reads what is shown.
+// Read reads output of the terminal.
 func (t *Terminal) Read(p []byte) (int, error) {
 	for len(t.left) == 0 {
 		data, err := t.receive()
@@ -149,12 +151,14 @@ func (t *Terminal) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// receive reads one message; of those about the terminal there is nothing to show.
+// receive reads one message. It returns the output, or nothing for a control message.
 func (t *Terminal) receive() ([]byte, error) {
 	kind, data, err := t.ws.Read(t.ctx)
 	switch {
 	case err != nil && t.ended() != nil:
 		return nil, io.EOF
+	case websocket.CloseStatus(err) == api.CloseKeyEnded:
+		return nil, fmt.Errorf("read terminal: %w", keyEnded(err))
 	case err != nil:
 		return nil, fmt.Errorf("read terminal: %w", err)
 	case kind == websocket.MessageBinary:
@@ -177,13 +181,23 @@ func (t *Terminal) receive() ([]byte, error) {
 	return nil, nil
 }
 
+// keyEnded returns the problem that the server gave as the reason for closing the terminal.
+func keyEnded(err error) error {
+	var closed websocket.CloseError
+	if !errors.As(err, &closed) {
+		return err
+	}
+	code, detail, _ := strings.Cut(closed.Reason, ": ")
+	return api.NewProblem(api.Code(code), detail)
+}
+
 func (t *Terminal) ended() *api.ExecExit {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.exit
 }
 
-// Write types.
+// Write sends input to the terminal.
 func (t *Terminal) Write(p []byte) (int, error) {
 	for n := 0; n < len(p); n += termPiece {
 		if err := t.ws.Write(t.ctx, websocket.MessageBinary, p[n:min(len(p), n+termPiece)]); err != nil {
@@ -193,15 +207,15 @@ func (t *Terminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// termPiece fits into a message of any server.
+// termPiece is the maximum number of bytes in one message of input. Every server accepts this size.
 const termPiece = 16 << 10
 
-// Resize tells the terminal its size.
+// Resize sets the size of the terminal.
 func (t *Terminal) Resize(size api.TermSize) error {
 	return t.say(api.TerminalWord{Type: api.TermResize, Cols: size.Cols, Rows: size.Rows})
 }
 
-// End hangs up: what runs in the terminal gets SIGHUP. Read goes on until it has ended.
+// End sends SIGHUP to the processes in the terminal. Read returns their output until they have ended.
 func (t *Terminal) End() error { return t.say(api.TerminalWord{Type: api.TermEnd}) }
 
 func (t *Terminal) say(word api.TerminalWord) error {
@@ -215,8 +229,8 @@ func (t *Terminal) say(word api.TerminalWord) error {
 	return nil
 }
 
-// Wait reads what is left, discarding it, and returns how the command ended. After Read has returned
-// io.EOF it answers at once.
+// Wait discards the remaining output and returns the exit of the command. It returns at once if Read has returned
+// io.EOF.
 func (t *Terminal) Wait() (api.ExecExit, error) {
 	if _, err := io.Copy(io.Discard, t); err != nil {
 		return api.ExecExit{}, err
@@ -227,7 +241,7 @@ func (t *Terminal) Wait() (api.ExecExit, error) {
 	return api.ExecExit{}, errors.New("read terminal: it was closed before the command's end")
 }
 
-// Close detaches. What runs in the terminal runs on.
+// Close closes the connection. The processes in the terminal keep running.
 func (t *Terminal) Close() error {
 	err := t.ws.Close(websocket.StatusNormalClosure, "")
 	t.cancel()

@@ -14,12 +14,12 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// Download is a file or an archive that is being read. An end that is not io.EOF means that it is not
-// whole. Close it in any case.
+// Download reads a file or an archive. The content is complete only if Read returns io.EOF at its end. The caller
+// must close it.
 type Download struct {
-	Size      int64  // of the whole file; -1 for an archive
-	ETag      string // of the file
-	Truncated bool   // MaxBytes cut it off
+	Size      int64  // size of the whole file; -1 if it is not known, as for an archive
+	ETag      string // the file's ETag; empty for an archive
+	Truncated bool   // MaxBytes cut the content
 
 	c     *Client
 	res   *http.Response
@@ -27,7 +27,7 @@ type Download struct {
 	stop  func()
 }
 
-// ReadFile begins to read a file. What is lost on the way is not asked for again.
+// ReadFile starts to read a file. An interrupted read is not resumed.
 func (s Sandboxes) ReadFile(ctx context.Context, ref, source, name string, o ReadOptions) (*Download, error) {
 	const op = "read file"
 	at, err := filePath(ref, name)
@@ -45,13 +45,13 @@ func (s Sandboxes) ReadFile(ctx context.Context, ref, source, name string, o Rea
 	d.ETag, d.Truncated = d.res.Header.Get("ETag"), d.res.Header.Get(api.HeaderTruncated) == "true"
 	if d.Size, err = strconv.ParseInt(d.res.Header.Get(api.HeaderFileSize), 10, 64); err != nil || o.Offset > 0 && d.res.StatusCode != http.StatusPartialContent {
 		defer d.Close()
-		return nil, fmt.Errorf("%s: %w", op, s.c.strange(d.res, "its answer is no file, or not the part asked for"))
+		return nil, fmt.Errorf("%s: %w", op, s.c.unexpectedAnswer(d.res, "its answer is no file, or not the part asked for"))
 	}
 	return d, nil
 }
 
-// DownloadArchive begins to read a folder as a tar. The reserved folder .berth is in it only if hidden is
-// asked for.
+// DownloadArchive starts to read a folder as a tar archive. The reserved folder .berth is included only if hidden is
+// set.
 func (s Sandboxes) DownloadArchive(ctx context.Context, ref, source, folder string, hidden bool) (*Download, error) {
 	d, err := s.c.download(ctx, call{
 		op: "download folder", method: http.MethodGet, path: path{sandboxesPath, ref, "archive"},
@@ -63,31 +63,31 @@ func (s Sandboxes) DownloadArchive(ctx context.Context, ref, source, folder stri
 	return d, err
 }
 
-// Read reads on. A server that says nothing for too long is given up.
+// Read reads the content. It returns an error if the server sends nothing for too long.
 func (d *Download) Read(p []byte) (int, error) {
-	d.alive.Reset(silence)
+	d.alive.Reset(maxSilence)
 	n, err := d.res.Body.Read(p)
-	d.alive.Stop() // the time until the next call is the reader's own
+	d.alive.Stop() // the time until the next call does not count
 	if err != nil && err != io.EOF {
 		err = d.c.unreachable(fmt.Errorf("the answer broke off: %w", err))
 	}
 	return n, err
 }
 
-// Skipped is how many files were left out of an archive; it is known once the archive was read to its
-// end.
+// Skipped returns the number of files that were left out of an archive. It is known only after the archive was read
+// to its end.
 func (d *Download) Skipped() int {
 	n, _ := strconv.Atoi(d.res.Trailer.Get(api.HeaderSkipped))
 	return n
 }
 
-// Close ends the download.
+// Close ends the download and releases its connection.
 func (d *Download) Close() error {
 	d.stop()
 	return d.res.Body.Close()
 }
 
-// download sends a call until an answer begins.
+// download sends a call, with repeats, until an answer begins.
 func (c *Client) download(ctx context.Context, call call, header http.Header) (*Download, error) {
 	for attempt := 1; ; attempt++ {
 		res, alive, stop, err := c.transfer(ctx, call, header, nil)
@@ -100,8 +100,8 @@ func (c *Client) download(ctx context.Context, call call, header http.Header) (*
 	}
 }
 
-// WriteFile writes a file with what it reads, at once: readers see the old one or the new. Made tells
-// whether it is new. The call is repeated only where the body can be read again: with an io.Seeker.
+// WriteFile writes a file with the content of body. Readers see either the old file or the new one. made reports
+// whether the file is new. The request is repeated only if body is an io.Seeker, because it must be read again.
 func (s Sandboxes) WriteFile(ctx context.Context, ref, source, name string, body io.Reader, o WriteOptions) (file api.File, made bool, err error) {
 	const op = "write file"
 	at, err := filePath(ref, name)
@@ -116,7 +116,8 @@ func (s Sandboxes) WriteFile(ctx context.Context, ref, source, name string, body
 	return file, status == http.StatusCreated, err
 }
 
-// UploadArchive unpacks a tar into a folder, which is made if it is missing. See WriteFile for repeats.
+// UploadArchive unpacks a tar archive into a folder, which is created if it is missing. Like WriteFile, it repeats
+// the request only if body is an io.Seeker.
 func (s Sandboxes) UploadArchive(ctx context.Context, ref, source, folder string, body io.Reader) (got api.Unpacked, err error) {
 	_, err = s.c.upload(ctx, call{
 		op: "upload folder", method: http.MethodPut, path: path{sandboxesPath, ref, "archive"}, query: fileQuery(source, "path", folder),
@@ -124,7 +125,7 @@ func (s Sandboxes) UploadArchive(ctx context.Context, ref, source, folder string
 	return got, err
 }
 
-// upload sends a body of any size, and again only if it can be rewound.
+// upload sends a body of any size. It repeats the request only if the body can be rewound.
 func (c *Client) upload(ctx context.Context, call call, header http.Header, body io.Reader, out any) (status int, err error) {
 	sent := &sending{body: body, size: -1}
 	seeker, rewinds := body.(io.Seeker)
@@ -145,8 +146,8 @@ func (c *Client) upload(ctx context.Context, call call, header http.Header, body
 		if !rewinds || attempt >= c.attempts || !retryable(failed.error) || !pause(ctx, failed.wait(attempt)) {
 			return failed.status, fmt.Errorf("%s: %w", call.op, ended(ctx, failed.error))
 		}
-		// The transport may still be reading, and must not read on after this.
-		sent.rest()
+		// The transport may still be reading the body. It must stop before Seek.
+		sent.stop()
 		if _, err := seeker.Seek(start, io.SeekStart); err != nil {
 			return failed.status, fmt.Errorf("%s: read again what to send: %w", call.op, err)
 		}
@@ -154,7 +155,8 @@ func (c *Client) upload(ctx context.Context, call call, header http.Header, body
 	}
 }
 
-// measure finds out how much there is to send. A pipe has the method, too, and fails.
+// measure returns the position and the number of remaining bytes of s. It reports false if s cannot seek: a pipe has
+// the method Seek, but it fails.
 func measure(s io.Seeker) (start, size int64, ok bool) {
 	start, err := s.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -168,23 +170,23 @@ func measure(s io.Seeker) (start, size int64, ok bool) {
 	return start, end - start, err == nil
 }
 
-// refused is an attempt that did not succeed.
-type refused struct {
+// failedAttempt is the error of one attempt, with its answer if there was one.
+type failedAttempt struct {
 	reply
 	error
 }
 
-// transfer sends a call once, with a body that is sent as it is read. The timer ends the call when it
-// runs out; stop ends it at once.
-func (c *Client) transfer(ctx context.Context, call call, header http.Header, body *sending) (*http.Response, *time.Timer, func(), *refused) {
+// transfer sends a call once and sends the body while reading it. The returned timer ends the call when it expires;
+// stop ends the call immediately.
+func (c *Client) transfer(ctx context.Context, call call, header http.Header, body *sending) (*http.Response, *time.Timer, func(), *failedAttempt) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	patience := max(c.timeout, silence)
+	patience := max(c.timeout, maxSilence)
 	alive := time.AfterFunc(patience, func() { cancel(errSilent) })
 	stop := func() { alive.Stop(); cancel(nil) }
 	req, err := c.request(ctx, call, rand.Text(), nil)
 	if err != nil {
 		stop()
-		return nil, nil, nil, &refused{reply{}, err}
+		return nil, nil, nil, &failedAttempt{reply{}, err}
 	}
 	for name, values := range header {
 		req.Header[name] = values
@@ -196,13 +198,13 @@ func (c *Client) transfer(ctx context.Context, call call, header http.Header, bo
 			req.Body = body.begin(alive, patience)
 		}
 	}
-	res, err := c.http.Do(req)
+	res, err := c.roundTrip(req)
 	if err != nil {
 		stop()
-		if broken := body.broken(); broken != nil {
-			return nil, nil, nil, &refused{reply{}, fmt.Errorf("read what to send: %w", broken)}
+		if broken := body.readError(); broken != nil {
+			return nil, nil, nil, &failedAttempt{reply{}, fmt.Errorf("read what to send: %w", broken)}
 		}
-		return nil, nil, nil, &refused{reply{}, c.unreachable(errors.Join(err, silenceOf(ctx)))}
+		return nil, nil, nil, &failedAttempt{reply{}, c.unreachable(errors.Join(err, silenceError(ctx)))}
 	}
 	alive.Stop()
 	if res.StatusCode/100 == 2 {
@@ -210,28 +212,28 @@ func (c *Client) transfer(ctx context.Context, call call, header http.Header, bo
 	}
 	defer stop()
 	defer res.Body.Close()
-	return nil, nil, nil, &refused{reply{status: res.StatusCode, retryAfter: retryAfter(res.Header)}, c.problem(res)}
+	return nil, nil, nil, &failedAttempt{reply{status: res.StatusCode, retryAfter: retryAfter(res.Header)}, c.problem(res)}
 }
 
-// silenceOf is the reason of a call that was given up.
-func silenceOf(ctx context.Context) error {
+// silenceError returns errSilent if the call was ended because the server was silent for too long.
+func silenceError(ctx context.Context) error {
 	if context.Cause(ctx) == errSilent {
 		return errSilent
 	}
 	return nil
 }
 
-// sending is a body on its way. It is read by a goroutine of its own: the transport waits for its reads
-// to end, and one from a terminal or a pipe may never do.
+// sending is a request body that is being sent. A separate goroutine reads it, because the transport waits for its
+// reads to end, and a read from a terminal or a pipe may never end.
 type sending struct {
 	body   io.Reader
-	size   int64 // -1 if it is not known
+	size   int64 // -1: not known
 	out    *io.PipeReader
-	over   chan struct{} // closed when nobody reads the body any more
+	over   chan struct{} // closed when the body is no longer read
 	failed atomic.Pointer[error]
 }
 
-// begin starts to read. The server has time anew with every piece that it takes.
+// begin starts to read the body. It restarts the server's time limit before each piece that the server has to take.
 func (s *sending) begin(alive *time.Timer, patience time.Duration) io.ReadCloser {
 	var in *io.PipeWriter
 	s.out, in = io.Pipe()
@@ -240,7 +242,7 @@ func (s *sending) begin(alive *time.Timer, patience time.Duration) io.ReadCloser
 		defer close(s.over)
 		buf := make([]byte, 64<<10)
 		for {
-			alive.Stop() // the time that reading takes is not the server's
+			alive.Stop() // the time of this read does not count as the server's
 			n, err := s.body.Read(buf)
 			alive.Reset(patience)
 			if err != nil && err != io.EOF {
@@ -258,16 +260,16 @@ func (s *sending) begin(alive *time.Timer, patience time.Duration) io.ReadCloser
 	return s.out
 }
 
-// rest ends the reading and waits until it has ended.
-func (s *sending) rest() {
+// stop stops the reading of the body and waits until the goroutine has ended.
+func (s *sending) stop() {
 	if s.out != nil {
 		_ = s.out.Close()
 		<-s.over
 	}
 }
 
-// broken is the error of the body itself, if there was one.
-func (s *sending) broken() error {
+// readError returns the error of reading the body, if there was one.
+func (s *sending) readError() error {
 	if s == nil {
 		return nil
 	}

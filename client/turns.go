@@ -15,34 +15,34 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// TurnStream is a turn that is being watched. It reads on after a lost connection by itself, from where it
-// was, at whichever server answers: no event comes twice, and none is left out. One goroutine may read it.
+// TurnStream reads the events of a turn. After a lost connection it connects again, possibly to another server, and
+// continues after the last event: each event is returned exactly once. Only one goroutine may use a TurnStream.
 type TurnStream struct {
-	// ConversationID and TurnID name the turn; the latter is known from its first event on.
+	// ConversationID and TurnID name the turn. TurnID is set once the server has answered.
 	ConversationID, TurnID string
 
 	source
 	cancel context.CancelFunc
-	prompt *call // what began the turn; nil: somebody else did
+	prompt *call // the request that started the turn; nil: another client did
 	sent   []byte
 	key    string
 	query  url.Values
 	onCut  func(error)
 
 	after  int64
-	over   error // what Next says from now on
-	failed int   // connections in a row that brought nothing
+	over   error // the error of all further calls of Next; nil: the stream continues
+	failed int   // number of attempts since the last new event
 	began  time.Time
 }
 
-// A TurnOption changes how a turn is asked for or watched.
+// A TurnOption configures a prompt or a TurnStream.
 type TurnOption func(*TurnStream)
 
-// Queued lets a prompt wait while another turn of the conversation runs. Without it that is refused.
+// Queued lets a prompt wait while another turn of the conversation runs. Without Queued, such a prompt is refused.
 func Queued() TurnOption { return func(t *TurnStream) { t.query.Set("queue", "true") } }
 
-// InSandbox names the sandbox that the prompt is for. A conversation and a sandbox that are not known, with
-// UUIDs of the caller's choice, are made.
+// InSandbox sets the sandbox that the prompt is for. If the conversation or the sandbox does not exist, it is created
+// with the given id, a UUID.
 func InSandbox(id string) TurnOption {
 	return func(t *TurnStream) {
 		if t.prompt != nil {
@@ -51,15 +51,15 @@ func InSandbox(id string) TurnOption {
 	}
 }
 
-// OnCut is called when the connection was lost, each time before it is made again.
+// OnCut calls do each time the connection was lost, before the stream connects again.
 func OnCut(do func(why error)) TurnOption { return func(t *TurnStream) { t.onCut = do } }
 
-// WithRaw adds the agent's own lines to the events.
+// WithRaw adds the agent's own lines of output to the events.
 func WithRaw() TurnOption { return func(t *TurnStream) { t.query.Set("raw", "true") } }
 
-// Prompt asks the conversation's agent to do something, and watches it. Once it returns, the prompt is
-// stored and will be answered, whoever watches; Cancel ends the turn. It is asked once, also if an answer is
-// lost and asked for again.
+// Prompt sends a prompt to the conversation's agent and returns a stream of the turn's events. When it returns, the
+// prompt is stored and will be answered, even if the client disconnects; Cancel ends the turn. The prompt is stored
+// once, even if the request is repeated.
 func (s Conversations) Prompt(ctx context.Context, id string, want api.Prompt, opts ...TurnOption) (*TurnStream, error) {
 	const op = "send prompt"
 	body, err := encode(want)
@@ -72,13 +72,13 @@ func (s Conversations) Prompt(ctx context.Context, id string, want api.Prompt, o
 	return t.begin(op, opts)
 }
 
-// Follow watches a turn from an event on; 0 is the first. It works after the turn's end, as long as its
-// events are kept.
+// Follow returns a stream of the events of a turn with a number greater than after. It also works after the end of
+// the turn, as long as the events are kept.
 func (s Conversations) Follow(ctx context.Context, id, turn string, after int64, opts ...TurnOption) (*TurnStream, error) {
 	return s.newStream(ctx, id, turn, after).begin("follow turn", opts)
 }
 
-// Cancel asks a turn to end. The last event of its stream tells when it has.
+// Cancel asks a turn to end. The turn has ended when its last event, turn.finished, arrives.
 func (s Conversations) Cancel(ctx context.Context, id, turn string) (got api.Turn, err error) {
 	_, err = s.c.do(ctx, call{op: "cancel turn", method: http.MethodPost, path: turnPath(id, turn, "cancel")}, &got)
 	return got, err
@@ -89,7 +89,7 @@ func turnPath(id, turn string, more ...string) path {
 }
 
 func (s Conversations) newStream(ctx context.Context, id, turn string, after int64) *TurnStream {
-	t := &TurnStream{ConversationID: id, TurnID: turn, source: source{c: s.c, patience: silence}, after: after, query: url.Values{}}
+	t := &TurnStream{ConversationID: id, TurnID: turn, source: source{c: s.c, patience: maxSilence}, after: after, query: url.Values{}}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	return t
 }
@@ -109,11 +109,11 @@ func (t *TurnStream) begin(op string, opts []TurnOption) (*TurnStream, error) {
 	return t, nil
 }
 
-// After is the number of the event that was read last; Follow reads on from it.
+// After returns the number of the last event that was read. Follow continues after it.
 func (t *TurnStream) After() int64 { return t.after }
 
-// Next returns the next event. After the last one, turn.finished, it returns io.EOF. It does so after a
-// resync, too: what the turn said before is not kept any more, and the conversation's messages tell it.
+// Next returns the next event. After turn.finished, the last event, it returns io.EOF. It also returns io.EOF after a
+// resync: the turn's events are no longer kept, and the conversation's messages have its content.
 func (t *TurnStream) Next() (api.TurnEvent, error) {
 	for t.over == nil {
 		var event api.TurnEvent
@@ -141,7 +141,7 @@ func (t *TurnStream) Next() (api.TurnEvent, error) {
 	return api.TurnEvent{}, t.over
 }
 
-// Events yields the events to the end; an error is the last.
+// Events yields all further events. An error ends the sequence.
 func (t *TurnStream) Events() iter.Seq2[api.TurnEvent, error] {
 	return func(yield func(api.TurnEvent, error) bool) {
 		for {
@@ -153,7 +153,7 @@ func (t *TurnStream) Events() iter.Seq2[api.TurnEvent, error] {
 	}
 }
 
-// Close stops watching. The turn goes on.
+// Close ends the stream. The turn continues.
 func (t *TurnStream) Close() error {
 	t.finish(errors.New("watch turn: the stream was closed"))
 	return nil
@@ -167,14 +167,14 @@ func (t *TurnStream) finish(err error) {
 	t.cancel()
 }
 
-// take notes how far the stream is, and says whether the event is a new one.
+// take records the position of the stream and reports whether the event is new.
 func (t *TurnStream) take(id string, event api.TurnEvent) (fresh bool, err error) {
 	switch {
 	case id != "":
 		if fresh, err = t.number(id); !fresh {
 			return false, err
 		}
-	case event.Type == api.EventTurnError: // of this connection, not of the turn
+	case event.Type == api.EventTurnError: // an error of this connection, not of the turn
 		return false, fmt.Errorf("%s (%s)", event.Message, event.Code)
 	}
 	if event.Type == api.EventTurnFinished || event.Type == api.EventResync {
@@ -183,7 +183,8 @@ func (t *TurnStream) take(id string, event api.TurnEvent) (fresh bool, err error
 	return true, nil
 }
 
-// number checks that an event is the one behind the last.
+// number checks that an event directly follows the last one, and records its number. It reports false for an event
+// that was read before.
 func (t *TurnStream) number(id string) (fresh bool, err error) {
 	turn, seq, err := api.ParseEventID(id)
 	switch {
@@ -191,7 +192,7 @@ func (t *TurnStream) number(id string) (fresh bool, err error) {
 		return false, err
 	case t.TurnID != "" && turn != t.TurnID:
 		return false, fmt.Errorf("event %s is of another turn than %s", id, t.TurnID)
-	case seq <= t.after: // a server may begin again a little before where we were
+	case seq <= t.after: // a server may send some earlier events again
 		return false, nil
 	case seq > t.after+1:
 		return false, fmt.Errorf("event %d of turn %s is missing", t.after+1, turn)
@@ -200,10 +201,11 @@ func (t *TurnStream) number(id string) (fresh bool, err error) {
 	return true, nil
 }
 
-// reach connects; why is what broke the connection before. A server that is just restarting takes seconds,
-// and one whose streams are cut now and then is not given up for it.
+// reach connects, with several attempts, because a restarting server needs some seconds. why is the error that ended
+// the previous connection; nil: there was none. If that connection lasted longer than maxWait, the count of attempts
+// starts again, so that a long stream survives many cuts.
 func (t *TurnStream) reach(why error) error {
-	if why != nil && time.Since(t.began) > mostWait {
+	if why != nil && time.Since(t.began) > maxWait {
 		t.failed = 0
 	}
 	var got reply
@@ -224,7 +226,7 @@ func (t *TurnStream) reach(why error) error {
 	}
 }
 
-// brokenOff is why the turn cannot be watched any longer.
+// brokenOff returns the error for a stream that cannot be continued.
 func (t *TurnStream) brokenOff(why error) error {
 	var p *api.Problem
 	if errors.As(why, &p) {
@@ -233,8 +235,8 @@ func (t *TurnStream) brokenOff(why error) error {
 	return t.c.unreachable(fmt.Errorf("the stream broke off: %w", why))
 }
 
-// dial connects once: behind the last event of a turn that is known, else with the prompt, which under the
-// same key joins the turn that it began.
+// dial connects once. If the turn is known, it requests the events after the last one. Otherwise it sends the prompt;
+// a prompt that is sent again with the same key joins the turn that it started.
 func (t *TurnStream) dial() (reply, error) {
 	if t.TurnID != "" {
 		header := http.Header{}
@@ -253,7 +255,7 @@ func (t *TurnStream) dial() (reply, error) {
 	return got, err
 }
 
-// watching is the query without what concerns the prompt alone.
+// watching returns the query without the parameters of prompts.
 func (t *TurnStream) watching() url.Values {
 	q := maps.Clone(t.query)
 	q.Del("queue")

@@ -12,10 +12,10 @@ import (
 	"net/url"
 )
 
-// Client speaks the Docker Engine API.
+// Client is a client of the Docker Engine API.
 type Client struct{ http *http.Client }
 
-// Connect makes a client of the daemon behind a Unix socket. Connections are kept and used again.
+// Connect returns a client of the daemon behind a Unix socket. The client reuses connections.
 func Connect(socket string) Client {
 	return Client{&http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -25,13 +25,13 @@ func Connect(socket string) Client {
 	}}}
 }
 
-// CloseIdleConnections lets go of the connections that are kept.
+// CloseIdleConnections closes the idle connections of the client.
 func (c Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
-// Ping asks whether the daemon is there.
+// Ping returns an error if the daemon does not answer.
 func (c Client) Ping(ctx context.Context) error { return c.call(ctx, "GET", "/_ping", nil, nil) }
 
-// Import makes an image of a tar.
+// Import makes an image from a tar archive.
 func (c Client) Import(ctx context.Context, name string, tar io.Reader) error {
 	resp, err := c.send(ctx, "POST", "/images/create?fromSrc=-&repo="+url.QueryEscape(name), "application/x-tar", tar)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c Client) Import(ctx context.Context, name string, tar io.Reader) error {
 	}
 }
 
-// Create makes a container without a network that will run a command, and returns its id.
+// Create makes a container for a command, without a network, and returns its id.
 func (c Client) Create(ctx context.Context, image string, command ...string) (string, error) {
 	var made struct{ ID string }
 	err := c.call(ctx, "POST", "/containers/create", map[string]any{
@@ -75,15 +75,15 @@ func (c Client) Unpause(ctx context.Context, id string) error {
 	return c.call(ctx, "POST", "/containers/"+id+"/unpause", nil, nil)
 }
 
-// Pid is the process id of a running container's first process.
+// Pid returns the process id of a running container's first process.
 func (c Client) Pid(ctx context.Context, id string) (int, error) {
 	var seen struct{ State struct{ Pid int } }
 	err := c.call(ctx, "GET", "/containers/"+id+"/json", nil, &seen)
 	return seen.State.Pid, err
 }
 
-// Exec runs a command in a running container to its end and returns its exit code. What it writes is read,
-// as anyone who runs commands for somebody does.
+// Exec runs a command in a running container to its end and returns its exit code. It also reads the command's output,
+// as a real client would.
 func (c Client) Exec(ctx context.Context, id string, command ...string) (int, error) {
 	var made struct{ ID string }
 	err := c.call(ctx, "POST", "/containers/"+id+"/exec", map[string]any{
@@ -127,7 +127,7 @@ func (c Client) RemoveAll(ctx context.Context) error {
 	return failed
 }
 
-// call sends in as JSON and reads the answer: into out as JSON, or to its end.
+// call sends in as JSON and reads the whole answer, into out as JSON if out is not nil.
 func (c Client) call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {

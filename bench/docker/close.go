@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// Close ends the containers, the daemon and whatever it started, and removes its directory and cgroups.
+// Close ends the containers, the daemon and all processes that it started, and removes its directory and cgroups.
 func (d *Daemon) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if d.mounts != "" {
-		_ = d.RemoveAll(ctx) // a daemon that cannot do it any more is ended all the same
+		_ = d.RemoveAll(ctx) // if this fails, endStrays kills the containers
 		d.CloseIdleConnections()
 	}
 	d.stop(ctx)
@@ -28,7 +28,7 @@ func (d *Daemon) Close() error {
 
 func (d *Daemon) stop(ctx context.Context) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		_ = d.cmd.Process.Signal(sig) // it may have ended meanwhile
+		_ = d.cmd.Process.Signal(sig) // the process may have ended already
 		select {
 		case <-d.gone:
 			return
@@ -38,8 +38,8 @@ func (d *Daemon) stop(ctx context.Context) {
 	<-d.gone
 }
 
-// endStrays kills what a daemon that was killed itself has left: its containerd and the containers' shims,
-// which are in its mount namespace, and the containers' processes, which are in its cgroup.
+// endStrays kills the processes that a killed daemon leaves behind: containerd and the containers' shims, which are in
+// its mount namespace, and the containers' processes, which are in its cgroup.
 func (d *Daemon) endStrays(ctx context.Context) error {
 	for {
 		strays, err := d.strays()
@@ -47,7 +47,7 @@ func (d *Daemon) endStrays(ctx context.Context) error {
 			return err
 		}
 		for _, pid := range strays {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended meanwhile
+			_ = syscall.Kill(pid, syscall.SIGKILL) // the process may have ended already
 		}
 		select {
 		case <-ctx.Done():
@@ -67,7 +67,7 @@ func (d *Daemon) strays() (pids []int, err error) {
 		if err != nil {
 			continue
 		}
-		mounts, _ := os.Readlink(filepath.Join("/proc", e.Name(), "ns/mnt")) // it may have ended meanwhile
+		mounts, _ := os.Readlink(filepath.Join("/proc", e.Name(), "ns/mnt")) // the process may have ended already
 		groups, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cgroup"))
 		if mounts != "" && mounts == d.mounts || bytes.Contains(groups, []byte("/"+d.cgroup+"/")) {
 			pids = append(pids, pid)
@@ -76,7 +76,7 @@ func (d *Daemon) strays() (pids []int, err error) {
 	return pids, nil
 }
 
-// removeCgroups removes the cgroup of that name, which is empty by now, from every hierarchy.
+// removeCgroups removes the cgroup with this name from every hierarchy. It must have no processes.
 func removeCgroups(name string) error {
 	const mounts = "/sys/fs/cgroup"
 	roots, err := filepath.Glob(filepath.Join(mounts, "*", name))
@@ -95,7 +95,7 @@ func removeCgroups(name string) error {
 			return err
 		}
 	}
-	slices.Reverse(dirs) // those below first
+	slices.Reverse(dirs) // children before their parents
 	for _, dir := range dirs {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

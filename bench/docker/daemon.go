@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// ErrMissing says how to come by a Docker to measure against.
+// ErrMissing is the error on a machine without Docker.
 var ErrMissing = errors.New("no Docker is installed to compare with: run scripts/setup bench, or: sudo apt-get install -y docker.io")
 
 const (
-	patience = 60 * time.Second // for a daemon to come up or to go
-	glance   = 20 * time.Millisecond
+	patience = 60 * time.Second      // maximum time for a start or an end of the daemon
+	glance   = 20 * time.Millisecond // interval of polls
 )
 
-// socket is where the daemon listens, in its own /run. No other Docker listens there.
+// socket is the path of the daemon's socket, in the daemon's private /run. No other Docker uses this path.
 const socket = "/run/berth-bench.sock"
 
-// enclose covers the host's directories that the daemon and its containerd write to with empty ones, then
-// becomes the daemon. It runs in a mount namespace of its own.
+// enclose is a shell script that runs in a new mount namespace. It mounts empty directories over those of the host that
+// dockerd and containerd write to, and then executes the daemon.
 const enclose = `
 for dir in /run /etc/docker /opt; do
 	[ ! -d $dir ] || mount -t tmpfs -o mode=755 tmpfs $dir || exit 1
@@ -35,18 +35,18 @@ exec "$@"`
 // Daemon is a running dockerd.
 type Daemon struct {
 	Client
-	Storage string // the storage driver it works with
+	Storage string // name of the storage driver
 
 	dir    string
-	cgroup string // what the containers' cgroups lie below
-	mounts string // the mount namespace that the daemon and its helpers are in
+	cgroup string // parent of the containers' cgroups
+	mounts string // mount namespace of the daemon and the processes that it starts
 	cmd    *exec.Cmd
-	said   bytes.Buffer  // by the daemon; read it only when it is gone
+	said   bytes.Buffer  // the daemon's output; read it only after the daemon has ended
 	gone   chan struct{} // closed when the process has ended
 }
 
-// Start runs a dockerd that keeps its images and containers in dir, and returns once it answers. It takes the storage
-// driver that Docker is known for, or the one that works anywhere.
+// Start runs a dockerd that keeps its images and containers in dir, and returns when it answers. It uses the storage
+// driver overlay2, which is usual for Docker, or else vfs, which works on every file system.
 func Start(ctx context.Context, dir string) (*Daemon, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("starting a Docker to compare with takes root: use sudo")
@@ -77,8 +77,8 @@ func start(ctx context.Context, dir, storage string) (*Daemon, error) {
 		"--bridge=none", "--iptables=false", "--ip-forward=false", "--ip-masq=false")
 	d.cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir}
 	d.cmd.Stdout, d.cmd.Stderr = &d.said, &d.said
-	// Ctrl-C is for this process, which then ends the daemon in order; should this process be killed,
-	// the kernel does.
+	// Ctrl-C in the terminal reaches only this process, which then ends the daemon in order. If this process is killed,
+	// the kernel ends the daemon.
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{
 		Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET,
 		Setsid:       true,
@@ -103,8 +103,8 @@ func lookPath(name string) (string, error) {
 	return exec.LookPath("/usr/sbin/" + name)
 }
 
-// run starts the process and waits for its end beside the caller. Both happen on one thread that does
-// nothing else, because the signal on a parent's death is about the thread that started the child.
+// run starts the process and waits for its end in the background. A locked thread does both, because the kernel sends
+// Pdeathsig when the thread that started the child ends.
 func (d *Daemon) run() error {
 	started := make(chan error)
 	go func() {
@@ -112,15 +112,15 @@ func (d *Daemon) run() error {
 		err := d.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = d.cmd.Wait() // how it ended is in what it said
+			_ = d.cmd.Wait() // the reason of the end is in the output
 			close(d.gone)
 		}
 	}()
 	return <-started
 }
 
-// find notes the namespace that the daemon is in. All that is in it will be ended with the daemon, so it
-// had better not be our own.
+// find records the daemon's mount namespace. Close kills all processes in it, so find returns an error if this program
+// is in the same namespace.
 func (d *Daemon) find() error {
 	inside := fmt.Sprintf("/proc/%d", d.cmd.Process.Pid)
 	d.Client = Connect(inside + "/root" + socket)
@@ -156,5 +156,5 @@ func (d *Daemon) ready(ctx context.Context) error {
 	}
 }
 
-// tail is the end of a log, where the reason is.
+// tail returns the end of the output, where the reason of a failure is.
 func tail(said []byte) []byte { return said[max(0, len(said)-2000):] }

@@ -1,7 +1,7 @@
-// Package docker brings up a Docker of its own, for Berth to be measured against.
+// Package docker runs a private Docker daemon for comparisons with Berth.
 //
-// [Start] runs Debian's dockerd in mount and network namespaces of its own. What it keeps is in a directory
-// of the caller's, its sockets and state are in a /run that only it sees: the machine's network, mounts and
-// services are not touched, and [Daemon.Close] leaves nothing behind. The embedded [Client] speaks the Engine API over the daemon's socket, as any program
-// would. [Image] packs programs of this machine with their libraries, so that both sides run the same ones.
+// [Start] runs Debian's dockerd in new mount and network namespaces. Images and containers are in a directory of the
+// caller. Sockets and state are in a /run that only the daemon sees. The machine's network, mounts and services do not
+// change, and [Daemon.Close] leaves nothing behind. The embedded [Client] calls the Engine API over the daemon's socket.
+// [Image] packs programs of this machine with their libraries, so that Berth and Docker run the same programs.
 package docker

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Image packs programs of this machine, each at the path given, with the libraries that they need.
+// Image packs programs of this machine and the libraries that they need into a tar archive. All keep their paths.
 func Image(programs ...string) (io.Reader, error) {
 	var out bytes.Buffer
 	p := packer{tar: tar.NewWriter(&out), seen: map[string]bool{}}
@@ -30,7 +30,7 @@ type packer struct {
 	seen map[string]bool
 }
 
-// add packs a file, its loader and its libraries under the names by which they are looked for.
+// add packs a file, its loader and its libraries under their paths, once.
 func (p packer) add(path string) error {
 	if p.seen[path] {
 		return nil
@@ -59,7 +59,7 @@ func (p packer) add(path string) error {
 	return nil
 }
 
-// needs lists the loader and the libraries that an ELF file names.
+// needs returns the paths of the loader and the libraries that an ELF file names.
 func needs(file []byte) (paths []string, err error) {
 	f, err := elf.NewFile(bytes.NewReader(file))
 	if err != nil {
@@ -78,7 +78,7 @@ func needs(file []byte) (paths []string, err error) {
 	}
 	for _, name := range libraries {
 		if strings.HasPrefix(name, "ld-") {
-			continue // the loader again
+			continue // the loader is already in the list
 		}
 		path, err := library(name)
 		if err != nil {
@@ -89,7 +89,7 @@ func needs(file []byte) (paths []string, err error) {
 	return paths, nil
 }
 
-// library finds a library where the loader looks by default.
+// library finds a library in the default directories of the loader.
 func library(name string) (string, error) {
 	for _, pattern := range []string{"/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*", "/lib64", "/usr/lib64", "/lib", "/usr/lib"} {
 		found, err := filepath.Glob(filepath.Join(pattern, name))

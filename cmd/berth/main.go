@@ -1,4 +1,4 @@
-// Berth is one binary: the server, the command line and the helper inside sandboxes.
+// Berth is a single program with three roles: the server, the command line and the helper inside sandboxes.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/berthdev/berth/internal/config"
 )
 
-// Set by the linker for releases: -ldflags "-X main.version=… -X main.commit=…".
+// The linker sets both for releases: -ldflags "-X main.version=… -X main.commit=…".
 var version, commit string
 
 func main() {
@@ -20,13 +20,14 @@ func main() {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.LookupEnv,
 		Version: version, Commit: commit, Drivers: app.Drivers(),
 		Serve: serve, Migrate: app.Migrate, Fsck: app.Fsck, Down: app.Down, Probe: app.Probe, OpenStore: app.OpenStore,
+		Secrets: app.Secrets, ForgetSecret: app.ForgetSecret,
 	}))
 }
 
 func serve(ctx context.Context, cfg *config.Loaded, out io.Writer) error {
-	system, err := app.New(ctx, app.Options{Config: cfg, Version: version, Out: out})
+	server, err := app.NewServer(ctx, app.Options{Config: cfg, Version: version, Out: out})
 	if err != nil {
 		return err
 	}
-	return errors.Join(system.Serve(ctx), system.Close())
+	return errors.Join(server.Serve(ctx), server.Close())
 }

@@ -1,9 +1,9 @@
-// Package agent is the seam between Berth and the agents that work in sandboxes.
+// Package agent is the interface between Berth and the agents that work in sandboxes.
 //
-// A [Runtime] keeps two things apart: [Runtime.Start] begins a turn in the sandbox, and [Runtime.Events]
-// reads what comes of it, from a [Cursor], as often as anybody likes. A client, a server or a connection
-// may go in the middle; the turn does not. Package agenttest is the suite that every runtime passes; the
-// packages below this one are runtimes.
+// A [Runtime] separates starting a turn from reading it: [Runtime.Start] begins a turn in the sandbox, and
+// [Runtime.Events] reads its output from a [Cursor], any number of times. If a client, a server or a connection goes
+// away, the turn goes on. Package agenttest is the test suite for runtimes; the other packages below this one are
+// runtimes.
 package agent
 
 import (
@@ -13,99 +13,90 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/engine"
 )
 
-// Runtime is one way to talk to agents. It keeps nothing in memory of turns that run, and is safe for
-// concurrent use.
+// Runtime starts, reads and cancels the turns of one kind of agent. It keeps no state of running turns in memory, and
+// it is safe for concurrent use.
 type Runtime interface {
-	// Name is what templates call it.
+	// Name returns the name of the runtime in templates.
 	Name() string
 
-	// Start begins the turn, and returns once it will run whatever becomes of the caller. A turn that was
-	// begun already is not begun again, and is no error: whoever takes over a dead server's turn starts it.
-	// An error means that nothing runs.
-	Start(ctx context.Context, box Box, t Turn) error
+	// Start begins the turn. It returns once the turn will run even if the caller goes away. Starting a turn again
+	// does nothing and returns nil: a server that takes over a turn may not know that it was started. An error means
+	// that nothing runs.
+	Start(ctx context.Context, h *engine.Handle, t Turn) error
 
-	// Events yields what became of the turn behind the cursor, as it comes. The zero Cursor is the
-	// beginning. The last step has an End. Reading again from a step's cursor yields what came after that
-	// step, no gap and no repeat. An error says that it cannot be read now; guest.ErrNoProcess, that this
-	// instance of the sandbox knows nothing of the turn.
-	Events(ctx context.Context, box Box, t Turn, after Cursor) iter.Seq2[Step, error]
+	// Events yields the events of the turn after the cursor as they arrive. The zero Cursor is the beginning. The last
+	// step has an End. Reading again from the cursor of a step yields everything after that step, without gaps or
+	// repeats. An error means that the output cannot be read now. guest.ErrNoProcess means that this instance of the
+	// sandbox has no process for the turn.
+	Events(ctx context.Context, h *engine.Handle, t Turn, after Cursor) iter.Seq2[Step, error]
 
-	// Cancel asks the turn to end, and makes it end if it does not listen. Its events tell when it has. A
-	// turn that has ended, or was never begun, is no error.
-	Cancel(ctx context.Context, box Box, t Turn) error
-}
-
-// Box is the sandbox, as runtimes need it.
-type Box interface {
-	// Guest connects to the running sandbox, making it run if it does not.
-	Guest(ctx context.Context) (guest.Conn, error)
-	// Command adds to a command what every command in this sandbox has: its environment and its user.
-	Command(cmd guest.Cmd) guest.Cmd
-	// Output reads what a process in the sandbox wrote, without making it run.
-	Output(ctx context.Context, process string, after int64) iter.Seq2[guest.Chunk, error]
-	// Files opens one of the sandbox's roots, files.WorkingDir or files.HomeDir.
-	Files(ctx context.Context, root string) (files.FS, error)
+	// Cancel asks the turn to end, and kills it if it does not end in time. Events reports the end. Cancelling a turn
+	// that has ended or never began returns nil.
+	Cancel(ctx context.Context, h *engine.Handle, t Turn) error
 }
 
 // Turn is one prompt to an agent.
 type Turn struct {
-	ID      string // a UUID
-	Attempt int    // from 1; a turn that is tried again is another one to the sandbox
-	Prompt  string
-	Model   string   // empty: the agent's own choice
-	Command []string // the template's way to call the agent; nil: the runtime's own
-	Session Session
-	// Servers are MCP servers whose tools the agent has beside its own, by name. It starts them itself.
+	ID          string // a UUID
+	Attempt     int    // from 1; each attempt has its own process in the sandbox
+	Prompt      string
+	Model       string   // empty: the agent's default
+	Command     []string // the command line of the agent, from the template; nil: the runtime's default
+	Permissions string   // the permission mode, as the agent names it; empty: everything is allowed
+	Session     Session
+	// Servers are MCP servers, by name. The agent starts them itself and has their tools in addition to its own.
 	Servers map[string]Server
-	// History is what was said before, for a session that cannot be resumed.
+	// History holds the earlier messages of the conversation, for an agent that starts a new session.
 	History []api.Message
-	// Deadline bounds the turn, in seconds from its start, whoever is there to see it; zero: none.
+	// Seconds limits the turn, counted from its start. The sandbox enforces the limit, so it holds even if no server
+	// is connected. Zero: no limit.
 	Seconds int64
 }
 
-// Server is an MCP server that speaks over its input and output.
+// Server is an MCP server that uses its standard input and output.
 type Server struct {
 	Command []string
-	Env     map[string]string // besides what every command in the sandbox has
-	Timeout time.Duration     // of its start, and of each call
+	Env     map[string]string // in addition to the environment of every command in the sandbox
+	Timeout time.Duration     // for the start, and for each call
 }
 
-// Session is the agent's own memory of a conversation.
+// Session is the agent's memory of a conversation.
 type Session struct {
-	ID     string // a UUID that we chose
-	Resume bool   // it has had a turn; false: it begins with this one
+	ID     string // a UUID chosen by Berth
+	Resume bool   // an earlier turn began the session; false: this turn begins it
 }
 
-// Cursor is a place in a turn's events. Offset only grows; what State holds is the runtime's own, small,
-// and what it needs to read on from there.
+// Cursor is a position in a turn's events. Offset only grows. State is small and private to the runtime: with Offset
+// it is enough to read on.
 type Cursor struct {
 	Offset int64
 	State  json.RawMessage
 }
 
-// Step is what one read of the agent's output gave. A step without events only moves the cursor.
+// Step is the result of one read of the agent's output. A step without events only advances the cursor.
 type Step struct {
 	Events []api.TurnEvent
 	Cursor Cursor
-	End    *End // on the last step
+	End    *End // nil except on the last step
 }
 
-// End is how a turn ended.
+// End describes the end of a turn.
 type End struct {
 	Status  string // api.TurnCompleted, TurnFailed, TurnCancelled or TurnInterrupted
 	Code    api.Code
-	Message string // for people, if it did not complete
-	Usage   api.Usage
-	Model   string
-	CostUSD float64 // the agent's own figure; zero: it gave none
+	Message string // a text for people, if the turn did not complete
+	// StopReason is the reason why the model stopped, in the words of the model's service. It is empty if the agent
+	// reported none.
+	StopReason string
+	Usage      api.Usage
+	Model      string
+	CostUSD    float64 // as the agent reports it; zero: not reported
 
-	// Again says that the agent never got to work, for a reason that another attempt may not meet: its
-	// process or its sandbox went away under it.
+	// Again reports that the agent did no work because its process or its sandbox ended. Another attempt may succeed.
 	Again bool
-	// NoSession says that the session to be resumed is gone. Nothing was done.
+	// NoSession reports that the session to resume no longer exists. The agent did nothing.
 	NoSession bool
 }

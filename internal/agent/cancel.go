@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/guest"
-	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// Cancel interrupts the turn's process group as a user at a terminal would, and after a grace kills what is
-// left of the turn. It does the latter for a turn that has ended, too: one that ran out of time, or whose
-// agent was killed, may have left tools that run.
-func (w *Worker) Cancel(ctx context.Context, box Box, t Turn) error {
-	conn, err := box.Guest(ctx)
+// Cancel interrupts the turn's process group, as a user at a terminal would. After the grace period it kills all
+// processes of the turn that still run. It also kills processes of a turn that has ended: a turn that timed out, or
+// whose agent was killed, may have left running tools.
+func (w *Worker) Cancel(ctx context.Context, h *engine.Handle, t Turn) error {
+	conn, err := h.Guest(ctx)
 	if err != nil {
 		return err
 	}
@@ -26,14 +27,14 @@ func (w *Worker) Cancel(ctx context.Context, box Box, t Turn) error {
 		if _, err := p.Status(ctx); errors.Is(err, guest.ErrNoProcess) {
 			return nil
 		}
-		return w.sweep(ctx, box, conn, t)
+		return w.sweep(ctx, h, conn, t)
 	case err != nil:
 		return problem("cancel turn", err)
 	}
 	if _, err := ended(ctx, p, w.grace()); err != nil {
 		return err
 	}
-	swept := w.sweep(ctx, box, conn, t)
+	swept := w.sweep(ctx, h, conn, t)
 	over, err := ended(ctx, p, w.grace())
 	if err != nil || over {
 		return errors.Join(swept, err)
@@ -44,7 +45,7 @@ func (w *Worker) Cancel(ctx context.Context, box Box, t Turn) error {
 	return swept
 }
 
-// ended waits for the end of a process.
+// ended waits until the process ends, for at most the given time. It reports whether the process has ended.
 func ended(ctx context.Context, p guest.Process, patience time.Duration) (bool, error) {
 	until := time.Now().Add(patience)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -65,8 +66,8 @@ func ended(ctx context.Context, p guest.Process, patience time.Duration) (bool, 
 	}
 }
 
-// sweep kills every process that carries a turn's mark, until there is none: agents give their tools sessions
-// of their own, which no signal to a process group reaches.
+// sweep is a script that kills every process with the turn's BERTH_TURN, and repeats this until it finds none. Agents
+// start tools in sessions of their own, which a signal to the process group does not reach.
 const sweep = `round=0
 while [ $round -lt 200 ]; do
 	found=
@@ -82,13 +83,13 @@ done
 exit 1
 `
 
-func (w *Worker) sweep(ctx context.Context, box Box, conn guest.Conn, t Turn) error {
-	exit, err := conn.Run(ctx, box.Command(guest.Cmd{Argv: []string{"/bin/sh", "-c", sweep, "sweep", ProcessID(t)}, Dir: "/"}), guest.Stdio{})
+func (w *Worker) sweep(ctx context.Context, h *engine.Handle, conn guest.Conn, t Turn) error {
+	exit, err := conn.Run(ctx, h.Command(guest.Cmd{Argv: []string{"/bin/sh", "-c", sweep, "sweep", ProcessID(t)}, Dir: "/"}), guest.Stdio{})
 	switch {
 	case err != nil:
 		return problem("end what the turn started", err)
 	case exit.Code != 0:
-		return sandbox.Errorf("end what the turn started", api.CodeBusy, "processes of the turn are left (exit %d %s)", exit.Code, exit.Reason)
+		return fault.Errorf("end what the turn started", api.CodeBusy, "processes of the turn are left (exit %d %s)", exit.Code, exit.Reason)
 	}
 	return nil
 }

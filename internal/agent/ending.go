@@ -8,14 +8,15 @@ import (
 	"github.com/berthdev/berth/internal/guest"
 )
 
-// Words of status events.
+// Values of the field "status" in status events.
 const (
 	StatusSessionStarted = "session_started"
 	StatusRetrying       = "retrying"
 	StatusOutputLost     = "output_lost"
+	StatusUntested       = "untested_version"
 )
 
-// finish is the last step: what was read, and how the turn ended.
+// finish returns the last step: the events read so far and the End.
 func (r *reading) finish(exit guest.Exit) Step {
 	s := r.step()
 	end := r.end(exit)
@@ -23,12 +24,12 @@ func (r *reading) finish(exit guest.Exit) Step {
 	return s
 }
 
-// end puts together what the wrapper told, what the agent said, and how the process ended.
+// end returns the End of the turn, from the wrapper's note, the agent's own result and the exit of the process.
 func (r *reading) end(exit guest.Exit) End {
 	e, said := r.agent.End()
 	fail := func(status string, code api.Code, format string, args ...any) End {
 		e.Status, e.Code = status, code
-		e.Message, _ = Clip(fmt.Sprintf(format, args...), mostStderr)
+		e.Message, _ = Clip(fmt.Sprintf(format, args...), maxStderr)
 		return e
 	}
 	killed := exit.Lost || exit.Signal != 0 || exit.Code > 128
@@ -41,6 +42,8 @@ func (r *reading) end(exit guest.Exit) End {
 	case r.Note == noteNotInstalled:
 		e.Usage = api.Usage{}
 		return fail(api.TurnFailed, api.CodeAgentNotInstalled, "the agent is not installed; run: %s", r.worker.Install)
+	case r.Quit && said:
+		return e
 	case r.Note == noteCancelled, e.Status == api.TurnCancelled, interrupted(exit):
 		return fail(api.TurnCancelled, "", "the turn was cancelled")
 	case exit.Code == guest.ExitTimeout && exit.Reason != "":
@@ -49,15 +52,15 @@ func (r *reading) end(exit guest.Exit) End {
 		return e
 	case killed:
 		e.Again = !r.Seen
-		return fail(api.TurnInterrupted, api.CodeTurnInterrupted, "%s", died(exit))
+		return fail(api.TurnInterrupted, api.CodeTurnInterrupted, "%s", deathMessage(exit))
 	}
 	return fail(api.TurnFailed, api.CodeAgentFailed, "the agent ended without an answer (exit code %d)%s", exit.Code, r.lastWords(exit))
 }
 
-// interrupted tells whether the wrapper was interrupted before it could say so.
+// interrupted reports whether the wrapper was interrupted before it could write a note.
 func interrupted(exit guest.Exit) bool { return !exit.Lost && exit.Code == 130 }
 
-func died(exit guest.Exit) string {
+func deathMessage(exit guest.Exit) string {
 	switch {
 	case exit.Lost:
 		return "the sandbox ended under the agent"
@@ -67,7 +70,7 @@ func died(exit guest.Exit) string {
 	return fmt.Sprintf("the agent's process was ended by a signal (exit code %d)", exit.Code)
 }
 
-// lastWords is what the agent wrote beside its protocol.
+// lastWords returns the last output of the agent outside its protocol, for the error message.
 func (r *reading) lastWords(exit guest.Exit) string {
 	for _, words := range []string{r.Stderr, r.Garbage, exit.Reason} {
 		if words = strings.TrimSpace(words); words != "" {

@@ -8,26 +8,26 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// What a message keeps: of one block, and altogether. What an agent and its tools write is without end.
+// Limits in bytes of the content of a message: of one block, and of all blocks. Agents and tools may write any amount.
 const (
-	mostText    = 1 << 20
-	mostTool    = 256 << 10 // of a call's input, and of a result
-	mostMessage = 8 << 20
-	blockCost   = 64 // what a block counts for beside its content
+	maxText    = 1 << 20
+	maxTool    = 256 << 10 // of a call's input, and of a result
+	maxMessage = 8 << 20
+	blockCost  = 64 // counted for each block in addition to its content
 )
 
-// Fold gathers the content of an assistant's message from the events of its turn, in any number of pieces.
-// Deltas give way to the full text that follows them, and stand for it if none does. What sub-agents say
-// is no part of the message. The zero Fold is ready for use.
+// Fold builds the content of an assistant's message from the events of its turn, which may arrive in any number of
+// pieces. A full text replaces the deltas before it; if none arrives, the deltas are the text. Events of sub-agents
+// are ignored. The zero Fold is ready for use.
 type Fold struct {
 	blocks []api.Block
 	size   int
 
-	open string // the kind of block that the deltas belong to
+	open string // the type of the block that the deltas in text belong to; empty: no deltas
 	text strings.Builder
 }
 
-// Add folds in the next events.
+// Add adds the next events.
 func (f *Fold) Add(events ...api.TurnEvent) {
 	for i := range events {
 		if events[i].Parent == "" {
@@ -60,12 +60,12 @@ func (f *Fold) delta(kind, text string) {
 		f.flush()
 		f.open = kind
 	}
-	if f.text.Len() <= mostText { // one byte more than is kept shows that there was more
+	if f.text.Len() <= maxText { // text beyond maxText makes keep mark the block as truncated
 		f.text.WriteString(text)
 	}
 }
 
-// full takes a whole block in the place of its deltas.
+// full adds a complete block and drops the deltas of the same block.
 func (f *Fold) full(b api.Block) {
 	if f.open == b.Type {
 		f.drop()
@@ -74,7 +74,7 @@ func (f *Fold) full(b api.Block) {
 	f.keep(b)
 }
 
-// flush makes a block of deltas that nothing followed.
+// flush turns deltas that no full text followed into a block.
 func (f *Fold) flush() {
 	if f.text.Len() > 0 {
 		f.keep(api.Block{Type: f.open, Text: f.text.String()})
@@ -87,21 +87,21 @@ func (f *Fold) drop() {
 	f.text.Reset()
 }
 
-// keep adds a block, or what there is room for.
+// keep adds a block and shortens it to the space left in the message.
 func (f *Fold) keep(b api.Block) {
 	if b.Text == "" && (b.Type == api.BlockText || b.Type == api.BlockThinking) {
 		return
 	}
-	room := mostMessage - f.size - blockCost
+	room := maxMessage - f.size - blockCost
 	if room <= 0 {
 		if n := len(f.blocks); n > 0 {
 			f.blocks[n-1].Truncated = true
 		}
 		return
 	}
-	most := mostText
+	most := maxText
 	if b.Type == api.BlockToolUse || b.Type == api.BlockToolResult {
-		most = mostTool
+		most = maxTool
 	}
 	if len(b.Input) > min(most, room) {
 		b.Input, b.Truncated = nil, true
@@ -113,7 +113,7 @@ func (f *Fold) keep(b api.Block) {
 	f.blocks = append(f.blocks, b)
 }
 
-// Blocks is the message's content so far.
+// Blocks returns the message's content so far. It does not change the Fold.
 func (f *Fold) Blocks() []api.Block {
 	now := Fold{blocks: slices.Clone(f.blocks), size: f.size, open: f.open}
 	now.text.WriteString(f.text.String())
@@ -121,7 +121,7 @@ func (f *Fold) Blocks() []api.Block {
 	return now.blocks
 }
 
-// Clip cuts a text to so many bytes, between two characters, and tells whether it did.
+// Clip shortens text to at most the given number of bytes and splits no character. It reports whether it shortened it.
 func Clip(text string, most int) (string, bool) {
 	if len(text) <= most {
 		return text, false

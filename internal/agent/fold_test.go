@@ -51,7 +51,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// However the events come in pieces, and whoever looks in between, the message is the same.
+// However the events are split, and whenever they are read, the message is the same.
 func TestFoldInPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kinds := rapid.SampledFrom([]string{"text.delta", "text", "thinking.delta", "thinking", "tool.call", "tool.result", "usage"})

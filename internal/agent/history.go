@@ -7,53 +7,53 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// What of an earlier conversation is told: of one message, and altogether.
+// Limits in bytes of the recalled history: of one message, and of all messages.
 const (
-	mostTold   = 4 << 10
-	mostRecall = 64 << 10
+	maxRecalledMessage = 4 << 10
+	maxRecall          = 64 << 10
 )
 
-// Recall puts before a prompt what was said in a session that is gone, the newest of it if it is too much.
-// Without a history it is the prompt.
+// Recall returns the prompt with the history of a lost session before it. If the history is too long, the oldest
+// messages are left out.
 func Recall(history []api.Message, prompt string) string {
-	var told []string
-	left := mostRecall
+	var texts []string
+	left := maxRecall
 	for i := len(history) - 1; i >= 0; i-- {
-		text := tell(history[i])
+		text := paragraph(history[i])
 		if text == "" {
 			continue
 		}
 		if left -= len(text); left < 0 {
-			told = append(told, fmt.Sprintf("[%d earlier messages are left out]\n", i+1))
+			texts = append(texts, fmt.Sprintf("[%d earlier messages are left out]\n", i+1))
 			break
 		}
-		told = append(told, text)
+		texts = append(texts, text)
 	}
-	if len(told) == 0 {
+	if len(texts) == 0 {
 		return prompt
 	}
 	var b strings.Builder
 	b.WriteString("<earlier-conversation>\nThis conversation began earlier, in a session that is gone. This is what was said, " +
 		"oldest first; the files in the workspace are as they were left. It is for your information: do not do it again.\n\n")
-	for i := len(told) - 1; i >= 0; i-- {
-		b.WriteString(told[i])
+	for i := len(texts) - 1; i >= 0; i-- {
+		b.WriteString(texts[i])
 	}
 	b.WriteString("</earlier-conversation>\n\n")
 	b.WriteString(prompt)
 	return b.String()
 }
 
-var unmarked = strings.NewReplacer("<earlier-conversation>", "", "</earlier-conversation>", "")
+var removeTags = strings.NewReplacer("<earlier-conversation>", "", "</earlier-conversation>", "")
 
-// tell is one message as a paragraph: its words, and which tools were called.
-func tell(m api.Message) string {
+// paragraph returns a message as one paragraph: its text and the names of the tools that were called.
+func paragraph(m api.Message) string {
 	var tools []string
 	for _, b := range m.Content {
 		if b.Type == api.BlockToolUse {
 			tools = append(tools, b.Name)
 		}
 	}
-	text, cut := Clip(unmarked.Replace(strings.TrimSpace(m.Text())), mostTold)
+	text, cut := Clip(removeTags.Replace(strings.TrimSpace(m.Text())), maxRecalledMessage)
 	if cut {
 		text += " […]"
 	}

@@ -7,44 +7,51 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 	"unicode/utf8"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/guest"
-	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// Reader turns the lines of one turn's process into events. What it was told is its state: small, and all
-// that another Reader needs to read on. Lines are an attacker's input.
+// Reader turns the lines of a turn's process into events. Its state is small and complete, so that another Reader can
+// continue from it. The lines may come from an attacker.
 type Reader interface {
-	// Line is told one line, without its end, as valid UTF-8. It is not ok if it is no line of the agent's protocol. The line
-	// is only valid during the call.
+	// Line reads one line of valid UTF-8, without its line break. It is not ok if the line is not part of the agent's
+	// protocol. The line is only valid during the call.
 	Line(line []byte) (events []api.TurnEvent, ok bool)
-	// End is how the turn ended by what the agent itself said. If the agent did not say, only what it used
-	// counts.
+	// End returns the end of the turn as the agent reported it. If said is false the agent has not reported an end,
+	// and only its usage and model are valid.
 	End() (end End, said bool)
-	// State is what json.Marshal takes.
+	// State returns the state as a value for json.Marshal.
 	State() any
 }
 
+// quitter is a Reader that detects an agent that repeats a request that cannot succeed. If Quit returns true the turn
+// is cancelled, and it ends as Reader.End reports.
+type quitter interface{ Quit() bool }
+
 const (
-	// mostLine is the longest line that is read; longer ones are left out.
-	mostLine = 8 << 20
-	// stride is how far the cursor goes at most without a step, when there is nothing to tell.
+	// maxLine is the length of the longest line that is read, in bytes. Longer lines are left out.
+	maxLine = 8 << 20
+	// stride is the number of bytes after which a step is yielded even if there are no events.
 	stride = 1 << 20
-	// What is kept of what the agent writes beside its protocol, to explain its end.
-	mostStderr  = 1 << 10
-	mostGarbage = 200
+	// Limits in bytes of output that explains how the agent ended: the end of stderr, and a line outside the protocol.
+	maxStderr  = 1 << 10
+	maxGarbage = 200
 )
 
-// memory is what reading on needs.
+// memory is the state in a cursor. A later reading continues from it.
 type memory struct {
-	Skip    bool            `json:"skip,omitempty"`    // within a line that is left out
-	Seen    bool            `json:"seen,omitempty"`    // a text or a tool
-	Note    string          `json:"note,omitempty"`    // what the wrapper told last
-	Stderr  string          `json:"stderr,omitempty"`  // the end of it
-	Garbage string          `json:"garbage,omitempty"` // the last line that was none
-	Agent   json.RawMessage `json:"agent,omitempty"`   // the Reader's
+	Skip    bool            `json:"skip,omitempty"`    // inside a line that is left out
+	Seen    bool            `json:"seen,omitempty"`    // the agent wrote a text or used a tool
+	Note    string          `json:"note,omitempty"`    // the last note of the wrapper
+	Quit    bool            `json:"quit,omitempty"`    // cancelled because the agent could not succeed
+	Stderr  string          `json:"stderr,omitempty"`  // the last bytes of stderr
+	Garbage string          `json:"garbage,omitempty"` // the last line outside the protocol
+	Agent   json.RawMessage `json:"agent,omitempty"`   // the state of the Reader
 }
 
 // reading is one pass over a turn's output.
@@ -52,8 +59,8 @@ type reading struct {
 	memory
 	worker *Worker
 	agent  Reader
-	line   []byte // the beginning of the line that is not complete
-	mark   int64  // the offset behind the last line
+	line   []byte // the start of the line that is not complete yet
+	mark   int64  // the offset after the last complete line
 	last   int64  // the offset of the last step
 	events []api.TurnEvent
 }
@@ -62,18 +69,18 @@ func (w *Worker) open(t Turn, after Cursor) (*reading, error) {
 	r := &reading{worker: w, mark: after.Offset, last: after.Offset}
 	if len(after.State) > 0 {
 		if err := json.Unmarshal(after.State, &r.memory); err != nil {
-			return nil, sandbox.Errorf("read turn", api.CodeInvalidCursor, "the cursor is none of this turn's: %w", err)
+			return nil, fault.Errorf("read turn", api.CodeInvalidCursor, "the cursor is none of this turn's: %w", err)
 		}
 	}
 	var err error
 	if r.agent, err = w.Read(t, r.Agent); err != nil {
-		return nil, sandbox.Errorf("read turn", api.CodeInvalidCursor, "the cursor is none of this turn's: %w", err)
+		return nil, fault.Errorf("read turn", api.CodeInvalidCursor, "the cursor is none of this turn's: %w", err)
 	}
 	return r, nil
 }
 
-// Events reads the turn's output behind the cursor.
-func (w *Worker) Events(ctx context.Context, box Box, t Turn, after Cursor) iter.Seq2[Step, error] {
+// Events reads the turn's output after the cursor.
+func (w *Worker) Events(ctx context.Context, h *engine.Handle, t Turn, after Cursor) iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		r, err := w.open(t, after)
 		if err != nil {
@@ -81,7 +88,8 @@ func (w *Worker) Events(ctx context.Context, box Box, t Turn, after Cursor) iter
 			return
 		}
 		for from := after.Offset; ; from = -1 {
-			switch err := r.follow(box.Output(ctx, ProcessID(t), from), func() { dropInput(ctx, box, t) }, yield); {
+			on := callbacks{ended: func() { dropInput(ctx, h, t) }, quit: func() { w.quit(ctx, h, t) }}
+			switch err := r.follow(h.Output(ctx, ProcessID(t), from), on, yield); {
 			case errors.Is(err, errOver), errors.Is(err, errLeft):
 				return
 			case errors.Is(err, guest.ErrTrimmed):
@@ -90,8 +98,8 @@ func (w *Worker) Events(ctx context.Context, box Box, t Turn, after Cursor) iter
 				yield(Step{}, err)
 				return
 			case errors.Is(err, guest.ErrNoProcess), errors.Is(err, guest.ErrInvalid):
-				// Its instance is gone, and another has taken its place.
-				dropInput(ctx, box, t)
+				// The instance that ran the turn was replaced by another one.
+				dropInput(ctx, h, t)
 				yield(r.finish(guest.Exit{Lost: true}), nil)
 				return
 			default:
@@ -103,21 +111,44 @@ func (w *Worker) Events(ctx context.Context, box Box, t Turn, after Cursor) iter
 }
 
 var (
-	errOver = errors.New("the end was told")
-	errLeft = errors.New("nobody listens any more")
+	errOver = errors.New("the end was yielded")
+	errLeft = errors.New("the reader stopped")
 )
 
-// follow yields what the output gives until there is no more of it, and returns why there is not. It calls ended
-// when the process has ended, before it yields the end: a consumer may stop there.
-func (r *reading) follow(output iter.Seq2[guest.Chunk, error], ended func(), yield func(Step, error) bool) error {
+// callbacks are called by follow.
+type callbacks struct {
+	ended func() // called after the exit, before the last step is yielded: the consumer may stop there
+	quit  func() // called when the agent cannot succeed
+}
+
+// quit cancels, in the background, a turn whose agent cannot succeed. If that fails, the agent gives up later by
+// itself.
+func (w *Worker) quit(ctx context.Context, h *engine.Handle, t Turn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quitTime)
+	go func() {
+		defer cancel()
+		_ = w.Cancel(ctx, h, t)
+	}()
+}
+
+// quitTime bounds an attempt to cancel a turn.
+const quitTime = time.Minute
+
+// follow yields steps until the output ends. It returns errOver after the last step, errLeft if the consumer stopped,
+// or the error of the output.
+func (r *reading) follow(output iter.Seq2[guest.Chunk, error], on callbacks, yield func(Step, error) bool) error {
 	for c, err := range output {
 		if err != nil {
 			return err
 		}
 		r.take(c)
+		if q, ok := r.agent.(quitter); ok && !r.Quit && q.Quit() {
+			r.Quit = true
+			on.quit()
+		}
 		if c.Exit != nil {
 			r.complete(c.Next)
-			ended()
+			on.ended()
 			if !yield(r.finish(*c.Exit), nil) {
 				return errLeft
 			}
@@ -133,10 +164,10 @@ func (r *reading) follow(output iter.Seq2[guest.Chunk, error], ended func(), yie
 	return errors.New("the output has no end")
 }
 
-// take reads one chunk.
+// take reads one chunk of output.
 func (r *reading) take(c guest.Chunk) {
 	if c.Stream == guest.Stderr {
-		r.Stderr = tail(r.Stderr+string(c.Data), mostStderr)
+		r.Stderr = tail(r.Stderr+string(c.Data), maxStderr)
 		if len(r.line) == 0 && !r.Skip {
 			r.mark = c.Next
 		}
@@ -152,13 +183,13 @@ func (r *reading) take(c guest.Chunk) {
 		data = data[i+1:]
 		r.mark = c.Next - int64(len(data))
 	}
-	r.begin(data, c.Next)
+	r.keepStart(data, c.Next)
 }
 
-// lineEnd completes a line.
+// lineEnd reads the line that ends with rest.
 func (r *reading) lineEnd(rest []byte) {
-	if len(r.line)+len(rest) > mostLine {
-		r.leaveOut()
+	if len(r.line)+len(rest) > maxLine {
+		r.skipLine()
 	}
 	if r.Skip {
 		r.Skip = false
@@ -171,10 +202,10 @@ func (r *reading) lineEnd(rest []byte) {
 	r.read(rest)
 }
 
-// begin keeps the beginning of a line.
-func (r *reading) begin(data []byte, next int64) {
-	if len(r.line)+len(data) > mostLine {
-		r.leaveOut()
+// keepStart keeps the start of a line.
+func (r *reading) keepStart(data []byte, next int64) {
+	if len(r.line)+len(data) > maxLine {
+		r.skipLine()
 	}
 	if r.Skip {
 		r.mark = next
@@ -183,24 +214,25 @@ func (r *reading) begin(data []byte, next int64) {
 	r.line = append(r.line, data...)
 }
 
-func (r *reading) leaveOut() {
+func (r *reading) skipLine() {
 	if !r.Skip {
-		r.tell(fmt.Sprintf("the agent wrote a line of more than %d MiB, which is left out", mostLine>>20))
+		r.reportLost(fmt.Sprintf("the agent wrote a line of more than %d MiB, which is left out", maxLine>>20))
 	}
 	r.Skip, r.line = true, nil
 }
 
-// trimmed goes on behind what is gone, which is in the middle of some line.
+// trimmed continues after output that was removed. The removed part ends inside a line, so the rest of that line is
+// skipped.
 func (r *reading) trimmed() {
-	r.tell("the agent wrote more than is kept while nobody read it; the oldest of it is gone")
+	r.reportLost("the agent wrote more than is kept while no server read it; the oldest output is gone")
 	r.Skip, r.line = true, nil
 }
 
-func (r *reading) tell(message string) {
+func (r *reading) reportLost(message string) {
 	r.events = append(r.events, api.TurnEvent{Type: api.EventStatus, Status: StatusOutputLost, Message: message})
 }
 
-// complete reads what came behind the last line's end, if it is a line.
+// complete reads the output after the last line break if it is a whole line.
 func (r *reading) complete(end int64) {
 	if len(r.line) > 0 && json.Valid(r.line) {
 		r.lineEnd(nil)
@@ -212,25 +244,25 @@ func (r *reading) read(line []byte) {
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return
 	}
-	if !utf8.Valid(line) { // which no database stores
+	if !utf8.Valid(line) { // databases refuse invalid UTF-8
 		line = bytes.ToValidUTF8(line, []byte("\uFFFD"))
 	}
-	if note, ok := noteOf(line); ok {
+	if note, ok := parseNote(line); ok {
 		r.Note = note
 		return
 	}
 	events, ok := r.agent.Line(line)
 	if !ok {
-		r.Garbage, _ = Clip(string(line), mostGarbage)
+		r.Garbage, _ = Clip(string(line), maxGarbage)
 	}
 	for i := range events {
-		r.Seen = r.Seen || works(events[i].Type)
+		r.Seen = r.Seen || showsWork(events[i].Type)
 	}
 	r.events = append(r.events, events...)
 }
 
-// works tells whether an event shows that the agent has done something.
-func works(event string) bool {
+// showsWork reports whether an event proves that the agent has done something.
+func showsWork(event string) bool {
 	switch event {
 	case api.EventText, api.EventTextDelta, api.EventToolCall, api.EventToolResult:
 		return true
@@ -238,21 +270,21 @@ func works(event string) bool {
 	return false
 }
 
-// noteOf finds a line of the wrapper's.
-func noteOf(line []byte) (string, bool) {
+// parseNote returns the wrapper's note in a line, if the line is one.
+func parseNote(line []byte) (string, bool) {
 	if len(line) > 64 || !bytes.HasPrefix(line, []byte(`{"berth":`)) {
 		return "", false
 	}
-	var told struct {
+	var note struct {
 		Note string `json:"berth"`
 	}
-	if json.Unmarshal(line, &told) != nil {
+	if json.Unmarshal(line, &note) != nil {
 		return "", false
 	}
-	return told.Note, true
+	return note.Note, true
 }
 
-// step hands out what was read. It is called where the state is that of the last line's end.
+// step returns the events since the last step, with a cursor at the end of the last complete line.
 func (r *reading) step() Step {
 	state, _ := json.Marshal(struct {
 		memory
@@ -263,7 +295,7 @@ func (r *reading) step() Step {
 	return s
 }
 
-// tail is the end of a text.
+// tail returns the end of text, at most the given number of bytes, without broken characters.
 func tail(text string, most int) string {
 	if len(text) > most {
 		text = text[len(text)-most:]

@@ -12,8 +12,8 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/agent"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit/boxtest"
 )
 
@@ -44,7 +44,7 @@ func TestWorkerInASandbox(t *testing.T) {
 	read := func(t *testing.T, w *agent.Worker, turn agent.Turn) (text string, end agent.End) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		for s, err := range w.Events(ctx, box, turn, agent.Cursor{}) {
+		for s, err := range w.Events(ctx, box.Handle, turn, agent.Cursor{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,10 +59,10 @@ func TestWorkerInASandbox(t *testing.T) {
 	}
 	begin := func(t *testing.T, w *agent.Worker, turn agent.Turn, until string) {
 		t.Helper()
-		if err := w.Start(t.Context(), box, turn); err != nil {
+		if err := w.Start(t.Context(), box.Handle, turn); err != nil {
 			t.Fatal(err)
 		}
-		for s, err := range w.Events(t.Context(), box, turn, agent.Cursor{}) {
+		for s, err := range w.Events(t.Context(), box.Handle, turn, agent.Cursor{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,9 +85,9 @@ func TestWorkerInASandbox(t *testing.T) {
 	})
 	t.Run("Aside", func(t *testing.T) {
 		w := worker(agent.Job{Prelude: `set -- "$@" "$aside"`, Argv: []string{"sh", "-c", `cat "$0"; stat -c ' %a' "$0"`}, Aside: []byte("a token")})
-		told := turn("x")
-		begin(t, w, told, "a token 600")
-		read(t, w, told)
+		next := turn("x")
+		begin(t, w, next, "a token 600")
+		read(t, w, next)
 		home, err := box.Files(t.Context(), files.HomeDir)
 		if err != nil {
 			t.Fatal(err)
@@ -116,10 +116,10 @@ func TestWorkerInASandbox(t *testing.T) {
 		put("turn-mine.prompt", time.Hour)           // a user's
 		w := worker(agent.Job{Argv: []string{"cat"}})
 		asked := turn("prompt")
-		if err := w.Start(t.Context(), box, asked); err != nil {
+		if err := w.Start(t.Context(), box.Handle, asked); err != nil {
 			t.Fatal(err)
 		}
-		for s, err := range w.Events(t.Context(), box, asked, agent.Cursor{}) {
+		for s, err := range w.Events(t.Context(), box.Handle, asked, agent.Cursor{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +144,7 @@ func TestWorkerInASandbox(t *testing.T) {
 		w := worker(agent.Job{Prelude: "echo begun; while :; do sleep 0.1; done"})
 		stuck := turn("x")
 		begin(t, w, stuck, "begun")
-		if err := w.Cancel(t.Context(), box, stuck); err != nil {
+		if err := w.Cancel(t.Context(), box.Handle, stuck); err != nil {
 			t.Error(err)
 		}
 		if _, end := read(t, w, stuck); end.Status != api.TurnInterrupted || end.Again {
@@ -158,11 +158,11 @@ func TestWorkerInASandbox(t *testing.T) {
 		begin(t, w, stuck, "begun")
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
-		if err := w.Cancel(ctx, box, stuck); !errors.Is(err, context.DeadlineExceeded) {
+		if err := w.Cancel(ctx, box.Handle, stuck); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		w.Grace = time.Millisecond
-		if err := w.Cancel(t.Context(), box, stuck); err != nil {
+		if err := w.Cancel(t.Context(), box.Handle, stuck); err != nil {
 			t.Error(err)
 		}
 		if _, end := read(t, w, stuck); end.Status != api.TurnCancelled {
@@ -182,7 +182,7 @@ func TestWorkerInASandbox(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer home.Remove(t.Context(), ".berth", true)
-		if err := worker(agent.Job{}).Start(t.Context(), box, turn("x")); sandbox.CodeOf(err) != api.CodePathOutside {
+		if err := worker(agent.Job{}).Start(t.Context(), box.Handle, turn("x")); fault.CodeOf(err) != api.CodePathOutside {
 			t.Error(err)
 		}
 	})

@@ -13,41 +13,44 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
 	"github.com/berthdev/berth/internal/guest"
-	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// Worker is a Runtime whose turns are one process each. The process is a shell that runs the agent and tells,
-// in the same output, what only it can know (see wrapper); the agent's own lines are for a Reader.
+// Worker is a Runtime that runs each turn as one process. The process is a shell that runs the agent (see wrapper).
+// The shell adds notes to the output, for example that the turn was cancelled. All other lines are
+// passed to a Reader.
 type Worker struct {
 	Kind string
-	// Job is what to run for a turn.
+	// Job returns the process to run for a turn.
 	Job func(t Turn) Job
-	// Read reads the agent's lines, on from a state of an earlier Reader of the same turn, or nil.
+	// Read returns a Reader for the agent's lines. It continues from the state of an earlier Reader of the same turn;
+	// nil: from the beginning.
 	Read func(t Turn, state json.RawMessage) (Reader, error)
-	// Install is the command that installs the agent.
+	// Install is the command that installs the agent, for error messages.
 	Install string
-	// Grace is how long a turn that was asked to end has for it; zero: five seconds.
+	// Grace is the time that a cancelled turn has to end before it is killed; zero: five seconds.
 	Grace time.Duration
 }
 
-// Job is the process of a turn.
+// Job describes the process of a turn.
 type Job struct {
-	// Prelude is POSIX shell that runs before the command. It may change "$@", the command, and $input, and it
-	// may say "tell NOTE" and exit. The file $aside is there if the job has something aside.
+	// Prelude is a POSIX shell script that runs before the command. It may change the command "$@" and the path
+	// $input. It may write a note with "tell NOTE" and exit. The file $aside exists if Aside is not empty.
 	Prelude string
 	Argv    []string
 	Env     []string
-	Input   string // what the command reads; kept in a file until the turn has ended
-	Aside   []byte // what else it needs and nobody should see among its arguments; kept like the input
+	Input   string // the standard input of the command; stored in a file until the turn has ended
+	Aside   []byte // a second input that must not be among the arguments; stored like Input
 }
 
-// Name is what templates call it.
+// Name returns the name of the runtime in templates.
 func (w *Worker) Name() string { return w.Kind }
 
-// wrapper runs the command of a turn: $1 marks what belongs to the turn, $2 is its input. It outlives the
-// command, so that the end of a turn that was cancelled says so to whoever reads it.
+// wrapper runs the command of a turn: $1 is the value of BERTH_TURN in the processes of the turn, $2 is the input
+// file. The wrapper outlives the command, so that it can note that the turn was cancelled.
 const wrapper = `mark=$1 input=$2 aside=$2` + aside + `
 shift 2
 tell() { printf '\n{"berth":"%%s"}\n' "$1"; }
@@ -60,30 +63,30 @@ code=$?
 exit $code
 `
 
-// What the wrapper tells.
+// Notes that the wrapper writes.
 const (
 	noteCancelled    = "cancelled"
 	noteNoSession    = "no_session"
 	noteNotInstalled = "not_installed"
 )
 
-// keep is how much of a turn's output stays readable for a server that was away.
-const keep = 64 << 20
+// keptOutput is the number of bytes of a turn's output that the sandbox keeps for a server that was away.
+const keptOutput = 64 << 20
 
-// ProcessID is the id of a turn's process in its sandbox.
+// ProcessID returns the id of the turn's process in its sandbox.
 func ProcessID(t Turn) string { return fmt.Sprintf("turn-%s-%d", strings.ToLower(t.ID), t.Attempt) }
 
-// aside is what the name of the file beside the input has behind it.
+// aside is the suffix of the file with Job.Aside, next to the input file.
 const aside = ".aside"
 
-// inputFile is where a turn's input is, below the home directory.
+// inputFile returns the path of the turn's input file in the home directory.
 func inputFile(t Turn) string { return inputDir + "/" + ProcessID(t) + ".prompt" }
 
 const inputDir = ".berth/turns"
 
-// Start begins the turn, unless it was begun.
-func (w *Worker) Start(ctx context.Context, box Box, t Turn) error {
-	conn, err := box.Guest(ctx)
+// Start begins the turn, unless its process exists already.
+func (w *Worker) Start(ctx context.Context, h *engine.Handle, t Turn) error {
+	conn, err := h.Guest(ctx)
 	if err != nil {
 		return err
 	}
@@ -95,14 +98,14 @@ func (w *Worker) Start(ctx context.Context, box Box, t Turn) error {
 	case !errors.Is(err, guest.ErrNoProcess):
 		return problem("start turn", err)
 	}
-	sweepInputs(ctx, box, conn)
+	sweepInputs(ctx, h, conn)
 	job := w.Job(t)
-	if err := putInput(ctx, box, t, job); err != nil {
+	if err := putInput(ctx, h, t, job); err != nil {
 		return err
 	}
-	cmd := box.Command(guest.Cmd{
+	cmd := h.Command(guest.Cmd{
 		Argv: append([]string{"/bin/sh", "-c", fmt.Sprintf(wrapper, job.Prelude), "turn", id, guest.Home + "/" + inputFile(t)}, job.Argv...),
-		Dir:  guest.Workspace, Env: job.Env, Keep: keep, Follow: true, Timeout: time.Duration(t.Seconds) * time.Second,
+		Dir:  guest.Workspace, Env: job.Env, Keep: keptOutput, Follow: true, Timeout: time.Duration(t.Seconds) * time.Second,
 	})
 	if err := conn.Start(ctx, id, cmd); err != nil && !errors.Is(err, guest.ErrExists) {
 		return problem("start turn", err)
@@ -110,8 +113,8 @@ func (w *Worker) Start(ctx context.Context, box Box, t Turn) error {
 	return nil
 }
 
-func putInput(ctx context.Context, box Box, t Turn, job Job) error {
-	home, err := box.Files(ctx, files.HomeDir)
+func putInput(ctx context.Context, h *engine.Handle, t Turn, job Job) error {
+	home, err := h.Files(ctx, files.HomeDir)
 	if err != nil {
 		return err
 	}
@@ -126,9 +129,9 @@ func putInput(ctx context.Context, box Box, t Turn, job Job) error {
 	return err
 }
 
-// dropInput removes the input of a turn that has ended. That it is gone, or cannot be reached, is no matter.
-func dropInput(ctx context.Context, box Box, t Turn) {
-	home, err := box.Files(ctx, files.HomeDir)
+// dropInput removes the input of a turn that has ended. It ignores errors: the files may be gone or out of reach.
+func dropInput(ctx context.Context, h *engine.Handle, t Turn) {
+	home, err := h.Files(ctx, files.HomeDir)
 	if err != nil {
 		return
 	}
@@ -137,28 +140,28 @@ func dropInput(ctx context.Context, box Box, t Turn) {
 	_ = home.Remove(ctx, inputFile(t)+aside, false)
 }
 
-// inputForm is the name of an input, and of what lies aside of one.
+// inputForm matches the names of input files and of their aside files. Its group is the process id.
 var inputForm = regexp.MustCompile(`^(turn-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}-[1-9][0-9]*)\.prompt(?:\.aside)?$`)
 
 const (
-	// inputAge is how old an input is at least whose turn cannot be about to start any more.
+	// inputAge is the age after which no turn that uses an input file can still be starting.
 	inputAge = 10 * time.Minute
-	// mostInputs is how many are looked at for one turn.
-	mostInputs = 1000
+	// maxInputs limits the entries of inputDir that one sweep reads.
+	maxInputs = 1000
 )
 
-// sweepInputs removes the inputs that turns left which ended while no server saw it. A failure is no matter: the
-// next turn tries again.
-func sweepInputs(ctx context.Context, box Box, conn guest.Conn) {
-	home, err := box.Files(ctx, files.HomeDir)
+// sweepInputs removes the inputs of turns that ended while no server watched. It ignores errors: the next turn tries
+// again.
+func sweepInputs(ctx context.Context, h *engine.Handle, conn guest.Conn) {
+	home, err := h.Files(ctx, files.HomeDir)
 	if err != nil {
 		return
 	}
 	defer home.Close()
 	if info, err := home.Stat(ctx, inputDir); err != nil || !info.Mode.IsDir() {
-		return // none, or a link in its place
+		return // the directory does not exist, or a link or file has its name
 	}
-	entries, err := home.ReadDir(ctx, inputDir, "", mostInputs)
+	entries, err := home.ReadDir(ctx, inputDir, "", maxInputs)
 	var old []files.Info
 	for _, e := range entries {
 		if e.Mode.IsRegular() && inputForm.MatchString(path.Base(e.Path)) && time.Since(e.ModTime) > inputAge {
@@ -183,18 +186,18 @@ func sweepInputs(ctx context.Context, box Box, conn guest.Conn) {
 	}
 }
 
-// problem puts a helper's error into the table's words.
+// problem converts an error of the helper to an error with a code of the API.
 func problem(op string, err error) error {
-	var known *sandbox.Error
+	var known *fault.Error
 	switch {
 	case err == nil, errors.As(err, &known), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, guest.ErrDiskFull):
-		return sandbox.Errorf(op, api.CodeDiskFull, "%w", err)
+		return fault.Errorf(op, api.CodeDiskFull, "%w", err)
 	case errors.Is(err, guest.ErrGone):
-		return sandbox.Errorf(op, api.CodeNotRunning, "%w", err)
+		return fault.Errorf(op, api.CodeNotRunning, "%w", err)
 	}
-	return sandbox.Errorf(op, api.CodeDriverUnreachable, "%w", err)
+	return fault.Errorf(op, api.CodeDriverUnreachable, "%w", err)
 }
 
 func (w *Worker) grace() time.Duration { return cmp.Or(w.Grace, 5*time.Second) }

@@ -15,25 +15,32 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-// tape is a Box of which only the output is there.
+// tape is a driver with one instance, of which only the output is there.
 type tape struct {
+	driver.Driver
 	chunks []guest.Chunk // without offsets
 	first  int64         // the oldest offset that is kept
 	exit   *guest.Exit   // nil: the output fails
 	fail   error
 }
 
-func (b *tape) Guest(context.Context) (guest.Conn, error)       { return nil, b.fail }
-func (b *tape) Command(c guest.Cmd) guest.Cmd                   { return c }
-func (b *tape) Files(context.Context, string) (files.FS, error) { return nil, b.fail }
+// handle is a handle on the instance.
+func (b *tape) handle() *engine.Handle {
+	e := engine.New(engine.Options{Drivers: map[string]driver.Driver{"tape": b}})
+	return e.HandleAt(sandbox.Sandbox{State: sandbox.Running, Spec: sandbox.Spec{Driver: "tape"}}, "tape-1")
+}
 
-func (b *tape) Output(_ context.Context, _ string, after int64) iter.Seq2[guest.Chunk, error] {
+func (b *tape) Guest(context.Context, driver.ID) (guest.Conn, error) { return nil, b.fail }
+
+func (b *tape) Output(_ context.Context, _ driver.ID, _ string, after int64) iter.Seq2[guest.Chunk, error] {
 	return func(yield func(guest.Chunk, error) bool) {
 		if after < 0 {
 			after = b.first
@@ -100,7 +107,7 @@ func newPlain() *Worker {
 
 func play(t testing.TB, b *tape, after Cursor) (steps []Step, events []api.TurnEvent, end *End) {
 	t.Helper()
-	for s, err := range newPlain().Events(t.Context(), b, Turn{ID: "t"}, after) {
+	for s, err := range newPlain().Events(t.Context(), b.handle(), Turn{ID: "t"}, after) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +142,7 @@ func TestEnds(t *testing.T) {
 		"killed after it did":           {[]guest.Chunk{stdout(`"a"` + "\n")}, guest.Exit{Code: 143, Signal: 15}, "interrupted turn_interrupted the agent's process was ended by a signal (exit code 143)", false},
 		"lost before it said a word":    {nil, guest.Exit{Lost: true}, "interrupted turn_interrupted the sandbox ended under the agent", true},
 		"lost after it did":             {[]guest.Chunk{stdout(`"a"` + "\n")}, guest.Exit{Lost: true}, "interrupted turn_interrupted the sandbox ended under the agent", false},
-		"with words of its own":         {[]guest.Chunk{stderr("oh "), stdout("what\n"), stderr("no\n")}, guest.Exit{Code: 3}, "failed agent_failed the agent ended without an answer (exit code 3): oh no", false},
+		"with its own words":            {[]guest.Chunk{stderr("oh "), stdout("what\n"), stderr("no\n")}, guest.Exit{Code: 3}, "failed agent_failed the agent ended without an answer (exit code 3): oh no", false},
 		"with garbage":                  {[]guest.Chunk{stdout("what\n{\"berth\":3}\n")}, guest.Exit{Code: 3}, `failed agent_failed the agent ended without an answer (exit code 3): {"berth":3}`, false},
 		"that cannot be run":            {nil, guest.Exit{Code: 127, Reason: "/bin/sh: not found"}, "failed agent_failed the agent ended without an answer (exit code 127): /bin/sh: not found", false},
 	} {
@@ -146,7 +153,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// Lines are put together whatever their pieces are, and what is written beside them does not matter; from
+// Lines are put together whatever their pieces are, and output beside them does not matter; from
 // every step the rest is the rest.
 func TestPieces(t *testing.T) {
 	testkit.Proves(t, "C4")
@@ -168,7 +175,7 @@ func TestPieces(t *testing.T) {
 			*from = (*from)[n:]
 		}
 		collect := func(after Cursor) (steps []Step, events []api.TurnEvent, end End) {
-			for s, err := range newPlain().Events(context.Background(), b, Turn{ID: "t"}, after) {
+			for s, err := range newPlain().Events(context.Background(), b.handle(), Turn{ID: "t"}, after) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -242,31 +249,31 @@ func TestTroubles(t *testing.T) {
 		{guest.ErrGone, api.CodeNotRunning},
 		{guest.ErrDiskFull, api.CodeDiskFull},
 		{errors.New("x"), api.CodeDriverUnreachable},
-		{sandbox.Errorf("", api.CodeBusy, "x"), api.CodeBusy},
+		{fault.Errorf("", api.CodeBusy, "x"), api.CodeBusy},
 	} {
-		for _, err := range newPlain().Events(t.Context(), &tape{fail: c.fail}, Turn{}, Cursor{}) {
-			if sandbox.CodeOf(err) != c.code {
+		for _, err := range newPlain().Events(t.Context(), (&tape{fail: c.fail}).handle(), Turn{}, Cursor{}) {
+			if fault.CodeOf(err) != c.code {
 				t.Errorf("%v is %v", c.fail, err)
 			}
 		}
 	}
-	for _, err := range newPlain().Events(t.Context(), &tape{fail: context.Canceled}, Turn{}, Cursor{}) {
+	for _, err := range newPlain().Events(t.Context(), (&tape{fail: context.Canceled}).handle(), Turn{}, Cursor{}) {
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	}
 	for _, state := range []string{"x", `{"agent":3}`} {
-		for _, err := range newPlain().Events(t.Context(), &tape{}, Turn{}, Cursor{State: []byte(state)}) {
-			if sandbox.CodeOf(err) != api.CodeInvalidCursor {
+		for _, err := range newPlain().Events(t.Context(), (&tape{}).handle(), Turn{}, Cursor{State: []byte(state)}) {
+			if fault.CodeOf(err) != api.CodeInvalidCursor {
 				t.Errorf("a cursor with %q: %v", state, err)
 			}
 		}
 	}
 	gone := errors.New("gone")
-	if err := newPlain().Start(t.Context(), &tape{fail: gone}, Turn{}); !errors.Is(err, gone) {
+	if err := newPlain().Start(t.Context(), (&tape{fail: gone}).handle(), Turn{}); !errors.Is(err, gone) {
 		t.Error(err)
 	}
-	if err := newPlain().Cancel(t.Context(), &tape{fail: gone}, Turn{}); !errors.Is(err, gone) {
+	if err := newPlain().Cancel(t.Context(), (&tape{fail: gone}).handle(), Turn{}); !errors.Is(err, gone) {
 		t.Error(err)
 	}
 	if newPlain().Name() != "plain" {

@@ -1,5 +1,6 @@
-// Package app puts a server together: a configuration becomes a [System]. The binary, its offline verbs
-// and the end-to-end tests all build the same one.
+// Package app assembles Berth from its parts. [Open] makes a [System] from a configuration: it runs sandboxes and
+// turns, and saves workspaces. [Server] is a System with the HTTP API. The berth command, its verbs that need no server,
+// the public package berth and the end-to-end tests all use the same System.
 package app
 
 import (
@@ -15,63 +16,63 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/internal/auth"
+	"github.com/berthdev/berth/internal/chat"
 	"github.com/berthdev/berth/internal/config"
-	"github.com/berthdev/berth/internal/conversation"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/hook"
-	"github.com/berthdev/berth/internal/httpapi"
-	"github.com/berthdev/berth/internal/keeper"
 	"github.com/berthdev/berth/internal/outbox"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
 	"github.com/berthdev/berth/internal/template"
 	"github.com/berthdev/berth/internal/transcript"
-	"github.com/berthdev/berth/internal/turn"
+	"github.com/berthdev/berth/internal/workspacesync"
 )
 
-// Options is what a System is made of.
+// Options configures a System and a Server.
 type Options struct {
 	Config  *config.Loaded
-	Version string    // what the server says it is
-	Out     io.Writer // what people at the terminal should read
+	Version string    // version that the server shows; empty: dev
+	Out     io.Writer // output of a Server's greeting
 	Log     io.Writer // nil: standard error
 
-	// Exe is the program that becomes the helper in local sandboxes; empty: this one.
+	// Templates are added to the templates of the configuration.
+	Templates []template.Template
+	// Exe is the program that runs as the helper in local sandboxes; empty: this program.
 	Exe string
-	// Prober knows the agent's server in sandboxes; nil: there is none.
+	// Prober checks the agent's server in sandboxes; nil: no sandbox has one.
 	Prober engine.Prober
-	// At is called at named points of the work on sandboxes, for tests that stop a server there.
+	// At, if set, is called at named points of the work on sandboxes. Tests use it to stop a server there.
 	At func(point, id string)
 }
 
-// System is a server that is ready to serve.
+// System holds the parts of Berth that run sandboxes: the database, the drivers, the object store and the engine.
 type System struct {
-	Engine *engine.Engine
-	Store  *store.DB
-	Server *httpapi.Server
-	Hooks  *hook.Runner
-	Outbox *outbox.Outbox
+	opts      Options
+	cfg       *config.Loaded
+	templates *template.Registry
+	redactor  *telemetry.Redactor
+	metrics   *telemetry.Metrics
+	log       *slog.Logger
+	stopOnly  bool // the System only stops sandboxes, and needs no object store, message store or secret
 
-	Options
-	cfg           *config.Loaded
-	templates     *template.Registry
-	log           *slog.Logger
-	first         auth.First
-	drivers       map[string]driver.Driver
-	keeper        *keeper.Keeper // nil: workspaces are not saved
-	turns         *turn.Service
-	messages      transcript.Store
-	conversations *conversation.Service
-	leaving       bool        // it only stops what runs, for which a store that does not answer is no obstacle
-	closers       []io.Closer // of drivers
-	traffic       traffic
-	disk          *disk
+	store    *store.DB
+	drivers  map[string]driver.Driver
+	warnings []string    // limits that the drivers cannot enforce, as texts for people
+	closers  []io.Closer // drivers and stores to close
+	traffic  traffic
+	disk     *disk
+	syncer   *workspacesync.Syncer // nil: workspaces are not saved
+	outbox   *outbox.Outbox
+	hooks    *hook.Runner
+	engine   *engine.Engine
+	messages transcript.Store
+	chat     *chat.Service
 }
 
-// New opens everything that the configuration names and takes the address to listen on.
-func New(ctx context.Context, o Options) (*System, error) {
+// Open opens the stores and drivers of the configuration and returns a System. [System.Run] starts its background work.
+func Open(ctx context.Context, o Options) (*System, error) {
 	o.Version = cmp.Or(o.Version, "dev")
 	if o.Log == nil {
 		o.Log = os.Stderr
@@ -80,82 +81,73 @@ func New(ctx context.Context, o Options) (*System, error) {
 	for _, secret := range o.Config.Secrets() {
 		red.Add(secret)
 	}
-	registry, unused, err := templates(o.Config, red)
+	registry, unused, err := loadTemplates(o.Config, o.Templates, red)
 	if err != nil {
 		return nil, err
 	}
-	s := &System{Options: o, cfg: o.Config, templates: registry, log: telemetry.NewLogger(o.Log, o.Config.LogFormat, o.Config.LogLevel, red)}
-	for _, w := range slices.Concat(o.Config.Warnings, warnings(o.Config), unused) {
+	s := &System{
+		opts: o, cfg: o.Config, templates: registry, redactor: red, metrics: telemetry.NewMetrics(o.Version),
+		log: telemetry.NewLogger(o.Log, o.Config.LogFormat, o.Config.LogLevel, red),
+	}
+	for _, w := range slices.Concat(o.Config.Warnings, configWarnings(o.Config), unused) {
 		s.log.Warn(w)
 	}
-	if err := s.open(ctx, red); err != nil {
+	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *System) open(ctx context.Context, red *telemetry.Redactor) (err error) {
-	metrics := telemetry.NewMetrics(s.Version)
-	if err := s.openEngine(ctx, metrics); err != nil {
+func (s *System) open(ctx context.Context) error {
+	if err := s.openEngine(ctx); err != nil {
 		return err
 	}
-	if s.first, err = auth.Bootstrap(ctx, s.Store, s.cfg.DataDir, s.cfg.APIKey.Reveal()); err != nil {
+	if err := s.store.EnsureTenant(ctx, auth.DefaultTenant, "Default"); err != nil {
 		return err
 	}
-	red.Add(s.first.Kept)
-	s.Server = &httpapi.Server{Handler: s.handler(metrics, red), DrainTimeout: s.cfg.DrainTimeout}
-	if !s.cfg.Loopback() {
-		s.Server.DrainDelay = drainDelay
-	}
-	return s.Server.Listen(ctx, s.cfg.Listen)
+	return s.warnOfTemplates(ctx)
 }
 
-// openEngine opens what works on sandboxes, with or without a server around it.
-func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (err error) {
-	s.disk = &disk{dir: s.cfg.DataDir, low: s.cfg.DiskLowWater, log: s.log, metric: metrics.DiskFree}
+// openEngine opens the parts in the order of their dependencies: the database, the drivers, the object store, the engine
+// and the message store.
+func (s *System) openEngine(ctx context.Context) error {
+	s.disk = &disk{dir: s.cfg.DataDir, low: s.cfg.DiskLowWater, log: s.log, metric: s.metrics.DiskFree}
 	s.disk.open()
-	if s.Store, err = store.Open(ctx, storeOptions(s.cfg, s.log)); err != nil {
-		return err
+	for _, open := range []func(context.Context) error{
+		s.openStore, s.openSecret, s.openDrivers, s.openSyncer, s.openHooks, s.recordPrefixes, s.newEngine, s.openMessages,
+	} {
+		if err := open(ctx); err != nil {
+			return err
+		}
 	}
-	s.traffic.metrics = metrics
+	s.openChat()
+	s.metrics.Watch(s.snapshot)
+	return nil
+}
+
+func (s *System) openStore(ctx context.Context) (err error) {
+	s.store, err = store.Open(ctx, storeOptions(s.cfg, s.log))
+	return err
+}
+
+func (s *System) newEngine(ctx context.Context) error {
 	host, err := auth.LoadHost(s.cfg.DataDir)
 	if err != nil {
 		return err
 	}
-	if err := s.openDrivers(ctx, metrics); err != nil {
-		return err
-	}
-	if err := s.openKeeper(ctx); err != nil && !s.leaving {
-		return err
-	} else if err != nil {
-		s.log.Warn("workspaces cannot be saved now", "error", err)
-	}
-	if s.keeper != nil {
-		s.keeper.Metrics = metrics
-	}
-	if err := s.openSpool(ctx); err != nil {
-		return err
-	}
-	if err := s.openHooks(metrics); err != nil {
-		return err
-	}
-	s.observe(metrics)
-	if err := s.recordPrefixes(ctx); err != nil {
-		return err
-	}
-	installation, err := s.Store.Installation(ctx)
+	installation, err := s.store.Installation(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := s.Store.Recount(ctx); err != nil {
+	if _, err := s.store.Recount(ctx); err != nil {
 		return err
 	}
-	s.Engine = engine.New(engine.Options{
+	s.engine = engine.New(engine.Options{
 		Restorer:  s.restorer(),
-		Hooks:     s.Hooks,
-		Store:     engine.OnDB(s.Store),
+		Hooks:     s.hooks,
+		Store:     engine.OnDB(s.store),
 		Drivers:   s.drivers,
-		Prober:    s.Prober,
+		Prober:    s.opts.Prober,
 		Defaults:  sandbox.Spec{Template: s.cfg.DefaultTemplate, Driver: s.cfg.DefaultDriver, Profile: s.cfg.SandboxProfileType},
 		Templates: s.templates,
 		Prefix:    s.templates.Prefix,
@@ -164,108 +156,107 @@ func (s *System) openEngine(ctx context.Context, metrics *telemetry.Metrics) (er
 		Room:         s.disk.room,
 		MaxSandboxes: int64(s.cfg.Caps().SandboxesPerTenant),
 		Installation: installation,
+		Alone:        s.store.Engine() == "sqlite", // with SQLite, this process locks the data directory
 		Finalizers:   s.finalizers(),
-		LeaseTTL:     s.Store.LeaseTTL(),
-		WorkTimeout:  keeper.Timeout + 5*time.Minute,
+		LeaseTTL:     s.store.LeaseTTL(),
+		WorkTimeout:  workspacesync.Timeout + 5*time.Minute,
 		GoneWait:     min(30*time.Second, s.cfg.RequestTimeout/2),
 		Logger:       s.log,
-		Metrics:      metrics,
+		Metrics:      s.metrics,
 		Host:         host,
 		AdvertiseURL: s.cfg.AdvertiseURL,
 		At:           func(point string, sb sandbox.Sandbox) { s.at(point, sb.ID) },
 	})
-	if err := s.openMessages(ctx); err != nil {
-		return err
-	}
-	s.openConversations(metrics)
 	return nil
 }
 
+// at calls Options.At, if it is set.
 func (s *System) at(point, id string) {
-	if s.At != nil {
-		s.At(point, id)
+	if s.opts.At != nil {
+		s.opts.At(point, id)
 	}
-}
-
-// handle gives the routes what they need of one sandbox.
-func (s *System) handle(sb sandbox.Sandbox, actor string) httpapi.Handle {
-	return s.Engine.HandleOn(sb, actor)
-}
-
-func (s *System) handler(metrics *telemetry.Metrics, red *telemetry.Redactor) *httpapi.Handler {
-	caps := s.cfg.Caps()
-	return httpapi.New(httpapi.Options{
-		Engine: s.Engine, Store: s.Store, Keys: auth.NewAuthenticator(s.Store), Templates: s.templates, Open: s.handle, Traffic: s.traffic.read, Keeper: s.keeper, Conversations: s.conversations, Turns: s.turns, Saves: s.keeper != nil, Saving: s.checkKeeper, Messages: s.checkMessages, Room: s.disk.room, Disk: s.disk.check,
-		Listen: s.cfg.Listen, AllowedHosts: s.cfg.AllowedHosts,
-		MaxBodyBytes: s.cfg.MaxBodyBytes, RequestTimeout: s.cfg.RequestTimeout, ClaimTTL: s.cfg.LeaseTTL, OrphanGrace: s.cfg.OrphanGrace,
-		Rate: caps.RequestsPerSecond, Burst: caps.Burst,
-		Version: s.Version, Log: s.log, Metrics: metrics, Redactor: red,
-	})
 }
 
 func storeOptions(cfg *config.Loaded, log *slog.Logger) store.Options {
 	return store.Options{DataDir: cfg.DataDir, DatabaseURL: cfg.DatabaseURL.Reveal(), LeaseTTL: cfg.LeaseTTL, Logger: log}
 }
 
-const drainDelay = 2 * time.Second // for load balancers to see that the server is about to go
-
-// policy is what the sandbox's template and the configuration say.
+// policy returns the policy of a sandbox, from its template and the configuration.
 func (s *System) policy(sb sandbox.Sandbox) sandbox.Policy {
 	p := s.templates.Policy(sb)
 	p.ProbeEvery, p.NoRecover = s.cfg.SandboxHealthCheckInterval, !s.cfg.SandboxAutoRecover
-	p.NoSave = !s.keeper.Saves(sb)
+	p.NoSave = !s.syncer.Saves(sb)
 	return p
 }
 
-// Serve says where it listens, then answers requests and keeps sandboxes where they should be until the
-// context ends and running requests have finished.
-func (s *System) Serve(ctx context.Context) error {
-	s.greet()
+// Run brings sandboxes to their desired states, runs turns and saves workspaces until the context ends. It then waits
+// for running work, at most for the drain timeout; another server finishes the rest. It returns early, with an error,
+// when a newer version of Berth has migrated the database.
+func (s *System) Run(ctx context.Context) error {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
-	bound, release := bounded(ctx, s.Server.DrainDelay+s.cfg.DrainTimeout+cutTime)
+	bound, release := bounded(ctx, s.cfg.DrainTimeout)
 	defer release()
-	background, stop := context.WithCancel(ctx)
-	defer stop()
-	var wg sync.WaitGroup
-	wg.Go(func() { s.Engine.RunHost(background, engine.SweepOptions{Grace: s.cfg.OrphanGrace}) })
-	wg.Go(func() { s.Engine.Run(background, s.cfg.ReconcileInterval) })
-	wg.Go(func() {
-		s.Engine.RunSweeps(background, s.cfg.SweepInterval, engine.SweepOptions{Grace: s.cfg.OrphanGrace})
-	})
-	wg.Go(func() { s.Outbox.Run(background) })
-	wg.Go(func() { s.turns.Run(background) })
-	if s.keeper != nil {
-		wg.Go(func() { s.runGate(background) })
-		wg.Go(func() { s.keeper.Run(background) })
-		wg.Go(func() { s.keeper.RunPrunes(background, s.cfg.PruneInterval) })
-	}
-	wg.Go(func() { s.leaveNewSchema(background, leave) })
-	wg.Go(func() { s.disk.run(background) })
-	err := s.Server.Serve(ctx)
+	var work sync.WaitGroup
+	s.start(ctx, &work)
+	s.leaveNewSchema(ctx, func() {}, leave)
+	<-ctx.Done()
+	s.finish(bound, &work)
 	if cause := context.Cause(ctx); errors.Is(cause, errNewSchema) {
-		err = errors.Join(err, cause)
+		return cause
 	}
-	stop()
-	leave(nil)
-	s.finish(bound, &wg)
-	return err
+	return nil
 }
 
-// Close lets go of the drivers, whose sandboxes live on, of the database and of the data directory.
+// start starts the background work.
+func (s *System) start(ctx context.Context, work *sync.WaitGroup) {
+	sweep := engine.SweepOptions{Grace: s.cfg.OrphanGrace}
+	work.Go(func() { s.engine.RunHost(ctx, sweep) })
+	work.Go(func() { s.engine.Run(ctx, s.cfg.ReconcileInterval) })
+	work.Go(func() { s.engine.RunSweeps(ctx, s.cfg.SweepInterval, sweep) })
+	work.Go(func() { s.outbox.Run(ctx) })
+	work.Go(func() { s.chat.Run(ctx) })
+	if s.syncer != nil {
+		work.Go(func() { s.runGate(ctx) })
+		work.Go(func() { s.syncer.Run(ctx) })
+		work.Go(func() { s.syncer.RunPrunes(ctx, s.cfg.PruneInterval) })
+	}
+	work.Go(func() { s.disk.run(ctx) })
+	work.Go(func() { s.store.Secrets().Run(ctx) })
+}
+
+// Engine returns the engine.
+func (s *System) Engine() *engine.Engine { return s.engine }
+
+// Store returns the database.
+func (s *System) Store() *store.DB { return s.store }
+
+// Syncer returns the component that saves workspaces, or nil.
+func (s *System) Syncer() *workspacesync.Syncer { return s.syncer }
+
+// Hooks returns the component that runs the hooks of templates.
+func (s *System) Hooks() *hook.Runner { return s.hooks }
+
+// Chat returns the service that keeps conversations and runs turns.
+func (s *System) Chat() *chat.Service { return s.chat }
+
+// Room returns an error if the disk is too full for new work.
+func (s *System) Room() error { return s.disk.room() }
+
+// Close closes the drivers, the stores and the database, and unlocks the data directory. Sandboxes continue to run.
 func (s *System) Close() (err error) {
 	for _, c := range s.closers {
 		err = errors.Join(err, c.Close())
 	}
-	if s.Store != nil {
+	if s.store != nil {
 		err = errors.Join(err, s.closeStore())
 		s.disk.close()
 	}
 	return err
 }
 
-// Migrate brings the database to this binary's schema, and makes the table for messages if they are kept in
-// one.
+// Migrate migrates the database to the schema of this program and creates the message store's table, if it uses one. It
+// returns a report for people.
 func Migrate(ctx context.Context, cfg *config.Loaded) (string, error) {
 	schema, err := store.Migrate(ctx, storeOptions(cfg, slog.New(slog.DiscardHandler)))
 	if err != nil {

@@ -63,7 +63,12 @@ func TestHogsAreHeldToTheirLimits(t *testing.T) {
 		{"processes", "hog", []string{"fork", "200"}},
 		{"memory", "hog", []string{"memory", "300"}},
 		{"memory in /tmp", "hog", []string{"fill", "{dir}/tmp/file", "200"}},
+		{"memory of connections", "hog", []string{"buffers", "tcp", "300"}},
+		{"memory of datagrams", "hog", []string{"buffers", "udp", "300"}},
 		{"a large file", "narrow", []string{"fill", "{dir}/file", "80"}},
+		{"a file without a name", "narrow", []string{"unlinked", "{dir}", "80"}},
+		{"many files", "narrow", []string{"inodes", "{dir}", "20000"}},
+		{"a large file without blocks", "narrow", []string{"sparse", "{dir}", "1"}},
 	} {
 		t.Run(hog.name, func(t *testing.T) {
 			sub := *a

@@ -65,10 +65,10 @@ const neighbour = `
 func TestUsersOfTheMachineStayOut(t *testing.T) {
 	testkit.Proves(t, "E3")
 	const secret = "canary-of-the-sandbox"
-	a := newArena(t, "")
-	box := a.box("box", "")
+	a := newArena(t, "\n[templates.watched]\nextends = \"default\"\ndisk = \"soft\"\n")
+	box := a.box("box", "watched") // its files are directories of this machine
 	a.sh("box", "root", "echo "+secret+" > /workspace/secret; cp /workspace/attacker /workspace/setuid; chown 0:0 /workspace/setuid; chmod 4755 /workspace/setuid")
-	dir := filepath.Join(a.data, "local", box.ID+"-1")
+	dir := a.instanceDir(box.ID)
 	upper := filepath.Join(dir, "fs", "upper", "workspace")
 	if info, err := os.Stat(filepath.Join(upper, "setuid")); err != nil || info.Mode()&os.ModeSetuid == 0 || info.Sys().(*syscall.Stat_t).Uid != 0 {
 		t.Fatalf("there is no program of root's: %v, %v", info, err)

@@ -3,6 +3,7 @@ package app_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,7 +42,7 @@ func TestOutputCannotBeRewritten(t *testing.T) {
 	testkit.Proves(t, "E3")
 	a := newArena(t, "")
 	box := a.box("box", "")
-	spool := filepath.Join(a.data, "local", box.ID+"-1", "spool")
+	spool := filepath.Join(a.instanceDir(box.ID), "spool")
 	for _, user := range []string{"agent", "root"} {
 		for name, c := range map[string]struct{ line, out, err string }{
 			"by name":        {"echo one; echo two > /dev/stdout; echo three >> /dev/stdout; echo four > /proc/self/fd/1; echo err > /dev/stderr", "one\ntwo\nthree\nfour\n", "err\n"},
@@ -85,7 +86,7 @@ func TestFloodOfOutputIsCapped(t *testing.T) {
 	if !bytes.HasSuffix(out, []byte("\x00the end\n")) || exit.ExitCode != 7 || len(out) < keep/2 || len(out) > flood/4 {
 		t.Errorf("%d bytes that end in %q, %+v", len(out), out[max(0, len(out)-20):], exit)
 	}
-	size := treeSize(t, filepath.Join(a.data, "local", box.ID+"-1", "spool", "flood"))
+	size := treeSize(t, filepath.Join(a.instanceDir(box.ID), "spool", "flood"))
 	if size > 4*keep {
 		t.Errorf("it takes %d bytes of the disk", size)
 	}
@@ -98,6 +99,33 @@ func TestFloodOfOutputIsCapped(t *testing.T) {
 	if problem(err).Code != api.CodeOutputTrimmed {
 		t.Errorf("from its beginning: %v", err)
 	}
+}
+
+// The output of several processes that each ask for much to be kept is bounded by the limit of the sandbox's disk.
+func TestOutputOfManyIsBoundedByTheDisk(t *testing.T) {
+	testkit.Proves(t, "E3")
+	a := newArena(t, "\n[templates.small]\nextends = \"default\"\ndisk = \"64MiB\"\n")
+	box := a.box("box", "small")
+	if code, out := a.plain(nil, "", "print", "48"); code != 0 || len(out) != 48<<20 {
+		t.Errorf("a plain process prints %d bytes, exit code %d, so this proves nothing", len(out), code)
+	}
+	for _, id := range []string{"one", "two", "three"} {
+		stream := a.spawn("box", api.Exec{ExecID: id, Keep: 256 << 20, Command: api.Shell("/workspace/attacker print 48; sleep 600")})
+		_ = stream.Close()
+	}
+	for _, id := range []string{"one", "two", "three"} {
+		testkit.Eventually(t, patience, func() error {
+			st, err := a.Sandboxes.ExecStatus(t.Context(), "box", id)
+			if err == nil && st.End < 48<<20 {
+				err = fmt.Errorf("it has written %d bytes", st.End)
+			}
+			return err
+		})
+	}
+	if size := treeSize(t, filepath.Join(a.instanceDir(box.ID), "spool")); size > 32<<20 {
+		t.Errorf("beside a disk of 64 MiB, their output takes %d bytes", size)
+	}
+	a.works("box", 1)
 }
 
 // collectRest reads what is left of a command's output once it has ended.

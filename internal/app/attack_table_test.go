@@ -250,6 +250,8 @@ func (s *spot) onFiles() []attack {
 		attack{name: "read a file after a second chroot", words: []string{"chroot", "{dir}/jail", "{file}"}, root: true, loot: s.secret},
 		attack{name: "read the disk by a device of one's own", words: []string{"device", "block", "{major}", "{minor}", "{dir}"}, root: true, loot: s.secret},
 		attack{name: "read the kernel's messages by a device of one's own", words: []string{"device", "character", "1", "11", "{dir}"}, root: true},
+		attack{name: "make a whiteout of an overlay", words: []string{"whiteout", "{dir}"}, root: true},
+		attack{name: "mark a directory for an overlay", words: []string{"opaque", "{dir}"}, root: true},
 		attack{name: "find the server's directory or program", input: s.data + "\n" + value(s.env, exeEnv) + "\n" + testKey,
 			words: []string{"search", "/proc/{first}", "/proc/self", "/proc/sys/kernel", "/proc/mounts", "/proc/net", "/proc/swaps", "/proc/locks", "/dev", "/run", "/etc", "/var"}, root: true},
 		attack{name: "find what is mounted from where", words: []string{"read", "/proc/self/mountinfo"}, loot: rootSource(s.T)},
@@ -366,6 +368,7 @@ func onCalls() []attack {
 	for name, root := range map[string]bool{
 		"keyctl": false, "add_key": false, "bpf": true, "perf_event_open": true, "io_uring_setup": false, "userfaultfd": false,
 		"fanotify_init": true, "name_to_handle_at": false, "open_tree": true, "fsopen": true, "syslog": true, "kcmp": false,
+		"mincore": false,
 	} {
 		all = append(all, attack{name: "call " + name, words: []string{"call", name}, root: root})
 	}
@@ -382,6 +385,7 @@ func onCalls() []attack {
 	return append(all,
 		attack{name: "call by the 32-bit entry", words: []string{"int80"}, kills: true},
 		attack{name: "call sethostname", words: []string{"call", "sethostname"}, root: true, apart: unix.CLONE_NEWUTS},
+		attack{name: "lock 64 MiB of memory", words: []string{"lock", "64"}, root: true},
 		attack{name: "type into a terminal", words: []string{"inject"}, loot: "typed"},
 	)
 }

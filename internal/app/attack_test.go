@@ -99,6 +99,16 @@ func (a *arena) clear() {
 	})
 }
 
+// instanceDir returns the driver's directory for a sandbox's instance. On a busy machine the first one may have failed.
+func (a *arena) instanceDir(id string) string {
+	a.Helper()
+	s, err := a.Sandboxes.Get(a.Context(), id)
+	if err != nil {
+		a.Fatal(err)
+	}
+	return filepath.Join(a.data, "local", fmt.Sprintf("%s-%d", id, s.Incarnation))
+}
+
 // box makes a sandbox with the attacker in its workspace.
 func (a *arena) box(name, template string) api.Sandbox {
 	a.Helper()

@@ -99,7 +99,9 @@ func (h *hanging) check() {
 	var ran []string
 	for i, id := range h.turns {
 		t, err := h.client().Conversations.Turn(h.Context(), h.conv.ID, id)
-		if err != nil || t.Version != all[i].ID || len(t.Warnings) > 0 {
+		// On a starved machine a capture may take too long. The turn says so, and its version may be a later one.
+		late := slices.ContainsFunc(t.Warnings, func(w string) bool { return strings.Contains(w, "captured after it had ended") })
+		if err != nil || (t.Version != all[i].ID || len(t.Warnings) > 0) && !late {
 			h.Errorf("turn %d has version %s, want %s; warnings %v, %v", i, t.Version, all[i].ID, t.Warnings, err)
 		}
 		if all[i].Files != all[0].Files+i {

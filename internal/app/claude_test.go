@@ -155,12 +155,18 @@ func (k talk) rest(stream *client.TurnStream, status string) answer {
 	}
 	used := k.model.Totals().All()
 	want := api.Usage{InputTokens: int64(used.Input), OutputTokens: int64(used.Output), CacheReadTokens: int64(used.CacheRead), CacheWriteTokens: int64(used.CacheCreate)}
-	if a.reply.Usage != want || *a.end.Usage != want {
+	if got := a.reply.Usage; got != *a.end.Usage || got != want && !(k.cut() && got.InputTokens >= want.InputTokens && got.OutputTokens >= want.OutputTokens) {
 		k.Errorf("the message counts %+v, the last event %+v, the model %+v", a.reply.Usage, *a.end.Usage, want)
 	}
 	k.addsUp(a.end)
 	k.note(a.end)
 	return a
+}
+
+// cut reports whether the model's service was kept from giving an answer whole. The CLI may count such a call, by what
+// had come of it.
+func (k talk) cut() bool {
+	return slices.ContainsFunc(k.model.Requests(), func(r fakellm.Request) bool { return r.Note != "" })
 }
 
 // addsUp demands that the stats, the usage report and the sandbox's metadata are the sum over the messages.

@@ -13,10 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/client"
 	"github.com/berthdev/berth/internal/testkit"
-	"golang.org/x/sys/unix"
 )
 
 const fewFiles = 256

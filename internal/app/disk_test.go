@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/client"
@@ -23,6 +26,8 @@ func fillUp(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
+	// A sandbox's disk is a file: what the kernel has yet to write to it would take room that is made later.
+	syscall.Sync()
 	for _, size := range []int{1 << 20, 4096} {
 		for err = nil; err == nil; {
 			_, err = f.Write(make([]byte, size))
@@ -123,4 +128,63 @@ func TestServerStartsOnAFullDisk(t *testing.T) {
 		}
 	}
 	_ = p.end(t)
+}
+
+// A file system without inodes is as full as one without space: new work is refused, and deletes help.
+func TestServerOnADiskWithoutInodes(t *testing.T) {
+	testkit.Proves(t, "X4")
+	dir := filepath.Join(t.TempDir(), "data")
+	smallDisk(t, dir)
+	if err := unix.Mount("none", dir, "tmpfs", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, "size=96m,mode=0700,nr_inodes=32k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { endAll(t, filepath.Join(dir, "local")) })
+	p := start(t, append(local(t), "BERTH_DATA_DIR="+dir, "BERTH_DISK_LOW_WATER=24MiB"))
+	c := p.client(t, client.WithAttempts(1))
+	for _, name := range []string{"many", "small"} {
+		if _, _, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantDisk(t, c, "ok", "bytes are free")
+	useInodes(t, filepath.Join(dir, "names"))
+	wantDisk(t, c, "warning", "full")
+	var refusal *api.Problem
+	if _, _, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Name: "new"}); !errors.As(err, &refusal) || refusal.Code != api.CodeServerDiskFull || !strings.Contains(refusal.Detail, "more files") {
+		t.Fatalf("create without inodes: %v", err)
+	}
+	if err := c.Sandboxes.Delete(t.Context(), "many", client.SkipSave()); err != nil {
+		t.Fatalf("delete without inodes: %v", err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "names")); err != nil {
+		t.Fatal(err)
+	}
+	wantDisk(t, c, "ok", "bytes are free")
+	if _, _, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Name: "new"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"new", "small"} {
+		if err := c.Sandboxes.Delete(t.Context(), name, client.SkipSave()); err != nil {
+			t.Error(err)
+		}
+	}
+	_ = p.end(t)
+}
+
+// useInodes makes empty files until the file system has no inode left.
+func useInodes(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; ; n++ {
+		f, err := os.Create(filepath.Join(dir, strconv.Itoa(n)))
+		if errors.Is(err, syscall.ENOSPC) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
 }

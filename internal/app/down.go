@@ -3,26 +3,45 @@ package app
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/config"
+	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
 )
 
-// Down stops every sandbox of this machine without a server, holding the data directory meanwhile.
+// Down stops every sandbox of this machine. No server needs to run. If no server has used the data directory, there are
+// no sandboxes, and Down changes nothing.
 func Down(ctx context.Context, cfg *config.Loaded) (done api.Down, err error) {
+	if !dataDirUsed(cfg) {
+		return done, nil
+	}
 	red := new(telemetry.Redactor)
-	registry, _, err := templates(cfg, red)
+	registry, _, err := loadTemplates(cfg, nil, red)
 	if err != nil {
 		return done, err
 	}
-	s := &System{leaving: true, cfg: cfg, templates: registry, log: telemetry.NewLogger(os.Stderr, cfg.LogFormat, slog.LevelWarn, red)}
+	s := &System{stopOnly: true, cfg: cfg, templates: registry, metrics: telemetry.NewMetrics(""), log: telemetry.NewLogger(os.Stderr, cfg.LogFormat, slog.LevelWarn, red)}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := s.openEngine(ctx, telemetry.NewMetrics("")); err != nil {
+	if err := s.openEngine(ctx); err != nil {
 		return done, err
 	}
-	done.Stopped, done.Failed, err = s.Engine.Down(ctx, "berth down")
+	done.Stopped, done.Failed, err = s.engine.Down(ctx, "berth down")
 	return done, err
+}
+
+// dataDirUsed reports whether a server has used the data directory. It looks for the SQLite database or, with
+// PostgreSQL, for the file with the host's name.
+func dataDirUsed(cfg *config.Loaded) bool {
+	name := store.SQLiteFile
+	if cfg.DatabaseURL != "" {
+		name = auth.HostFile
+	}
+	_, err := os.Stat(filepath.Join(cfg.DataDir, name))
+	return !errors.Is(err, fs.ErrNotExist)
 }

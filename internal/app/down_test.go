@@ -3,6 +3,7 @@ package app_test
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -48,4 +49,19 @@ func TestDownWithAndWithoutAServer(t *testing.T) {
 	if _, err := p.clientOf(t, other.Secret).Down(t.Context()); problem(err).Code != api.CodeForbidden {
 		t.Errorf("an admin of another tenant: %v", err)
 	}
+}
+
+// Where no server has ever run there is nothing to stop, and nothing is made.
+func TestDownMakesNothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, env []string) {
+		dir := filepath.Join(t.TempDir(), "none")
+		cmd := exec.Command(testkit.Binary(t), "down")
+		cmd.Env = append(append(os.Environ(), env...), "BERTH_DATA_DIR="+dir)
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "0 sandboxes stopped\n") {
+			t.Errorf("%s, %v", out, err)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Error("the data directory was made")
+		}
+	})
 }

@@ -6,32 +6,39 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	_ "unsafe" // for go:linkname
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/driver/local"
 	"github.com/berthdev/berth/internal/egress"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/guest"
-	"github.com/berthdev/berth/internal/telemetry"
 	"github.com/berthdev/berth/internal/template/base"
 )
 
-// inFlight is how many calls one driver gets at once.
-const inFlight = 64
+// iscgo reports whether the program is linked with cgo.
+//
+//go:linkname iscgo runtime.iscgo
+var iscgo bool
 
-// makers make the drivers that this binary holds.
+// maxDriverCalls is the number of concurrent calls to one driver.
+const maxDriverCalls = 64
+
+// makers holds the constructors of the drivers in this program.
 var makers = map[string]func(*System, context.Context) (driver.Driver, error){
 	"fake":  func(s *System, _ context.Context) (driver.Driver, error) { return fake.Open(s.cfg.FakeDriverDir) },
 	"local": (*System).openLocal,
 }
 
-// Drivers lists the kinds of driver that this binary holds.
+// Drivers lists the names of the drivers in this program.
 func Drivers() []string { return slices.Sorted(maps.Keys(makers)) }
 
-// openDrivers makes every driver, each with the policies that no driver has itself. One that does not
-// work on this machine is left out, with words, unless sandboxes would go to it.
-func (s *System) openDrivers(ctx context.Context, m *telemetry.Metrics) error {
+// openDrivers opens every driver and adds retries, a limit of concurrent calls, and metrics. A driver that does not work
+// on this machine is left out with a warning. It is an error if the default driver or a template's driver does not work.
+func (s *System) openDrivers(ctx context.Context) error {
 	s.drivers = map[string]driver.Driver{}
 	for kind, open := range makers {
 		d, err := open(s, ctx)
@@ -42,15 +49,21 @@ func (s *System) openDrivers(ctx context.Context, m *telemetry.Metrics) error {
 			s.log.Warn("the driver "+kind+" is not available: "+err.Error(), "driver", kind)
 			continue
 		}
+		if l, ok := d.(driver.Limiter); ok {
+			for _, what := range l.Unlimited() {
+				s.log.Warn("sandboxes of the driver "+kind+": "+what, "driver", kind)
+				s.warnings = append(s.warnings, what)
+			}
+		}
 		if c, ok := d.(io.Closer); ok {
 			s.closers = append(s.closers, c)
 		}
-		s.drivers[kind] = driver.WithRetry(driver.WithLimit(driver.WithMetrics(d, m.ObserveDriver), inFlight), driver.Backoff{})
+		s.drivers[kind] = driver.WithRetry(driver.WithLimit(driver.WithMetrics(d, s.metrics.ObserveDriver), maxDriverCalls), driver.Backoff{})
 	}
 	return nil
 }
 
-// needed reports whether a sandbox that names no driver may go to this one.
+// needed reports whether the driver is the default driver or the driver of a template.
 func (s *System) needed(kind string) bool {
 	for _, name := range s.templates.Names() {
 		if s.templates.Spec(name).Driver == kind {
@@ -61,13 +74,18 @@ func (s *System) needed(kind string) bool {
 }
 
 func (s *System) openLocal(ctx context.Context) (driver.Driver, error) {
+	if s.opts.Exe == "" && iscgo {
+		e := fault.Errorf("open the local driver", api.CodeInvalidConfig, "this program was built with cgo and cannot become the helper in sandboxes")
+		e.Hint = "Build it with CGO_ENABLED=0, or name a berth binary of the same version: Config.GuestPath of package berth."
+		return nil, e
+	}
 	return local.New(ctx, s.localOptions())
 }
 
 func (s *System) localOptions() local.Options {
 	return local.Options{
 		Dir:    filepath.Join(s.cfg.DataDir, "local"),
-		Exe:    s.Exe,
+		Exe:    s.opts.Exe,
 		Bases:  func(name string) (string, error) { return base.Dir(s.cfg.DataDir, name), nil },
 		Attach: s.attach,
 		At:     func(point string, id driver.ID) { s.at(point, string(id)) },
@@ -75,15 +93,15 @@ func (s *System) localOptions() local.Options {
 	}
 }
 
-// attach serves what leads out of a running instance: its proxy and its services. They are those that its
-// template has now, whatever it had when the instance was made: a way out that was taken away is gone
-// with the next start of the server, and the environment of commands always tells the truth.
+// attach serves the egress proxy and the services of a running instance. They follow the template as it is now, not as
+// it was when the instance was created. So a rule that was removed from the template no longer applies after the next
+// start of the server, and the environment of commands matches the services.
 func (s *System) attach(ctx context.Context, st driver.Status, _ driver.Spec, conn guest.Conn) func() {
 	t, err := s.templates.Lookup(st.Labels[engine.LabelTemplate])
 	if err != nil || len(t.Egress) == 0 && len(t.Services) == 0 {
 		return func() {}
 	}
-	meter := s.traffic.of(st.Key.Sandbox)
+	meter := s.traffic.of(st.Key.Sandbox, s.metrics)
 	detach, err := egress.Attach(ctx, conn, egress.Spec{Sandbox: st.Key.Sandbox, Rules: t.Egress, Services: t.Services, Log: s.log, Meter: meter})
 	if err != nil {
 		s.log.Error("open the way out of a sandbox", "sandbox_id", st.Key.Sandbox, "error", err)

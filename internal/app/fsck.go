@@ -6,13 +6,13 @@ import (
 	"log/slog"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/chat"
 	"github.com/berthdev/berth/internal/config"
-	"github.com/berthdev/berth/internal/conversation"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/transcript/open"
 )
 
-// Fsck proves what must always be true of the database and the message store, changing nothing.
+// Fsck checks the consistency of the database and the message store. It changes nothing.
 func Fsck(ctx context.Context, cfg *config.Loaded) (found api.Fsck, err error) {
 	o := storeOptions(cfg, slog.New(slog.DiscardHandler))
 	o.SkipMigrate = true
@@ -29,7 +29,7 @@ func Fsck(ctx context.Context, cfg *config.Loaded) (found api.Fsck, err error) {
 	if err != nil {
 		return found, err
 	}
-	checked, err := conversation.Check(ctx, db, messages)
+	checked, err := chat.Check(ctx, db, messages)
 	found = api.Fsck{
 		Checks: asked, Conversations: checked.Conversations, Messages: checked.Messages, Undelivered: checked.Undelivered,
 		Problems: append(wrong, checked.Problems...),

@@ -32,14 +32,14 @@ func run(t *testing.T, env []string, path string) said {
 	}
 	var out bytes.Buffer
 	log := new(logs)
-	s, err := app.New(t.Context(), app.Options{Config: cfg, Out: &out, Log: log})
+	s, err := app.NewServer(t.Context(), app.Options{Config: cfg, Out: &out, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
-	body := get(t, "http://"+s.Server.Addr()+path)
+	body := get(t, "http://"+s.Addr()+path)
 	stop()
 	if err := errors.Join(<-ended, s.Close()); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestKeysInAddressesAreHiddenAfterARestart(t *testing.T) {
 
 func TestGreetingSaysWhichKeyToUse(t *testing.T) {
 	given := fresh(t)
-	first := unset(append(fresh(t), "DATABASE_URL="+storetest.Postgres(t)), "BERTH_API_KEY")
+	first := unset(append(fresh(t), "DATABASE_URL="+storetest.Postgres(t), "BERTH_SECRET_KEY=one-secret-for-both-servers"), "BERTH_API_KEY")
 	second := append(unset(first, "BERTH_DATA_DIR"), "BERTH_DATA_DIR="+t.TempDir())
 	for _, c := range []struct {
 		name       string
@@ -96,7 +96,7 @@ func TestGreetingSaysWhichKeyToUse(t *testing.T) {
 		want, lack string
 	}{
 		{"given", given, "export BERTH_API_KEY=…    # the key that this server was started with", testKey},
-		{"made", first, "Admin key (shown this once", "export BERTH_API_KEY"},
+		{"made", first, "Admin key: in " + value(first, "BERTH_DATA_DIR"), "berth_"},
 		{"kept", first, "Admin key: in " + value(first, "BERTH_DATA_DIR"), "export BERTH_API_KEY"},
 		{"another server's", second, "this database has one already", "shown this once"},
 	} {

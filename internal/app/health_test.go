@@ -140,6 +140,10 @@ func TestEachFailureIsRecoveredByItself(t *testing.T) {
 				for _, tr := range since(t, c, "box", before) {
 					events = append(events, tr.Event)
 				}
+				// A probe may notice that the agent's server is gone before the instance is.
+				if f.events[0] == "halted" && len(events) > 0 && events[0] == "sick" {
+					events = events[1:]
+				}
 				if !slices.Equal(events, f.events) {
 					return fmt.Errorf("%v", events)
 				}

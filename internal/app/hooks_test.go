@@ -257,30 +257,27 @@ func TestHooksKnowWhereVersionsAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := app.New(t.Context(), app.Options{Config: cfg, Out: io.Discard, Log: t.Output(), Exe: testkit.Binary(t)})
+	s, err := app.NewServer(t.Context(), app.Options{Config: cfg, Out: io.Discard, Log: t.Output(), Exe: testkit.Binary(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	for _, template := range []string{"default", "none", "unsaved"} {
-		v, err := s.Engine.Open(t.Context(), engine.Opening{
-			Tenant: "default", Account: "me", SandboxID: store.NewID(), Spec: sandbox.Spec{Template: template},
+		id := store.NewID()
+		record, _, err := s.Engine().Ensure(t.Context(), engine.Request{
+			Owner: sandbox.Owner{Tenant: "default", Kind: sandbox.OwnerSandbox, ID: id}, ID: id, Spec: sandbox.Spec{Template: template},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		record, err := v.Info(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
 		d := &hook.Data{Record: record, TurnID: "turn-" + template, Status: api.TurnCompleted}
-		if warnings := s.Hooks.StreamFinish(t.Context(), d); len(warnings) > 0 {
+		if warnings := s.Hooks().StreamFinish(t.Context(), d); len(warnings) > 0 {
 			t.Errorf("%s: %v", template, warnings)
 		}
 		if s3 := d.Sandbox.S3; (s3 != nil) != (template != "unsaved") || s3 != nil && (!strings.HasPrefix(s3.Prefix, "docs/default/") || !s3.InitFromS3) {
 			t.Errorf("%s: %+v", template, s3)
 		}
-		if _, err := v.Stop(t.Context()); err != nil {
+		if _, err := s.Engine().HandleOn(record, "test").Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,11 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/store/storetest"
 	"github.com/berthdev/berth/internal/testkit"
-	"golang.org/x/sync/errgroup"
 )
 
 // Every key is sent many times at once to two servers on one database, one of which is killed while

@@ -94,7 +94,7 @@ func (w *killWorld) keep(n int) {
 	p := start(w.T, w.env)
 	c := p.client(w.T)
 	for i := range n {
-		name := fmt.Sprintf("keeper-%d", i)
+		name := fmt.Sprintf("syncer-%d", i)
 		w.create(c, name)
 		stream, err := c.Sandboxes.ExecStream(w.Context(), name, api.Exec{ExecID: "counter", Command: api.Shell(
 			`i=0; while [ ! -e /workspace/stop ]; do echo $i; echo err $i >&2; i=$((i+1)); sleep 0.05; done; echo end`)})

@@ -60,6 +60,7 @@ func TestMCPServersOfATemplate(t *testing.T) {
 default_template = "tooled"
 [templates.tooled]
 extends = "default"
+tenants = ["*"]
 mounts = [{source = "`+tooltest.Server(t)+`", target = "/opt/tools"}]
 env = {OF_TEMPLATE = "template", OF_SERVER = "template"}
 [templates.tooled.mcp_servers.good]

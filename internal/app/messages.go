@@ -8,32 +8,32 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/config"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/transcript/open"
 )
 
-// checkMessagesFor bounds the trial of the message store when a server starts.
-const checkMessagesFor = 5 * time.Second
+// checkMessagesTimeout limits the check of the message store when a server starts.
+const checkMessagesTimeout = 5 * time.Second
 
-// openMessages opens where messages are kept. A store that does not answer just now keeps no server from
-// starting, because messages wait for it in the outbox; one that is not there, or not for us, does.
+// openMessages opens the message store. If the store does not answer, the server starts anyway, because messages wait
+// for it in the outbox. Any other error of the store, such as a refused login, is returned.
 func (s *System) openMessages(ctx context.Context) (err error) {
-	if s.messages, err = open.Store(ctx, s.cfg.MessageStore, s.Store); err != nil {
+	if s.messages, err = open.Store(ctx, s.cfg.MessageStore, s.store); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkMessagesFor)
+	ctx, cancel := context.WithTimeout(ctx, checkMessagesTimeout)
 	defer cancel()
 	err = s.messages.Check(ctx)
-	var e *sandbox.Error
-	if err != nil && (s.leaving || errors.As(err, &e) && e.Retry) {
+	var e *fault.Error
+	if err != nil && (s.stopOnly || errors.As(err, &e) && e.Retry) {
 		s.log.Warn("messages cannot be stored now; they are kept until they can", "error", err)
 		return nil
 	}
 	return err
 }
 
-// checkMessages looks whether the message store answers. Nothing is checked where the database is the store.
-// One that does not answer is a warning: prompts are accepted and answered without it.
+// checkMessages checks whether the message store answers. It returns no check if messages are in the database. A store
+// that does not answer is only a warning: prompts are accepted and answered without it.
 func (s *System) checkMessages(ctx context.Context) []api.Check {
 	if s.cfg.MessageStore == "" {
 		return nil
@@ -46,7 +46,7 @@ func (s *System) checkMessages(ctx context.Context) []api.Check {
 	return []api.Check{check}
 }
 
-// migrateMessages makes what the message store needs, and adds what it did to a report.
+// migrateMessages creates the table of the message store, if it uses one, and adds a line about it to the report.
 func migrateMessages(ctx context.Context, cfg *config.Loaded, report string) (string, error) {
 	more, err := open.Migrate(ctx, cfg.MessageStore)
 	return strings.TrimSpace(report + "\n" + more), err

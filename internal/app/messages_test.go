@@ -7,7 +7,7 @@ import (
 
 	"github.com/berthdev/berth/internal/app"
 	"github.com/berthdev/berth/internal/config"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/dynamotest"
 )
@@ -29,8 +29,8 @@ func TestMessageStoreIsMadeByMigrate(t *testing.T) {
 	testkit.Proves(t, "C6")
 	dynamotest.Setenv(t)
 	cfg := configured(t, append(fresh(t), "BERTH_MESSAGE_STORE="+dynamotest.New(t).URL()))
-	s, err := app.New(t.Context(), app.Options{Config: cfg, Log: t.Output()})
-	var e *sandbox.Error
+	s, err := app.NewServer(t.Context(), app.Options{Config: cfg, Log: t.Output()})
+	var e *fault.Error
 	if err == nil {
 		t.Fatal(errors.Join(errors.New("it starts without its table"), s.Close()))
 	}
@@ -42,7 +42,7 @@ func TestMessageStoreIsMadeByMigrate(t *testing.T) {
 			t.Errorf("%q, %v", report, err)
 		}
 	}
-	s, err = app.New(t.Context(), app.Options{Config: cfg, Log: t.Output()})
+	s, err = app.NewServer(t.Context(), app.Options{Config: cfg, Log: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestServerStartsWithoutItsMessageStore(t *testing.T) {
 	proxy, table := dynamotest.Before(t, dynamotest.New(t))
 	proxy.Set(func(string) dynamotest.Fate { return dynamotest.Fate{Cut: true} })
 	log := new(logs)
-	s, err := app.New(t.Context(), app.Options{Config: configured(t, append(fresh(t), "BERTH_MESSAGE_STORE="+table.URL())), Log: log})
+	s, err := app.NewServer(t.Context(), app.Options{Config: configured(t, append(fresh(t), "BERTH_MESSAGE_STORE="+table.URL())), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

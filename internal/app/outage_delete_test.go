@@ -52,6 +52,7 @@ func TestRemoveWithoutSaveWhileTheStoreHangs(t *testing.T) {
 		t.Errorf("the store was asked %d times for a delete without a save", n)
 	}
 
+	f.set("stalls")
 	before = f.about(syncing.ID)
 	refused := make(chan error, 1)
 	go func() {

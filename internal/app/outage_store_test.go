@@ -65,8 +65,12 @@ func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.asked = append(f.asked, r.URL.Path)
 	f.mu.Unlock()
-	switch *f.mode.Load() {
-	case "hangs":
+	switch mode := *f.mode.Load(); mode {
+	case "hangs", "stalls":
+		if mode == "stalls" && strings.HasSuffix(r.URL.Path, "/.berth-ready") { // it answers, and then no more
+			f.real.ServeHTTP(w, r)
+			return
+		}
 		_, _ = io.Copy(io.Discard, r.Body) // a request that is not read to its end never notices that its client left
 		<-r.Context().Done()
 	case "refuses":
@@ -158,6 +162,55 @@ func TestAStoreOutageIsNoOutage(t *testing.T) {
 			b.says("cat kept.txt", "kept\n")
 		})
 	}
+}
+
+// list reads the versions, and returns the error of that.
+func (b box) list() error {
+	for _, err := range b.c.Sandboxes.Versions(b.Context(), b.name) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What needs the store reports within seconds that it does not answer. A client that waits for a minute would
+// otherwise learn nothing: the limits of requests to the store, and its retries, take longer.
+func TestWhatNeedsTheStoreSaysThatItDoesNotAnswer(t *testing.T) {
+	testkit.Proves(t, "S7", "S18")
+	f, bucket := newFlaky(t, "works")
+	p := start(t, append(onS3(local(t), bucket), "BERTH_SAVE_AFTER=1h"))
+	c := p.client(t, client.WithTimeout(40*time.Second), client.WithAttempts(1))
+	s := saved(t, c, "box")
+	versions := box{t, c, "box"}.versions()
+	f.set("hangs")
+	calls := []struct {
+		name string
+		do   func() error
+		code api.Code
+	}{
+		{"list versions", func() error { return box{t, c, "box"}.list() }, api.CodeBlobUnreachable},
+		{"get a version", func() error { _, err := c.Sandboxes.Version(t.Context(), "box", versions[0].ID); return err }, api.CodeBlobUnreachable},
+		{"verify", func() error { _, err := c.Sandboxes.Verify(t.Context(), "box"); return err }, api.CodeBlobUnreachable},
+		{"sync", func() error { _, err := c.Sandboxes.Sync(t.Context(), "box", api.SyncWorkspace{}); return err }, api.CodeBlobUnreachable},
+		{"terminate", func() error { _, err := c.Sandboxes.Terminate(t.Context(), "box"); return err }, api.CodeSyncFailed},
+	}
+	for _, call := range calls {
+		if err := call.do(); problem(err).Code != call.code {
+			t.Errorf("%s: %v", call.name, err)
+		}
+	}
+	out, code := berth(t, p.at(), "rm", "--yes", "box")
+	if code != 0 || !strings.Contains(out, "did not answer") || !strings.Contains(out, "--no-save") {
+		t.Errorf("%d, %s", code, out)
+	}
+	f.set("works")
+	testkit.Eventually(t, time.Minute, func() error {
+		if _, err := c.Sandboxes.Get(t.Context(), s.ID); problem(err).Code != api.CodeDeleted {
+			return fmt.Errorf("the delete goes on: %v", err)
+		}
+		return nil
+	})
 }
 
 // Wrong credentials are no outage: the server does not start.

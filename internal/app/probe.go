@@ -10,14 +10,15 @@ import (
 	"github.com/berthdev/berth/internal/blob/open"
 	"github.com/berthdev/berth/internal/config"
 	"github.com/berthdev/berth/internal/driver/local"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Probe tries what local sandboxes need on this machine, without a server. Nothing of it stays.
+// Probe checks whether local sandboxes and the object store work on this machine. No server needs to run. It leaves
+// nothing behind.
 func Probe(ctx context.Context, cfg *config.Loaded) []api.Check {
 	s := &System{cfg: cfg, log: slog.New(slog.DiscardHandler)}
 	report, err := local.Probe(ctx, s.localOptions())
-	check := api.Check{Name: "local sandboxes", Status: "ok", Detail: strings.Join(append([]string{"tier " + string(report.Tier)}, report.Notes...), "; ")}
+	check := api.Check{Name: "local sandboxes", Status: "ok", Detail: strings.Join(append([]string{report.Tier.Explain()}, report.Notes...), "; ")}
 	switch {
 	case err != nil:
 		check.Status, check.Detail, check.Fix = "failed", err.Error(), "See the words above; the data directory must be writable."
@@ -25,12 +26,12 @@ func Probe(ctx context.Context, cfg *config.Loaded) []api.Check {
 		check.Status, check.Detail, check.Fix = "failed", report.Problem, report.Remedy
 	case report.Tier == local.TierUser:
 		check.Status = "warning"
-		check.Fix = "Run the server as root for limits of CPU, memory and processes, and for a root user inside."
+		check.Fix = "Run the server as root for limits of CPU, memory and processes, and for a root user inside; or as a user with subordinate ids for that user, and with a delegated cgroup for the limits (docs/SECURITY.md)."
 	}
 	return append([]api.Check{check}, probeStore(ctx, cfg)...)
 }
 
-// probeStore tries an object store that is elsewhere; a directory was looked at already.
+// probeStore checks an object store at an s3:// address. It returns no check for a store in a directory.
 func probeStore(ctx context.Context, cfg *config.Loaded) []api.Check {
 	address := storeAddress(cfg)
 	if !strings.HasPrefix(address, "s3://") {
@@ -45,7 +46,7 @@ func probeStore(ctx context.Context, cfg *config.Loaded) []api.Check {
 	}
 	switch {
 	case err != nil:
-		check.Status, check.Detail, check.Fix = "failed", err.Error(), sandbox.CodeOf(err).Info().Hint
+		check.Status, check.Detail, check.Fix = "failed", err.Error(), fault.CodeOf(err).Info().Hint
 	case !conditional:
 		check.Status, check.Detail = "warning", store.String()+" does not do conditional writes"
 		check.Fix = "It works with one server and nothing else that writes there; a store that does them is better."

@@ -49,7 +49,7 @@ func serve(ctx context.Context, cfg *config.Loaded, out io.Writer) error {
 	if os.Getenv(standInEnv) != "" {
 		o.Prober = new(standIn)
 	}
-	s, err := app.New(ctx, o)
+	s, err := app.NewServer(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func local(t *testing.T) []string {
 	dir := t.TempDir()
 	t.Cleanup(func() { endAll(t, filepath.Join(dir, "local")) })
 	return []string{
-		"BERTH_DATA_DIR=" + dir, "BERTH_LISTEN=127.0.0.1:0", "BERTH_API_KEY=" + testKey, "BERTH_LOG_LEVEL=debug",
+		"BERTH_DATA_DIR=" + dir, "BERTH_LISTEN=127.0.0.1:0", "BERTH_API_KEY=" + testKey, "BERTH_LOG_LEVEL=debug", "BERTH_LOG_FORMAT=text",
 		exeEnv + "=" + testkit.Binary(t),
 	}
 }
@@ -134,7 +134,7 @@ func launch(t *testing.T, env []string) (*process, io.Reader) {
 // launchAs is launch with a command that ends by running this binary.
 func launchAs(t *testing.T, cmd *exec.Cmd, env []string) (*process, io.Reader) {
 	t.Helper()
-	cmd.Env = append(append(os.Environ(), roleEnv+"=serve"), env...)
+	cmd.Env = append(append(os.Environ(), roleEnv+"=serve", "BERTH_LOG_FORMAT=text"), env...)
 	p := &process{cmd: cmd, logs: new(logs)}
 	cmd.Stderr = p.logs
 	out, err := cmd.StdoutPipe()
@@ -154,7 +154,7 @@ func launchAs(t *testing.T, cmd *exec.Cmd, env []string) (*process, io.Reader) {
 	return p, out
 }
 
-var readyLine = regexp.MustCompile(`is ready: (http://\S+)/docs`)
+var readyLine = regexp.MustCompile(`is ready: (https?://\S+)/docs`)
 
 // start starts a server process and waits until it says where it listens.
 func start(t *testing.T, env []string) *process {
@@ -204,7 +204,7 @@ func refused(t *testing.T, env []string) string {
 		if err == nil || p.cmd.ProcessState.ExitCode() != 125 {
 			t.Fatalf("exit: %v\n%s", err, p.logs)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the server came up")
 	}
 	return p.logs.String()

@@ -19,7 +19,7 @@ func TestEveryTemplateHasARuntime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry, _, err := templates(cfg, new(telemetry.Redactor))
+	registry, _, err := loadTemplates(cfg, nil, new(telemetry.Redactor))
 	if err != nil {
 		t.Fatal(err)
 	}

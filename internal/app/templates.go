@@ -1,6 +1,9 @@
 package app
 
 import (
+	"context"
+	"strings"
+
 	"github.com/berthdev/berth/internal/config"
 	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/telemetry"
@@ -9,10 +12,18 @@ import (
 
 var _ engine.Templates = (*template.Registry)(nil)
 
-// templates makes the registry that the configuration asks for, keeps the secrets in it out of logs
-// and answers, and says what may not be meant.
-func templates(cfg *config.Loaded, red *telemetry.Redactor) (*template.Registry, []string, error) {
+// loadTemplates returns the registry of the configured and added templates, with warnings about the configuration. It
+// adds the secrets of the templates to the redactor.
+func loadTemplates(cfg *config.Loaded, added []template.Template, red *telemetry.Redactor) (*template.Registry, []string, error) {
 	registry, report := template.FromConfig(cfg, Drivers())
+	if err := report.Err(); err != nil {
+		return nil, nil, err
+	}
+	for _, t := range added {
+		if err := registry.Add(t); err != nil {
+			return nil, nil, err
+		}
+	}
 	for _, secret := range registry.Secrets() {
 		red.Add(secret)
 	}
@@ -20,5 +31,32 @@ func templates(cfg *config.Loaded, red *telemetry.Redactor) (*template.Registry,
 	for _, w := range report.Warnings {
 		said = append(said, w.String())
 	}
-	return registry, said, report.Err()
+	return registry, said, nil
+}
+
+// maxNamedSandboxes is the number of sandbox ids in a warning.
+const maxNamedSandboxes = 10
+
+// warnOfTemplates logs a warning for sandboxes whose tenant may no longer use their template. Such sandboxes still work,
+// with the template's environment, mounts and services.
+func (s *System) warnOfTemplates(ctx context.Context) error {
+	uses, err := s.store.TemplateUses(ctx)
+	if err != nil {
+		return err
+	}
+	for _, u := range uses {
+		if s.templates.Allows(u.Tenant, u.Template) {
+			continue
+		}
+		if _, err := s.templates.Lookup(u.Template); err != nil {
+			continue // the template does not exist
+		}
+		ids, err := s.store.SandboxesOf(ctx, u.Tenant, u.Template, maxNamedSandboxes)
+		if err != nil {
+			return err
+		}
+		s.log.Warn("sandboxes have a template that their tenant may not use; they keep it, and no others are made of it. Delete them, or add the tenant to the template's tenants",
+			"tenant", u.Tenant, "template", u.Template, "sandboxes", u.Sandboxes, "first", strings.Join(ids, " "))
+	}
+	return nil
 }

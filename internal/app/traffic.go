@@ -8,19 +8,18 @@ import (
 	"github.com/berthdev/berth/internal/telemetry"
 )
 
-// traffic counts the bytes that sandboxes exchanged with the outside through this server.
+// traffic counts the bytes that sandboxes sent and received through the egress proxies of this server.
 type traffic struct {
-	metrics *telemetry.Metrics
-	boxes   sync.Map // sandbox id → *egress.Traffic
+	boxes sync.Map // sandbox id → *egress.Traffic
 }
 
-// of is the meter of one sandbox.
-func (t *traffic) of(id string) both {
+// of returns the meter of one sandbox. It also adds to the metrics of all sandboxes.
+func (t *traffic) of(id string, all *telemetry.Metrics) sandboxMeter {
 	sum, _ := t.boxes.LoadOrStore(id, new(egress.Traffic))
-	return both{sum.(*egress.Traffic), t.metrics}
+	return sandboxMeter{sum.(*egress.Traffic), all}
 }
 
-// read is what one sandbox has exchanged, nil if nothing leads out of it.
+// read returns the traffic of one sandbox, or nil if the sandbox has no proxy here.
 func (t *traffic) read(id string) *api.Traffic {
 	sum, ok := t.boxes.Load(id)
 	if !ok {
@@ -30,14 +29,14 @@ func (t *traffic) read(id string) *api.Traffic {
 	return &api.Traffic{BytesIn: n.In.Load(), BytesOut: n.Out.Load()}
 }
 
-// both counts for the sandbox and for all of them.
-type both struct {
+// sandboxMeter counts traffic for one sandbox and for the metrics of all sandboxes.
+type sandboxMeter struct {
 	sum *egress.Traffic
 	all *telemetry.Metrics
 }
 
-func (b both) Count(in, out int64) {
-	b.sum.Count(in, out)
-	b.all.EgressIn.Add(float64(in))
-	b.all.EgressOut.Add(float64(out))
+func (m sandboxMeter) Count(in, out int64) {
+	m.sum.Count(in, out)
+	m.all.EgressIn.Add(float64(in))
+	m.all.EgressOut.Add(float64(out))
 }

@@ -123,10 +123,10 @@ func TestAStopSaves(t *testing.T) {
 	b.says("cat kept.txt", "kept\n")
 }
 
-// metrics reads the server's metrics.
-func metrics(t *testing.T, p *process) string {
+// answerTo reads a path of the server. The answer's body is closed with the test.
+func answerTo(t *testing.T, p *process, path string) *http.Response {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/metrics", http.NoBody)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+path, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,14 @@ func metrics(t *testing.T, p *process) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close()
+	t.Cleanup(func() { res.Body.Close() })
+	return res
+}
+
+// metrics reads the server's metrics.
+func metrics(t *testing.T, p *process) string {
+	t.Helper()
+	res := answerTo(t, p, "/metrics")
 	text, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status, err)
@@ -173,5 +180,92 @@ func TestProjectSaysWhatItLost(t *testing.T) {
 	}
 	if s, err := c.Projects.Get(t.Context(), "shop"); err != nil || s.Lost == nil || s.Restored == nil {
 		t.Errorf("after: restored %+v, lost %+v, %v", s.Restored, s.Lost, err)
+	}
+}
+
+// Tools and routes that only reach files say what was lost and restored, too.
+func TestFilesSayWhatWasLost(t *testing.T) {
+	testkit.Proves(t, "S18")
+	env := append(local(t), "BERTH_SAVE_AFTER=1h", "BERTH_SAVE_EVERY=1h")
+	p := start(t, env)
+	c := p.client(t)
+	if _, _, err := c.Projects.Ensure(t.Context(), "shop", api.EnsureProject{}); err != nil {
+		t.Fatal(err)
+	}
+	call := func(tool, arguments string) string {
+		t.Helper()
+		res, err := c.Projects.Execute(t.Context(), "shop", api.ExecuteTool{ToolName: tool, Arguments: json.RawMessage(arguments)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(res.Content)
+	}
+	b := make1(t, c, api.CreateSandbox{Name: "box"})
+	b.sh("echo saved > a.txt")
+	saved, err := c.Sandboxes.Sync(t.Context(), "box", api.SyncWorkspace{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.sh("echo lost > b.txt")
+	call("write", `{"path":"x.txt","content":"lost"}`)
+	vanish(t, env)
+	if got := call("list", `{}`); !strings.Contains(got, "were not saved and are lost") || !strings.Contains(got, "starts empty") {
+		t.Errorf("the answer of the tool list: %s", got)
+	}
+	for _, path := range []string{"/files/b.txt", "/files", "/tree", "/archive"} {
+		if notice := answerTo(t, p, "/api/v1/sandboxes/box"+path).Header.Get(api.HeaderNotice); !strings.Contains(notice, "were not saved and are lost") || !strings.Contains(notice, saved.Version) {
+			t.Errorf("GET %s says %q", path, notice)
+		}
+	}
+	b.sh("true")
+	if notice := answerTo(t, p, "/api/v1/sandboxes/box/files").Header.Get(api.HeaderNotice); notice != "" {
+		t.Errorf("after a use GET /files says %q", notice)
+	}
+}
+
+// A turn says what happened to the files that its agent finds.
+func TestTurnSaysWhatWasLost(t *testing.T) {
+	testkit.Proves(t, "S18")
+	env := append(local(t), "BERTH_SAVE_AFTER=1h", "BERTH_SAVE_EVERY=1h")
+	c := start(t, env).client(t)
+	conv, _, err := c.Conversations.Create(t.Context(), api.CreateConversation{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func() (messages []string, last api.TurnEvent) {
+		t.Helper()
+		turn, err := c.Conversations.Prompt(t.Context(), conv.ID, api.Prompt{Prompt: "run ls"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range turn.Events() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last = e; e.Type == api.EventStatus && e.Status == "workspace_restored" {
+				messages = append(messages, e.Message)
+			}
+		}
+		return messages, last
+	}
+	got, first := said()
+	if got != nil || first.Status != api.TurnCompleted {
+		t.Fatalf("a new sandbox: %q, %+v", got, first)
+	}
+	version := first.Version
+	testkit.Eventually(t, time.Minute, func() error {
+		turn, err := c.Conversations.Turn(t.Context(), conv.ID, first.TurnID)
+		if version = turn.Version; err != nil || version == "" {
+			return fmt.Errorf("%+v, %v", turn, err)
+		}
+		return nil
+	})
+	box{t, c, first.SandboxID}.sh("echo lost > b.txt")
+	vanish(t, env)
+	if got, last := said(); len(got) != 1 || !strings.Contains(got[0], "were not saved and are lost") || !strings.Contains(got[0], version) || last.Status != api.TurnCompleted {
+		t.Errorf("after the loss: %q, %+v", got, last)
+	}
+	if got, _ := said(); got != nil {
+		t.Errorf("the next turn says %q", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/berthdev/berth/api"
@@ -184,6 +185,30 @@ func TestVersionsByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	box{t, c, "heir"}.says("cat last u", "last\nunsaved\n")
+
+	// The same by create, which finds the id in the list of deleted ones.
+	var deleted []string
+	for s, err := range sb.List(t.Context(), client.SandboxFilter{Deleted: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		deleted = append(deleted, s.ID)
+	}
+	if !slices.Contains(deleted, id) {
+		t.Errorf("deleted sandboxes %q, want %s among them", deleted, id)
+	}
+	again, isNew, err := sb.Create(t.Context(), api.CreateSandbox{From: id})
+	if err != nil || !isNew || again.ID == id || again.Template != res.Sandbox.Template {
+		t.Fatalf("%+v, %v, %v", again, isNew, err)
+	}
+	box{t, c, again.ID}.says("cat last u", "last\nunsaved\n")
+	for field, want := range map[string]api.CreateSandbox{
+		"there is a sandbox heir": {From: id, Name: "heir"}, "body.id": {From: id, ID: again.ID}, "from": {From: "01970e4b-0000-7000-8000-00000000ffff"},
+	} {
+		if _, _, err := sb.Create(t.Context(), want); err == nil || field != "from" && !strings.Contains(err.Error(), field) {
+			t.Errorf("%+v: %v, want %q", want, err, field)
+		}
+	}
 
 	// Pruned, verified, purged.
 	old := box{t, c, id}

@@ -1,3 +1,9 @@
+// Package auth identifies callers and their permissions.
+//
+// [Generate] makes an API key, of which only the [Hash] is stored. [Authenticator] finds the [Principal] of a received
+// key: a tenant and a scope, which [Includes] compares. [Bootstrap] ensures that a new server has an admin key.
+// [UseSecret] loads the root secret, from which the keys that encrypt stored values are derived. Both store their
+// files in the data directory, readable only by the server's user.
 package auth
 
 import (
@@ -6,28 +12,27 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 )
 
-// KeyStore is where keys are recorded.
+// KeyStore reads recorded keys.
 type KeyStore interface {
 	KeyByHash(ctx context.Context, hash store.KeyHash) (store.Key, error)
 	TouchKey(ctx context.Context, id string) error
 }
 
-// Authenticator tells who sent a key. It keeps nothing in memory: a key that is revoked anywhere is
-// refused everywhere with the next request.
+// Authenticator finds the principal of a key. It caches nothing, so that all servers refuse a revoked key at once.
 type Authenticator struct{ keys KeyStore }
 
-// NewAuthenticator returns an Authenticator over the recorded keys.
+// NewAuthenticator returns an Authenticator for the recorded keys.
 func NewAuthenticator(keys KeyStore) *Authenticator { return &Authenticator{keys} }
 
-// touchEvery is how exact a key's time of last use is.
+// touchEvery is the precision of a key's recorded time of last use.
 const touchEvery = time.Minute
 
-// Authenticate returns who the key belongs to, or an error of code unauthenticated. That a key was
-// revoked or has expired is told only to who holds the key itself; any other one is merely not valid.
+// Authenticate returns the principal of the key, or an error with code unauthenticated. The error tells unknown,
+// revoked and expired keys apart.
 func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal, error) {
 	const op = "authenticate"
 	if err := CheckFormat(key); err != nil {
@@ -36,17 +41,17 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 	k, err := a.keys.KeyByHash(ctx, Hash(key))
 	now := time.Now()
 	switch {
-	case errors.Is(err, sandbox.ErrNotFound):
-		return Principal{}, sandbox.Errorf(op, api.CodeUnauthenticated, "the API key is not valid")
+	case errors.Is(err, fault.ErrNotFound):
+		return Principal{}, fault.Errorf(op, api.CodeUnauthenticated, "the API key is not valid")
 	case err != nil:
 		return Principal{}, err
 	case !k.RevokedAt.IsZero():
-		return Principal{}, sandbox.Errorf(op, api.CodeUnauthenticated, "the API key was revoked at %s", k.RevokedAt.Format(time.RFC3339))
+		return Principal{}, fault.Errorf(op, api.CodeUnauthenticated, "the API key was revoked at %s", k.RevokedAt.Format(time.RFC3339))
 	case !k.Live(now):
-		return Principal{}, sandbox.Errorf(op, api.CodeUnauthenticated, "the API key expired at %s", k.ExpiresAt.Format(time.RFC3339))
+		return Principal{}, fault.Errorf(op, api.CodeUnauthenticated, "the API key expired at %s", k.ExpiresAt.Format(time.RFC3339))
 	}
 	if now.Sub(k.LastUsedAt) >= touchEvery {
-		_ = a.keys.TouchKey(ctx, k.ID) // who calls matters, when they did is for show
+		_ = a.keys.TouchKey(ctx, k.ID) // an error is ignored: the time of last use is only informational
 	}
 	return Principal{Tenant: string(k.Tenant), AccountID: k.Account, KeyID: k.ID, KeyLabel: k.Label, Scope: Highest(k.Scopes)}, nil
 }

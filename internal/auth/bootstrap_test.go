@@ -157,6 +157,14 @@ func TestGivenKeyThatCannotBeAdminIsRefused(t *testing.T) {
 	}
 }
 
+func TestNewlineOfAGivenKeyIsNoPartOfIt(t *testing.T) {
+	onBoth(t, func(t *testing.T, open func() *store.DB) {
+		db := open()
+		bootstrap(t, db, t.TempDir(), "chosen-by-the-operator\n")
+		asAdmin(t, db, "chosen-by-the-operator")
+	})
+}
+
 func TestAnotherGivenKeyEndsTheOneBefore(t *testing.T) {
 	onBoth(t, func(t *testing.T, open func() *store.DB) {
 		db := open()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/auth"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 func TestMachineKeepsItsName(t *testing.T) {
@@ -28,7 +28,7 @@ func TestMachineKeepsItsName(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := auth.LoadHost(filepath.Join(dir, "file", "sub")); sandbox.CodeOf(err) != api.CodeInvalidConfig {
+	if _, err := auth.LoadHost(filepath.Join(dir, "file", "sub")); fault.CodeOf(err) != api.CodeInvalidConfig {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -17,12 +18,11 @@ const (
 	HostFile     = "host"
 )
 
-// mostKept bounds what is read of a kept file: nobody's secret is longer.
-const mostKept = 4 << 10
+// maxKeptBytes is the number of bytes that are read of a stored file.
+const maxKeptBytes = 4 << 10
 
-// keep returns the one line in the named file of dir. Where there is no such file, it writes what
-// fresh returns and reports that it was made. Of several processes that find no file at once, one
-// writes it and the others read that.
+// keep returns the line in the named file of dir. If the file does not exist, keep creates it with the result of
+// fresh and returns made = true. If several processes do so at once, one creates the file and the others read it.
 func keep(dir, name string, fresh func() string) (line string, made bool, err error) {
 	path := filepath.Join(dir, name)
 	line, err = readKept(path)
@@ -38,34 +38,41 @@ func keep(dir, name string, fresh func() string) (line string, made bool, err er
 	return line, err == nil, err
 }
 
-// readKept reads a kept file and takes it away from everybody but its owner.
+// readKept reads the line in a stored file and removes the file's permissions for other users.
 func readKept(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	if err := tighten(f); err != nil {
+	if err := restrictPermissions(f); err != nil {
 		return "", err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, mostKept))
+	return readLine(f)
+}
+
+// errUnusable is the error of a path that is not a regular file, or of an empty file.
+var errUnusable = errors.New("it cannot be used")
+
+func readLine(f *os.File) (string, error) {
+	data, err := io.ReadAll(io.LimitReader(f, maxKeptBytes))
 	if err != nil {
 		return "", err
 	}
 	line := strings.TrimSpace(string(data))
 	if line == "" {
-		return "", fmt.Errorf("read %s: the file is empty; remove it to have a new one made", path)
+		return "", fmt.Errorf("read %s: %w: it is empty", f.Name(), errUnusable)
 	}
 	return line, nil
 }
 
-func tighten(f *os.File) error {
+func restrictPermissions(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("read %s: it is not a file; remove it to have a new one made", f.Name())
+		return fmt.Errorf("read %s: %w: it is not a file", f.Name(), errUnusable)
 	}
 	if info.Mode().Perm()&0o077 == 0 {
 		return nil
@@ -73,22 +80,23 @@ func tighten(f *os.File) error {
 	return f.Chmod(0o600)
 }
 
-// writeNew writes the line to path, whole or not at all, and only if nothing is there: the error is
-// then fs.ErrExist. The link is what makes both true at once.
+// writeNew writes the line to path atomically. It returns fs.ErrExist if path exists. It uses a hard link because a
+// rename would replace an existing file.
 func writeNew(dir, path, line string) error {
-	return viaTemp(dir, line, func(temp string) error { return os.Link(temp, path) })
+	return writeViaTemp(dir, line, func(temp string) error { return os.Link(temp, path) })
 }
 
-// replace writes the line to path, whole or not at all, whatever was there.
+// replace writes the line to path atomically and replaces an existing file.
 func replace(dir, path, line string) error {
-	return viaTemp(dir, line, func(temp string) error { return os.Rename(temp, path) })
+	return writeViaTemp(dir, line, func(temp string) error { return os.Rename(temp, path) })
 }
 
-func viaTemp(dir, line string, put func(temp string) error) error {
+// writeViaTemp writes the line to a temporary file in dir and calls put to move or link the file to its path.
+func writeViaTemp(dir, line string, put func(temp string) error) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ".new-*") // 0600
+	f, err := os.CreateTemp(dir, ".new-*") // with permissions 0600
 	if err != nil {
 		return err
 	}
@@ -110,4 +118,23 @@ func syncDir(dir string) error {
 	}
 	defer d.Close()
 	return d.Sync()
+}
+
+// LoadHost returns the name of the host that the data directory belongs to; local sandboxes are pinned to it. The name
+// is created once, from the machine's name and random characters, and stored in the data directory. So a renamed
+// machine keeps its sandboxes, and another machine of the same name does not get them.
+func LoadHost(dataDir string) (string, error) {
+	name, _, err := keep(dataDir, HostFile, freshHost)
+	if err != nil {
+		return "", keepError("name this machine", dataDir, err)
+	}
+	return name, nil
+}
+
+func freshHost() string {
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		name = "machine"
+	}
+	return name + "-" + strings.ToLower(rand.Text()[:6])
 }

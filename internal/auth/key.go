@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 )
 
-// A key we make is keyPrefix, 256 random bits and a checksum over both, the latter two in base 62.
+// A generated key consists of keyPrefix, 256 random bits and a checksum of both. Bits and checksum are in base 62.
 const (
 	keyPrefix   = "berth_"
 	randomBytes = 32
@@ -20,8 +20,8 @@ const (
 	sumChars    = 6  // base 62 digits that hold 32 bits
 	keyChars    = len(keyPrefix) + randomChars + sumChars
 
-	minForeign = 20
-	maxForeign = 200
+	minChosenChars = 20 // shortest key that an operator may choose
+	maxChosenChars = 200
 )
 
 const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -29,31 +29,30 @@ const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 // Generate makes a new API key.
 func Generate() string {
 	random := make([]byte, randomBytes)
-	rand.Read(random) // never fails: the runtime ends the process instead
+	rand.Read(random) // never returns an error
 	key := keyPrefix + base62(random, randomChars)
 	return key + checksum(key)
 }
 
-// CheckFormat says what is wrong with the form of a key, or nil. A key of our own form must carry the
-// right checksum, so that a typing error is told from an unknown key without asking the database.
-// Any other 20 to 200 printable ASCII characters without spaces pass: an operator may choose the
-// first key freely.
+// CheckFormat returns an error if the key's format is not valid. A key in the format of Generate must have the right
+// checksum, so that a typing error is found without a query. Any other key of 20 to 200 printable ASCII characters
+// without spaces is accepted, because an operator may choose the first key.
 func CheckFormat(key string) error {
-	if len(key) < minForeign || len(key) > maxForeign || strings.ContainsFunc(key, notVisible) {
-		return sandbox.Errorf("check key", api.CodeUnauthenticated, "this is not an API key: keys have %d to %d printable characters and no spaces", minForeign, maxForeign)
+	if len(key) < minChosenChars || len(key) > maxChosenChars || strings.ContainsFunc(key, isNotVisible) {
+		return fault.Errorf("check key", api.CodeUnauthenticated, "this is not an API key: keys have %d to %d printable characters and no spaces", minChosenChars, maxChosenChars)
 	}
 	if body, ours := split(key); ours && checksum(body) != key[len(body):] {
-		return sandbox.Errorf("check key", api.CodeUnauthenticated, "the API key is mistyped or cut: its checksum does not fit")
+		return fault.Errorf("check key", api.CodeUnauthenticated, "the API key is mistyped or cut: its checksum does not fit")
 	}
 	return nil
 }
 
-// Hash is what is stored of a key. A plain SHA-256 will do: with 256 random bits there is nothing to
-// guess, so nothing that a slow hash would slow down.
+// Hash returns the hash of a key that is stored. SHA-256 is enough: a slow hash protects secrets that can be guessed,
+// and 256 random bits cannot be guessed.
 func Hash(key string) store.KeyHash { return sha256.Sum256([]byte(key)) }
 
-// Prefix returns the characters by which people recognise a key. Of a key that somebody chose, which
-// may be short, it gives away fewer.
+// Prefix returns the first characters of a key, by which people recognise it. For a key that an operator chose, it
+// returns fewer characters, because the key may be short.
 func Prefix(key string) string {
 	shown := 4
 	if _, ours := split(key); ours {
@@ -62,7 +61,8 @@ func Prefix(key string) string {
 	return key[:min(shown, len(key))]
 }
 
-// split returns what the checksum of a key covers, and whether the key has our form at all.
+// split returns the part of a key before its checksum. The result ours reports whether the key has the format of
+// Generate.
 func split(key string) (body string, ours bool) {
 	if len(key) != keyChars || !strings.HasPrefix(key, keyPrefix) {
 		return "", false
@@ -80,7 +80,7 @@ func checksum(body string) string {
 	return base62([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)}, sumChars)
 }
 
-// base62 writes the number that the bytes hold in exactly width digits.
+// base62 returns the bytes as a number with exactly width base 62 digits.
 func base62(b []byte, width int) string {
 	n, base, digit := new(big.Int).SetBytes(b), big.NewInt(int64(len(digits))), new(big.Int)
 	out := make([]byte, width)
@@ -91,4 +91,4 @@ func base62(b []byte, width int) string {
 	return string(out)
 }
 
-func notVisible(r rune) bool { return r <= ' ' || r > '~' }
+func isNotVisible(r rune) bool { return r <= ' ' || r > '~' }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/store/storetest"
 	"github.com/berthdev/berth/internal/testkit/pgtest"
@@ -37,7 +37,7 @@ func openStore(t *testing.T, opts store.Options) *store.DB {
 
 func wantCode(t *testing.T, err error, want api.Code) {
 	t.Helper()
-	if err == nil || sandbox.CodeOf(err) != want {
+	if err == nil || fault.CodeOf(err) != want {
 		t.Fatalf("error %v, want code %s", err, want)
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// Principal is who is calling.
+// Principal is the identity of an authenticated caller.
 type Principal struct {
 	Tenant    string
-	AccountID string // empty for a key of the tenant itself
+	AccountID string // empty: the key is not limited to an account
 	KeyID     string
-	KeyLabel  string // as people know it; empty for one without
+	KeyLabel  string // shown to people; empty for a key without one
 	Scope     api.Scope
 }
 
-// Within is the one account whose sandboxes and conversations the principal may see; empty for a key that is
-// bound to none, and for an administrator: those see all of the tenant.
+// Within returns the account whose sandboxes and conversations the principal may see. Empty means all accounts of the
+// tenant: so it is for a key without an account and for an administrator.
 func (p Principal) Within() string {
 	if p.Scope == api.ScopeAdmin {
 		return ""
@@ -33,17 +33,17 @@ func (p Principal) Actor() string {
 	return "key " + p.KeyLabel + " (" + p.KeyID + ")"
 }
 
-// Scopes lists every scope, each including those before it.
+// Scopes lists all scopes; each includes those before it.
 var Scopes = []api.Scope{api.ScopeRead, api.ScopeWrite, api.ScopeAdmin}
 
-// Includes reports whether a key of scope have may do what needs scope need. A scope that does not
-// exist includes nothing and is included in none.
+// Includes reports whether a key with scope have may call an operation that requires scope need. It returns false if
+// either scope is unknown.
 func Includes(have, need api.Scope) bool {
 	h, n := slices.Index(Scopes, have), slices.Index(Scopes, need)
 	return n >= 0 && h >= n
 }
 
-// Highest returns the one of the scopes that includes the others; empty if there is none.
+// Highest returns the highest known scope in the list, which includes the others. It returns "" if there is none.
 func Highest(scopes []string) api.Scope {
 	var highest api.Scope
 	for _, s := range Scopes {
@@ -56,12 +56,12 @@ func Highest(scopes []string) api.Scope {
 
 type principalKey struct{}
 
-// WithPrincipal returns a context that carries who is calling.
+// WithPrincipal returns a context with the principal.
 func WithPrincipal(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// PrincipalFrom returns who is calling, and whether anybody was authenticated at all.
+// PrincipalFrom returns the context's principal, and whether there is one.
 func PrincipalFrom(ctx context.Context) (Principal, bool) {
 	p, ok := ctx.Value(principalKey{}).(Principal)
 	return p, ok

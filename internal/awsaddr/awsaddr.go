@@ -1,5 +1,5 @@
-// Package awsaddr reads addresses of what a service of AWS keeps, or one that speaks like it:
-// scheme://name/path?endpoint=http://host:port&region=us-east-1, and what else a service has.
+// Package awsaddr parses addresses of AWS services and of servers with a compatible API. Their form is
+// scheme://name/path?endpoint=http://host:port&region=us-east-1. A service can have further parameters.
 package awsaddr
 
 import (
@@ -11,12 +11,12 @@ import (
 	"sync"
 )
 
-// Address is an address in its parts.
+// Address holds the parts of an address.
 type Address struct {
 	Name     string
-	Path     string // without slashes around it
+	Path     string // without leading and trailing slashes
 	Endpoint string // http(s)://host[:port]; empty: AWS
-	Region   string // empty: AWS_REGION and the like
+	Region   string // empty: the SDK's default, such as AWS_REGION
 }
 
 var (
@@ -25,8 +25,8 @@ var (
 	regionShape    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9-]{0,40}$`) })
 )
 
-// Parse reads an address. What the service has in it of its own is told to set, which says whether it knows the
-// name. No error has a secret in it: an address that has one is refused.
+// Parse parses an address. It passes further parameters to set, which reports whether it knows the name. Parse refuses
+// an address with credentials, and its errors contain no credentials.
 func Parse(address, scheme string, set func(name, value string) (known bool, err error)) (Address, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -61,7 +61,7 @@ func Parse(address, scheme string, set func(name, value string) (known bool, err
 	return a, Check(a.Endpoint, a.Region)
 }
 
-// Check says what is wrong with an endpoint and a region, both of which may be empty.
+// Check returns an error if an endpoint or a region is not valid. Both may be empty.
 func Check(endpoint, region string) error {
 	if !regionShape().MatchString(region) {
 		return fmt.Errorf("%q is no region", region)
@@ -81,7 +81,7 @@ func Check(endpoint, region string) error {
 	return nil
 }
 
-// String is the address again, without what the service has of its own. It has no secrets.
+// String returns the address without the service's parameters. It contains no secrets.
 func (a Address) String(scheme string) string {
 	address := scheme + "://" + a.Name
 	if a.Path != "" {

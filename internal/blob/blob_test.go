@@ -10,7 +10,7 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
 	"github.com/berthdev/berth/internal/blob/dirblob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 func TestKeys(t *testing.T) {
@@ -23,7 +23,7 @@ func TestKeys(t *testing.T) {
 		"", "/a", "a/", "a//b", ".", "a/./b", "..", "a/..", "\x00", "a\nb", "\x85", "a\xff", "\uFFFF",
 		strings.Repeat("x", 256), strings.Repeat("x/", 450) + "y",
 	} {
-		if err := blob.CheckKey(key); sandbox.CodeOf(err) != api.CodeInvalidPath {
+		if err := blob.CheckKey(key); fault.CodeOf(err) != api.CodeInvalidPath {
 			t.Errorf("%q: %v", key, err)
 		}
 	}

@@ -5,12 +5,12 @@ import (
 	"io"
 )
 
-// Checked is a store that may be told what the checksums of an object are, and takes no other bytes for it.
-// What was hashed anyway is then sent without being hashed again.
+// Checked is a store that accepts the checksums of an object and refuses other bytes. It does not compute the
+// checksums again.
 type Checked interface {
-	// PutChecked writes the first size bytes of r as an object in one request, if they have the checksums. It
-	// reads them as often as it needs to, and is for at most CheckedMost bytes. After a failure the object may
-	// have been written, as after one of Put; what was written has the checksums.
+	// PutChecked writes the first size bytes of r as an object in one request, if they have the checksums. It may
+	// read the bytes repeatedly. Size is at most CheckedMost. After an error the object may have been written, as
+	// after Put, but only with matching checksums.
 	PutChecked(ctx context.Context, key string, r io.ReaderAt, size int64, sums Sums) error
 	CheckedMost() int64
 }
@@ -21,7 +21,7 @@ type Sums struct {
 	CRC32C uint32
 }
 
-// As finds an ability of a store, or of what it is wrapped around.
+// As returns the optional interface T of a store, or of a store that it wraps.
 func As[T any](s Store) (able T, ok bool) {
 	for {
 		if able, ok = s.(T); ok {

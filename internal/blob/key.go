@@ -6,39 +6,39 @@ import (
 	"unicode/utf8"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Bounds of keys, in bytes. S3 takes 1,024 with the store's own prefix; servers that keep objects in
-// files take 255 between two slashes.
+// Limits of keys in bytes. S3 accepts 1,024 bytes including the store's prefix. Servers that keep objects in files
+// accept 255 bytes between two slashes.
 const (
 	MaxKey     = 900
 	MaxSegment = 255
 )
 
-// CheckKey says what is wrong with a key. A key is a relative slash path of UTF-8 text without empty,
-// "." and ".." segments, and without control characters and others that XML, in which S3 lists keys,
-// cannot carry.
+// CheckKey returns an error if a key is not valid. A key is a relative slash path of UTF-8 text. It has no empty,
+// "." or ".." segments and no control characters. It has no characters that XML cannot contain, because S3 lists
+// are XML.
 func CheckKey(key string) error {
 	const op = "check key"
 	switch {
 	case key == "":
-		return sandbox.Errorf(op, api.CodeInvalidPath, "the key is empty")
+		return fault.Errorf(op, api.CodeInvalidPath, "the key is empty")
 	case len(key) > MaxKey:
-		return sandbox.Errorf(op, api.CodeInvalidPath, "the key %.60q… has %d bytes; %d is the most", key, len(key), MaxKey)
+		return fault.Errorf(op, api.CodeInvalidPath, "the key %.60q… has %d bytes; %d is the most", key, len(key), MaxKey)
 	case !utf8.ValidString(key):
-		return sandbox.Errorf(op, api.CodeInvalidPath, "the key %.60q is not UTF-8", key)
+		return fault.Errorf(op, api.CodeInvalidPath, "the key %.60q is not UTF-8", key)
 	case strings.ContainsFunc(key, unlistable):
-		return sandbox.Errorf(op, api.CodeInvalidPath, "the key %.60q has a control character", key)
+		return fault.Errorf(op, api.CodeInvalidPath, "the key %.60q has a control character", key)
 	}
 	for segment := range strings.SplitSeq(key, "/") {
 		switch {
 		case segment == "":
-			return sandbox.Errorf(op, api.CodeInvalidPath, "the key %.60q has an empty part", key)
+			return fault.Errorf(op, api.CodeInvalidPath, "the key %.60q has an empty part", key)
 		case segment == "." || segment == "..":
-			return sandbox.Errorf(op, api.CodeInvalidPath, "the key %.60q has the part %q", key, segment)
+			return fault.Errorf(op, api.CodeInvalidPath, "the key %.60q has the part %q", key, segment)
 		case len(segment) > MaxSegment:
-			return sandbox.Errorf(op, api.CodeInvalidPath, "the key %.60q… has a part of %d bytes; %d is the most", key, len(segment), MaxSegment)
+			return fault.Errorf(op, api.CodeInvalidPath, "the key %.60q… has a part of %d bytes; %d is the most", key, len(segment), MaxSegment)
 		}
 	}
 	return nil

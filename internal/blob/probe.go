@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// probeTag is no object's tag. It has the form of S3's, because some stores look at that first.
+// probeTag is never the tag of an object. It has the form of an S3 tag, because some stores check the form first.
 const probeTag Tag = `"00000000000000000000000000000000"`
 
-// tidyFor bounds the removal of what a probe wrote. A store that hangs has most likely taken nothing.
+// tidyFor limits the removal of the probe's object. If the store hangs, it has most likely not stored the object.
 const tidyFor = 3 * time.Second
 
-// Probe tries whether the store keeps the promise of conditional writes, on a key of its own that it
-// removes again. An error means that it could not be tried, most often because the store's address or
-// credentials are wrong.
+// Probe tests with a temporary object whether the store supports conditional writes. An error means that the test
+// could not run, most often because the store's address or credentials are wrong.
 func Probe(ctx context.Context, s Store) (conditional bool, err error) {
 	key := ".berth-probe-" + rand.Text()
 	put := func(o PutOptions) error {
@@ -31,7 +30,7 @@ func Probe(ctx context.Context, s Store) (conditional bool, err error) {
 	}
 	defer func() {
 		if ctx.Err() != nil {
-			go func() { _ = tidy() }() // a store that does not answer is not waited for again
+			go func() { _ = tidy() }() // do not wait for a store that does not answer
 		} else if gone := tidy(); err == nil {
 			err = gone
 		}

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/testkit"
+	"github.com/berthdev/berth/internal/testkit/ptytest"
 )
 
 const toolsAnswer = "One.\n\nTwo words.\n"
@@ -85,8 +85,8 @@ func TestChatEndsAsItsTurnDoes(t *testing.T) {
 		"give one of them":                            {"chat", "--continue", "-c", "c1", "x"},
 		"a conversation keeps its agent":              {"chat", "--continue", "--template", "demo", "x"},
 		"Say what to do: berth chat":                  {"chat"},
-		"it takes a whole number, 1 or more":          {"conv", "ls", "--limit", "0"},
-		"the prompt has more than 1.0 MiB":            {"chat", strings.Repeat("x", mostPrompt+1)},
+		"must be an integer ≥ 1":                      {"conv", "ls", "--limit", "0"},
+		"the prompt has more than 1.0 MiB":            {"chat", strings.Repeat("x", 1<<20+1)},
 		"No API key was found":                        nil,
 		"'berth chat PROMPT' begins one":              {"none"},
 		"--queue lets the prompt wait for its end.\n": {"busy"},
@@ -147,8 +147,8 @@ func TestChatSurvivesALostServer(t *testing.T) {
 	if r := newShell(t, f).at(m).berth("chat", "cut me"); r.code != 0 {
 		t.Errorf("exit %d", r.code)
 	}
-	m.wait("'berth chat --continue' goes on")
-	contains(t, "screen", m.text(), "the connection was lost; trying to come back", "You said: \n", "cut me\n")
+	m.Wait("'berth chat --continue' continues")
+	contains(t, "screen", m.Text(), "the connection was lost; trying to come back", "You said: \n", "cut me\n")
 }
 
 // spun is what the spinner and its clearing leave on the screen, and the switching of pastes.
@@ -157,12 +157,12 @@ var spun = regexp.MustCompile(`(\r\x1b\[K[^\r]*)?\r\x1b\[K`)
 func TestChatOnAScreen(t *testing.T) {
 	f, _ := newTalking(t)
 	m := newTerminal(t)
-	m.resize(60, 20)
+	m.Resize(60, 20)
 	if r := newShell(t, f).at(m).with("NO_COLOR", "1").berth("chat", "tools"); r.code != 0 {
 		t.Errorf("exit %d", r.code)
 	}
-	m.wait("'berth chat --continue' goes on with it\n")
-	testkit.Golden(t, "testdata/output/chat.txt", spun.ReplaceAllString(m.text(), ""))
+	m.Wait("'berth chat --continue' continues it\n")
+	testkit.Golden(t, "testdata/output/chat.txt", spun.ReplaceAllString(m.Text(), ""))
 }
 
 // TestChatShowsHostileOutputAsText: what comes out of a sandbox cannot make the terminal do anything.
@@ -179,8 +179,8 @@ func TestChatShowsHostileOutputAsText(t *testing.T) {
 	for _, args := range [][]string{{"messages"}, {"messages", "-q"}, {"show"}, {"ls"}, {"export"}} {
 		newShell(t, f).at(m).with("NO_COLOR", "1").berth(append([]string{"conv"}, args...)...)
 	}
-	m.wait("exported as json")
-	text := spun.ReplaceAllString(m.text(), "")
+	m.Wait("exported as json")
+	text := spun.ReplaceAllString(m.Text(), "")
 	if i := strings.IndexAny(text, "\x1b\a\u202e"); i >= 0 {
 		t.Errorf("the terminal was told %q", text[i:min(i+30, len(text))])
 	}
@@ -193,15 +193,15 @@ func TestInterruptCancelsTheTurn(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		m.wait("I wait")
+		m.Wait("I wait")
 		_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
-		m.wait("cancelling the turn; Ctrl-C again leaves")
+		m.Wait("cancelling the turn; Ctrl-C again leaves")
 	}()
 	if r := newShell(t, f).at(m).berth("chat", "wait"); r.code != 130 {
 		t.Errorf("exit %d", r.code)
 	}
 	<-done
-	m.wait("the turn was cancelled")
+	m.Wait("the turn was cancelled")
 	if !k.turns["turn-1"].cancel {
 		t.Error("the turn was not cancelled")
 	}
@@ -214,43 +214,43 @@ func TestSecondInterruptLeaves(t *testing.T) {
 	k.turns["stuck"] = &fakeTurn{id: "stuck", conv: "c1", log: []api.TurnEvent{{Type: api.EventTurnStarted, At: &birth}, {Type: api.EventToolCall, ID: "1", Name: "bash"}}}
 	m := newTerminal(t)
 	r := sit(t, f, m, func() {
-		m.wait("⏺ bash")
-		m.wait("running bash") // the spinner
+		m.Wait("⏺ bash")
+		m.Wait("running bash") // the spinner
 		_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
-		m.wait("Ctrl-C again leaves")
+		m.Wait("Ctrl-C again leaves")
 		_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
 	}, "chat", "--continue")
 	if r.code != 130 {
 		t.Errorf("exit %d", r.code)
 	}
-	m.wait("left; the turn was asked to end: 'berth conversation show c1' tells what became of it")
+	m.Wait("left; the turn was asked to end: 'berth conversation show c1' shows its result")
 }
 
 func TestConversationAtATerminal(t *testing.T) {
 	f, k := newTalking(t)
 	m := newTerminal(t)
 	r := sit(t, f, m, func() {
-		m.wait("Ctrl-D leaves.")
-		m.typed("first\r")
-		m.wait("You said: first\n")
-		m.wait("version …a1b2c3")
-		m.typed("\x1b[200~two\rlines\x1b[201~") // a paste
-		m.wait("lines")
-		m.typed("\r")
-		m.wait("You said: two\nlines\n")
-		m.typed("\x1b[A\x1b[A\x1b[A again\r") // perhaps while the turn still runs: the paste's lines, and then the prompt before it
-		m.wait("You said: first again\n")
-		m.typed("three\rfour\r") // a paste at a terminal that does not say so
-		m.wait("You said: three\nfour\n")
-		m.typed("\r")
-		m.typed("fail\r")
-		m.wait("the agent broke")
-		m.typed("\x04")
+		m.Wait("Ctrl-D leaves.")
+		m.Type("first\r")
+		m.Wait("You said: first\n")
+		m.Wait("version …a1b2c3")
+		m.Type("\x1b[200~two\rlines\x1b[201~") // a paste
+		m.Wait("lines")
+		m.Type("\r")
+		m.Wait("You said: two\nlines\n")
+		m.Type("\x1b[A\x1b[A\x1b[A again\r") // perhaps while the turn still runs: the paste's lines, and then the prompt before it
+		m.Wait("You said: first again\n")
+		m.Type("three\rfour\r") // a paste at a terminal that does not say so
+		m.Wait("You said: three\nfour\n")
+		m.Type("\r")
+		m.Type("fail\r")
+		m.Wait("the agent broke")
+		m.Type("\x04")
 	}, "chat")
 	if r.code != 0 {
 		t.Errorf("exit %d", r.code)
 	}
-	m.wait("'berth chat -c c1' goes on with it")
+	m.Wait("'berth chat -c c1' goes on with it")
 	var want bytes.Buffer
 	_ = json.NewEncoder(&want).Encode([]string{"first", "two\nlines", "first again", "three\nfour", "fail"})
 	got, _ := json.Marshal(k.asked)
@@ -261,22 +261,22 @@ func TestConversationAtATerminal(t *testing.T) {
 
 func TestLeavingAConversation(t *testing.T) {
 	for name, c := range map[string]struct {
-		do   func(m *terminal)
+		do   func(m *ptytest.Terminal)
 		code int
 	}{
-		"Ctrl-D":             {func(m *terminal) { m.typed("\x04") }, 0},
-		"Ctrl-C":             {func(m *terminal) { m.typed("\x03") }, 130},
-		"Ctrl-C twice":       {func(m *terminal) { m.typed("x"); m.wait("> x"); m.typed("\x03"); m.typed("\x03") }, 130},
-		"a signal":           {func(*terminal) { _ = syscall.Kill(os.Getpid(), syscall.SIGTERM) }, 130},
-		"no server any more": {func(m *terminal) { m.typed("x\r"); m.wait("no answer from"); m.typed("\x04") }, 0},
+		"Ctrl-D":             {func(m *ptytest.Terminal) { m.Type("\x04") }, 0},
+		"Ctrl-C":             {func(m *ptytest.Terminal) { m.Type("\x03") }, 130},
+		"Ctrl-C twice":       {func(m *ptytest.Terminal) { m.Type("x"); m.Wait("> x"); m.Type("\x03"); m.Type("\x03") }, 130},
+		"a signal":           {func(*ptytest.Terminal) { _ = syscall.Kill(os.Getpid(), syscall.SIGTERM) }, 130},
+		"no server any more": {func(m *ptytest.Terminal) { m.Type("x\r"); m.Wait("no answer from"); m.Type("\x04") }, 0},
 	} {
 		f, _ := newTalking(t)
 		if name == "no server any more" {
 			f.URL = "http://127.0.0.1:1"
 		}
 		m := newTerminal(t)
-		if r := sit(t, f, m, func() { m.wait("> "); c.do(m) }, "chat"); r.code != c.code {
-			t.Errorf("%s: exit %d\n%s", name, r.code, m.text())
+		if r := sit(t, f, m, func() { m.Wait("> "); c.do(m) }, "chat"); r.code != c.code {
+			t.Errorf("%s: exit %d\n%s", name, r.code, m.Text())
 		}
 	}
 }
@@ -287,17 +287,17 @@ func TestDumbTerminalsTypeLines(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		m.wait("> ")
-		m.typed("hello\n")
-		m.wait("You said: hello\n")
-		m.typed("\x04")
+		m.Wait("> ")
+		m.Type("hello\n")
+		m.Wait("You said: hello\n")
+		m.Type("\x04")
 	}()
 	if r := newShell(t, f).at(m).with("TERM", "dumb").berth("chat"); r.code != 0 {
 		t.Errorf("exit %d", r.code)
 	}
 	<-done
-	if strings.Contains(m.text(), "\x1b") {
-		t.Errorf("the screen has escapes: %q", m.text())
+	if strings.Contains(m.Text(), "\x1b") {
+		t.Errorf("the screen has escapes: %q", m.Text())
 	}
 }
 
@@ -309,9 +309,9 @@ func TestChatComesBackToATurn(t *testing.T) {
 	k.said["c1"] = []api.Message{{TurnID: "old", Role: "user"}, {TurnID: "old", Role: "assistant", Status: "completed", Content: []api.Block{{Type: "text", Text: "It was kept."}}}}
 	m := newTerminal(t)
 	r := sit(t, f, m, func() {
-		m.wait("It was kept.\n")
-		m.wait("Going on with Notes.")
-		m.typed("\x04")
+		m.Wait("It was kept.\n")
+		m.Wait("Going on with Notes.")
+		m.Type("\x04")
 	}, "chat", "-c", "c1")
 	if r.code != 0 {
 		t.Errorf("exit %d", r.code)
@@ -319,24 +319,5 @@ func TestChatComesBackToATurn(t *testing.T) {
 	k.said["c1"] = nil
 	if r := newShell(t, f).at(newTerminal(t)).berth("chat", "-c", "c1"); r.code != 125 {
 		t.Errorf("exit %d", r.code)
-	}
-}
-
-func TestUsageLineFitsTheWindow(t *testing.T) {
-	m := newTerminal(t)
-	m.resize(50, 10)
-	f := newFrame(newShell(t, nil).at(m).forFrame())
-	f.err = f.stream(m.tty)
-	f.Stdout = m.tty
-	s := f.newScreenTurn()
-	e := api.TurnEvent{Usage: &api.Usage{InputTokens: 9, OutputTokens: 1, Estimated: true}, Version: talkVersion, CostUSD: 12.345}
-	if got := s.usageLine(e, time.Minute); got != "↑ ≈ 9 in · 1 out · $12.35 · 60.0s · version …a1b2c3" {
-		t.Errorf("%q", got)
-	}
-	if got := s.fit(strings.Repeat("漢", 40), 9); got != strings.Repeat("漢", 19)+"…" {
-		t.Errorf("%q", got)
-	}
-	if got := thousands(-1234567); got != "-1,234,567" {
-		t.Errorf("%q", got)
 	}
 }

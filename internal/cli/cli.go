@@ -1,10 +1,10 @@
-// Package cli is the command line: everything a person types after "berth".
+// Package cli implements the command line of Berth.
 //
-// [Main] runs one command and returns its exit code; [Deps] is what main hands to it. Verbs that
-// talk to a server use package client and nothing else; serve and migrate are given as functions,
-// so that this package knows nothing of what a server is made of. The workspace commands run package
-// workspace themselves, on a store that they are given. Each command lives in the file of its name, and
-// a test refuses one without help, example and golden file.
+// [Main] runs one command and returns its exit code. [Deps] holds its dependencies. The commands are in packages by
+// resource below this one: sandbox, process, files, versions, chat, project, server and template. Each has a function
+// Commands that takes a [remote.Remote]. Package ui is the terminal, and package remote the connection to a server.
+// Commands for a running server use package client only; commands that run parts of a server get functions for them. A
+// test refuses a command without help, example or golden file.
 package cli
 
 import (
@@ -14,59 +14,67 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
+	"github.com/berthdev/berth/internal/cli/remote"
+	"github.com/berthdev/berth/internal/cli/ui"
 	"github.com/berthdev/berth/internal/config"
 )
 
-// Deps is what the command line is made of.
+// Deps are the dependencies of the command line.
 type Deps struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Env looks a variable up, as os.LookupEnv does.
+	// Env looks up an environment variable, like os.LookupEnv.
 	Env func(string) (string, bool)
-	// Version and Commit are set when a release is linked; empty: what the toolchain recorded.
+	// Version and Commit are set by the linker in releases; empty: use the values that the Go toolchain recorded.
 	Version, Commit string
-	// Drivers are the kinds of driver this binary holds.
+	// Drivers are the kinds of driver in this binary.
 	Drivers []string
-	// Serve runs the server until the context ends and prints what people need to know to out.
+	// Serve runs the server until the context ends. It prints messages for the user to out.
 	Serve func(ctx context.Context, cfg *config.Loaded, out io.Writer) error
-	// Migrate brings the database to this binary's schema and says what it did.
+	// Migrate updates the database to this binary's schema and returns a description of the changes.
 	Migrate func(ctx context.Context, cfg *config.Loaded) (string, error)
-	// Fsck proves what must be true of the database, and changes nothing.
+	// Fsck checks the invariants of the database without changing anything.
 	Fsck func(ctx context.Context, cfg *config.Loaded) (api.Fsck, error)
-	// Down stops every sandbox of this machine while no server uses the data directory.
+	// Down stops every sandbox of this machine. It fails if a server uses the data directory.
 	Down func(ctx context.Context, cfg *config.Loaded) (api.Down, error)
-	// OpenStore opens an object store by its address; nil, without an error, where the address is "none".
+	// Secrets returns the root secrets that the database needs. ForgetSecret marks one of them as lost.
+	Secrets      func(ctx context.Context, cfg *config.Loaded) (api.Secrets, error)
+	ForgetSecret func(ctx context.Context, cfg *config.Loaded, fingerprint string) (api.Secrets, error)
+	// OpenStore opens the object store at an address. It returns nil without an error for the address "none".
 	OpenStore func(ctx context.Context, address string) (blob.Store, error)
-	// Probe tries what this machine's own engine needs, changing nothing that stays; nil: there is none.
+	// Probe tests the needs of the local driver and the object store. It leaves no traces. It may be nil.
 	Probe func(ctx context.Context, cfg *config.Loaded) []api.Check
 }
 
-// The exit codes that are Berth's own. An inner command's code passes through as it is.
-const (
-	ExitOK          = 0
-	ExitTimeout     = 124 // what was asked for took longer than --timeout allows
-	ExitBerth       = 125 // Berth could not do it; the words are on stderr
-	ExitInterrupted = 130
-)
+// app is one run of the command line.
+type app struct {
+	*remote.Remote
+	deps Deps
+}
 
-// Main runs the command that args, without the program's name, ask for.
+func newApp(deps Deps) *app {
+	u := ui.New(deps.Stdin, deps.Stdout, deps.Stderr, deps.Env)
+	return &app{remote.New(u, deps.build().Version, deps.Drivers), deps}
+}
+
+// Main runs a command and returns its exit code. args are the arguments without the program's name.
 func Main(args []string, deps Deps) int {
-	f := newFrame(deps)
-	ctx, stop := f.interrupts.watch()
+	a := newApp(deps)
+	ctx, stop := a.Interrupts.Watch()
 	defer stop()
-	root := f.root()
-	root.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process
+	root := a.root()
+	root.SetArgs(append([]string{}, args...)) // cobra uses the arguments of the process for nil
 	err := root.ExecuteContext(ctx)
-	var ended exited
+	var ended ui.ExitCode
 	switch {
 	case err == nil:
-		return ExitOK
+		return ui.ExitOK
 	case errors.As(err, &ended):
 		return int(ended)
-	case errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		return ExitInterrupted
-	case !errors.Is(err, errReported):
-		f.fail(err)
+	case errors.Is(err, ui.ErrInterrupted) || errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return ui.ExitInterrupted
+	case !errors.Is(err, ui.ErrReported):
+		a.Fail(err)
 	}
-	return ExitBerth
+	return ui.ExitBerth
 }

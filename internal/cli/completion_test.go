@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/cli/remote"
 )
 
 func TestCompletionScripts(t *testing.T) {
@@ -84,10 +85,10 @@ func TestCompletionIsSilentWithoutAServer(t *testing.T) {
 
 func TestCompletionIsBounded(t *testing.T) {
 	f := newFakeServer(t)
-	for i := range 2 * mostCompletions {
+	for i := range 2 * remote.MaxCompletions {
 		f.sandboxes = append(f.sandboxes, api.Sandbox{ID: fmt.Sprint("id-", i)})
 	}
-	if got := newShell(t, f).words("get", ""); len(got) != mostCompletions {
+	if got := newShell(t, f).words("get", ""); len(got) != remote.MaxCompletions {
 		t.Errorf("offers %d", len(got))
 	}
 }

@@ -88,11 +88,11 @@ func TestConversationRm(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	m := newTerminal(t)
-	m.typed("n\n")
+	m.Type("n\n")
 	if r := newShell(t, f).at(m).berth("conv", "rm", "c3"); r.code != 125 || len(k.convs) != 1 {
 		t.Errorf("exit %d, %d left", r.code, len(k.convs))
 	}
-	m.wait("Delete conversation c3 and everything that was said in it for good? [y/N]")
+	m.Wait("Delete conversation c3 and everything that was said in it for good? [y/N]")
 	s.ok("conv", "rm", "-y", "c3")
 	at := "/api/v1/conversations/"
 	if got := strings.Join(k.ended, " "); got != at+"c1?sync=false&terminate_sandbox=false "+at+"c2?sync=false&terminate_sandbox=false "+at+"c3" {

@@ -191,7 +191,7 @@ func TestCpOfArchives(t *testing.T) {
 		if r := newShell(t, f).at(m).berth(args...); r.code != 125 {
 			t.Errorf("%v: exit %d", args, r.code)
 		}
-		m.wait(want)
+		m.Wait(want)
 	}
 	if r := s.berth("cp", "box:nosuch", "-"); r.code != 125 || r.out != "" {
 		t.Errorf("%+v", r)
@@ -245,25 +245,8 @@ func TestCpShowsABarAtATerminal(t *testing.T) {
 	if r := newShell(t, f).at(m).berth("cp", here+"/dir", "box:"); r.code != 0 {
 		t.Errorf("exit %d", r.code)
 	}
-	m.wait("copied 2 files, 1000 bytes to box:/workspace/dir (")
-	contains(t, "screen", m.text(), "copying "+here+"/dir ", "%", "\r\x1b[K")
-}
-
-func TestProgressLines(t *testing.T) {
-	p := &progress{total: 4 << 20}
-	p.add(3, 1<<20)
-	if got := p.line(2 * time.Second); got != " █████░░░░░░░░░░░░░░░ 25%: 3 files, 1.0 MiB, 512.0 KiB/s" {
-		t.Error(got)
-	}
-	p.total = 0
-	if got := p.line(0); got != ": 3 files, 1.0 MiB" {
-		t.Error(got)
-	}
-	for n, want := range map[int64]string{0: "0 bytes", 1: "1 byte", 1023: "1023 bytes", 1024: "1.0 KiB", 1 << 20: "1.0 MiB", 1<<20 - 1: "1.0 MiB", 5 << 40: "5.0 TiB", 1<<63 - 1: "8.0 EiB"} {
-		if got := size(n); got != want {
-			t.Errorf("size(%d) = %q, want %q", n, got, want)
-		}
-	}
+	m.Wait("copied 2 files, 1000 bytes to box:/workspace/dir (")
+	contains(t, "screen", m.Text(), "copying "+here+"/dir ", "%", "\r\x1b[K")
 }
 
 func TestCpFollowsALinkThatIsNamed(t *testing.T) {
@@ -286,14 +269,14 @@ func TestCpNamesWhatItLeavesOut(t *testing.T) {
 	f := newMachine(t)
 	here := t.TempDir()
 	fill(t, here, map[string]string{"dir/a": "A"})
-	for i := range mostLeft + 2 {
+	for i := range maxLeft + 2 {
 		if err := syscall.Mkfifo(fmt.Sprintf("%s/dir/pipe-%02d", here, i), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s := newShell(t, f)
 	r := s.berth("cp", here+"/dir", "box:")
-	if r.code != 0 || strings.Count(r.err, "\n") != mostLeft+1 {
+	if r.code != 0 || strings.Count(r.err, "\n") != maxLeft+1 {
 		t.Errorf("%+v", r)
 	}
 	contains(t, "stderr", r.err, "berth: left out pipe-00: not a file, folder or link\n", "berth: … and 2 more\n")

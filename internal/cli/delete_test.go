@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/cli/ui"
 )
 
 const firstID = "01970e4b-0000-7000-8000-000000000001"
@@ -27,9 +28,9 @@ func (s *shell) rm(ctx context.Context, asJSON bool, refs ...string) (result, er
 	var out, err bytes.Buffer
 	deps := s.forFrame()
 	deps.Stdout, deps.Stderr = &out, &err
-	f := newFrame(deps)
-	f.patience, f.json = 50*time.Millisecond, asJSON
-	failure := f.runRm(ctx, ending{}, refs)
+	a := newApp(deps)
+	a.DeleteTimeout = 50 * time.Millisecond
+	failure := a.run(ctx, append([]string{"rm", fmt.Sprintf("--json=%v", asJSON)}, refs...)...)
 	return result{out: out.String(), err: err.String()}, failure
 }
 
@@ -56,43 +57,17 @@ func TestRmOfWhatDoesNotEndSaysWhyAndHowToWatchIt(t *testing.T) {
 	}
 }
 
-func TestRmWithoutAReasonSaysNone(t *testing.T) {
-	slow := &stillDeleting{"scratch", api.Sandbox{ID: firstID}}
-	if got := slow.Error(); got != "scratch is being deleted; watch it with 'berth get "+firstID+"'" {
-		t.Error(got)
-	}
-}
-
-// TestDeleteWhoseAnswerWasNotAwaited: what it came to is asked for, not guessed.
-func TestDeleteWhoseAnswerWasNotAwaited(t *testing.T) {
-	f := stuckServer(t)
-	frame := newFrame(newShell(t, f).forFrame())
-	c, err := frame.connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	timeout := api.NewProblem(api.CodeTimeout, "too slow")
-	if err := became(t.Context(), c, firstID, "scratch", timeout); err != timeout {
-		t.Errorf("one that nobody asked to end: %v", err)
-	}
-	f.stuck = nil
-	newShell(t, f).ok("rm", "scratch")
-	if err := became(t.Context(), c, firstID, "scratch", timeout); err != nil {
-		t.Errorf("one that is gone by now: %v", err)
-	}
-}
-
 func TestRmShowsTheStateAtATerminal(t *testing.T) {
 	f := stuckServer(t)
 	m := newTerminal(t)
 	s := newShell(t, f).at(m)
-	frame := newFrame(s.forFrame())
-	frame.yes, frame.patience = true, 2*time.Second
-	if err := frame.runRm(t.Context(), ending{}, []string{"scratch"}); err != nil {
+	frame := newApp(s.forFrame())
+	frame.DeleteTimeout = 2 * time.Second
+	if err := frame.run(t.Context(), "rm", "--yes", "scratch"); err != nil {
 		t.Fatal(err)
 	}
-	m.wait("scratch is being deleted: the engine is asleep")
-	contains(t, "screen", m.text(), "⠋ deleting scratch", "deleting scratch: terminating")
+	m.Wait("scratch is being deleted: the engine is asleep")
+	contains(t, "screen", m.Text(), "⠋ deleting scratch", "deleting scratch: terminating")
 }
 
 func TestInterruptedRmSaysThatTheServerGoesOn(t *testing.T) {
@@ -100,10 +75,10 @@ func TestInterruptedRmSaysThatTheServerGoesOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(300*time.Millisecond, cancel)
 	s := newShell(t, f)
-	frame := newFrame(s.forFrame())
+	frame := newApp(s.forFrame())
 	var words strings.Builder
-	frame.err = stream{Writer: &words}
-	if err := frame.runRm(ctx, ending{}, []string{"scratch"}); err == nil {
+	frame.Err = ui.Stream{Writer: &words}
+	if err := frame.run(ctx, "rm", "scratch"); err == nil {
 		t.Error("no error")
 	}
 	contains(t, "stderr", words.String(), "the server may go on with it: 'berth get "+firstID+"'")

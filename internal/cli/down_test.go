@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -48,5 +49,29 @@ func TestDownAsksTheServerThatHoldsTheDataDirectory(t *testing.T) {
 	}
 	if r := s.berth("down", "--listen", "nowhere"); r.code != 125 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// The server that was named is asked; what is on this machine is left alone, even if the server does not answer.
+func TestDownAsksTheServerThatIsNamed(t *testing.T) {
+	f := newFakeServer(t)
+	s := newShell(t, f)
+	s.deps.Down = func(context.Context, *config.Loaded) (api.Down, error) {
+		t.Error("this machine's sandboxes were stopped")
+		return api.Down{}, nil
+	}
+	if out := s.ok("down"); out != "3 sandboxes stopped\n" {
+		t.Errorf("printed %q", out)
+	}
+	if r := s.with("BERTH_SERVER", "http://berth.invalid:1").berth("down"); r.code != 125 || !strings.Contains(r.err, "no answer from http://berth.invalid:1") {
+		t.Errorf("%+v", r)
+	}
+	nowhere := filepath.Join(t.TempDir(), "none")
+	if r := s.with("BERTH_SERVER", "http://127.0.0.1:1").berth("down", "--data-dir", nowhere); r.code != 125 || !strings.Contains(r.err, "no answer from http://127.0.0.1:1") {
+		t.Errorf("neither a server nor a data directory: %+v", r)
+	}
+	s.deps.Down = func(context.Context, *config.Loaded) (api.Down, error) { return api.Down{Stopped: 1}, nil }
+	if out := s.with("BERTH_SERVER", "http://127.0.0.1:1").ok("down", "--data-dir", t.TempDir()); out != "1 sandbox stopped\n" {
+		t.Errorf("a server of this machine that does not run: %q", out)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/cli/process"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -170,7 +172,7 @@ func TestInputThatIsNotSentIsMentioned(t *testing.T) {
 		t.Errorf("with -i: %q", out)
 	}
 	_ = r.Close()
-	if unread(r) {
+	if process.Unread(r) {
 		t.Error("a closed pipe has something to read")
 	}
 }
@@ -236,6 +238,17 @@ func TestSignalGoesToTheCommand(t *testing.T) {
 	}
 }
 
+// Under nohup the signal of a closed terminal ends neither the command nor its watcher.
+func TestIgnoredHangupIsNotPassedOn(t *testing.T) {
+	signal.Ignore(syscall.SIGHUP)
+	t.Cleanup(testkit.TakeHangups)
+	r := watched(t, newMachine(t), func(out *screenful) { out.interruptAt(t, "ready", syscall.SIGHUP) },
+		"exec", "box", "sh", "-c", "echo ready; sleep 3; echo finished")
+	if r.code != 0 || r.out != "ready\nfinished\n" || strings.Contains(r.err, "SIGHUP") {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestSecondInterruptLeavesTheCommandRunning(t *testing.T) {
 	f := newMachine(t)
 	twice := func(out *screenful) {
@@ -255,7 +268,7 @@ func TestStubbornCommandIsMentioned(t *testing.T) {
 	f := newMachine(t)
 	patient := func(out *screenful) {
 		out.interruptAt(t, "ready", syscall.SIGINT)
-		<-time.After(signalPatience + time.Second)
+		<-time.After(process.SignalTimeout + time.Second)
 		f.machine.newest().kill(syscall.SIGKILL)
 	}
 	r := watched(t, f, patient, "exec", "box", "sh", "-c", "trap '' INT; echo ready; while :; do sleep 0.05; done")
@@ -269,14 +282,14 @@ func TestExecOnATerminalIsHarmless(t *testing.T) {
 	f := newMachine(t)
 	m := newTerminal(t)
 	r := newShell(t, f).at(m).berth("exec", "box", "printf", `\033]52;c;eA==\007\033[31mred\033[0m\n\033]0;title\007done\n`)
-	m.wait("done")
-	if text := m.text(); r.code != 0 || text != "\\x1b]52;c;eA==\\a\x1b[31mred\x1b[0m\n\\x1b]0;title\\adone\n" {
+	m.Wait("done")
+	if text := m.Text(); r.code != 0 || text != "\\x1b]52;c;eA==\\a\x1b[31mred\x1b[0m\n\\x1b]0;title\\adone\n" {
 		t.Errorf("exit %d, screen %q", r.code, text)
 	}
 	m = newTerminal(t)
 	newShell(t, f).at(m).berth("exec", "box", "sh", "-c", `printf '\033[31mcut' >&2; printf '\033[1'`)
-	m.wait(`\x1b[1`)
-	contains(t, "screen", m.text(), "\x1b[31mcut", "\x1b[0m")
+	m.Wait(`\x1b[1`)
+	contains(t, "screen", m.Text(), "\x1b[31mcut", "\x1b[0m")
 }
 
 func TestDetachedCommandIsFoundAgain(t *testing.T) {
@@ -300,19 +313,7 @@ func TestDetachedCommandIsFoundAgain(t *testing.T) {
 	}
 	m := newTerminal(t)
 	newShell(t, f).at(m).berth("exec", "-d", "box", "true")
-	m.wait("exec-3\nIt runs on its own: 'berth logs -f box exec-3' shows what it writes.\n")
-}
-
-func TestLostCommandSaysSo(t *testing.T) {
-	var out, err bytes.Buffer
-	frame := newFrame(Deps{Stdout: &out, Stderr: &err, Env: func(string) (string, bool) { return "", false }})
-	frame.fail(frame.exit("box", api.Exec{}, api.ExecExit{ExitCode: -1, Lost: true}))
-	if err.String() != "berth: box stopped before the command had ended; how it would have ended is not known\n  hint: 'berth history box' says why it stopped.\n" {
-		t.Error(err.String())
-	}
-	if got := exited(3).Error(); got != "exit code 3" {
-		t.Error(got)
-	}
+	m.Wait("exec-3\nIt runs on its own: 'berth logs -f box exec-3' shows what it writes.\n")
 }
 
 // TestDriverThatRunsNothingSaysSo: a sandbox of the fake driver is a record.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/testkit"
 )
 
 // fill writes files: names that end in / are folders, texts that begin with -> links.
@@ -79,15 +80,15 @@ func TestFilesOfNoPlace(t *testing.T) {
 	for want, args := range map[string][]string{
 		"/etc is neither in /workspace nor in /home/agent, the folders that are kept": {"files", "box", "/etc"},
 		"'berth exec box -- ls -l /etc/passwd' looks at anything else":                {"cat", "box:/etc/passwd"},
-		"/x is neither in":                           {"tree", "box", "../x"},
-		"/workspacex is neither in":                  {"tree", "box", "/workspacex"},
-		"box:a names a path already; \"b\" is too":   {"files", "box:a", "b"},
-		"--depth takes a whole number from 1 to":     {"files", "box", "--depth", "0"},
-		"--depth is at most 64":                      {"tree", "box", "--depth", "65"},
-		"--limit at most 10000":                      {"tree", "box", "--limit", "10001"},
-		"box:/workspace is a folder":                 {"cat", "box"},
-		"there is no sandbox \"nosuch\"":             {"files", "nosuch"},
-		"hint: List the folder to see what is there": {"cat", "box", "nosuch"},
+		"/x is neither in":                         {"tree", "box", "../x"},
+		"/workspacex is neither in":                {"tree", "box", "/workspacex"},
+		"box:a names a path already; \"b\" is one": {"files", "box:a", "b"},
+		"--depth takes a whole number from 1 to":   {"files", "box", "--depth", "0"},
+		"--depth is at most 64":                    {"tree", "box", "--depth", "65"},
+		"--limit at most 10000":                    {"tree", "box", "--limit", "10001"},
+		"box:/workspace is a folder":               {"cat", "box"},
+		"there is no sandbox \"nosuch\"":           {"files", "nosuch"},
+		"hint: List the folder to see its files":   {"cat", "box", "nosuch"},
 	} {
 		if r := s.berth(args...); r.code != 125 || !strings.Contains(r.err, want) || r.out != "" {
 			t.Errorf("%v: %+v; want %q", args, r, want)
@@ -125,6 +126,21 @@ func TestTreeDrawsBranches(t *testing.T) {
 	}
 }
 
+// What happened to the files since the last use is printed once, beside the answer.
+func TestFilesSayWhatWasLost(t *testing.T) {
+	testkit.Proves(t, "S18")
+	f := newMachine(t)
+	fill(t, f.machine.dir, map[string]string{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5"})
+	f.machine.notice = "the sandbox was restored from an older version"
+	s := newShell(t, f)
+	for _, args := range [][]string{{"cat", "box:a"}, {"files", "box"}, {"tree", "box"}, {"cp", "box:a", t.TempDir()}, {"cp", f.machine.dir + "/b", "box:copy"}} {
+		r := s.berth(args...)
+		if r.code != 0 || strings.Count(r.err, "berth: note: the sandbox was restored") != 1 || strings.Contains(r.out, "note:") {
+			t.Errorf("%v: %d, %q, %q", args, r.code, r.out, r.err)
+		}
+	}
+}
+
 func TestCatPrintsBytes(t *testing.T) {
 	f := newMachine(t)
 	fill(t, f.machine.dir, map[string]string{"odd": "a\xff\x1b]0;x\x07\n", "text": "hello"})
@@ -140,5 +156,5 @@ func TestCatPrintsBytes(t *testing.T) {
 	}
 	m := newTerminal(t)
 	newShell(t, f).at(m).berth("cat", "box:odd")
-	m.wait(`a\xff\x1b]0;x\a` + "\n")
+	m.Wait(`a\xff\x1b]0;x\a` + "\n")
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -20,7 +21,14 @@ func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
 }
 
 func tree(t *testing.T) *cobra.Command {
-	return newFrame(newShell(t, nil).forFrame()).root()
+	return newApp(newShell(t, nil).forFrame()).root()
+}
+
+// run runs one command of an app that a test has changed.
+func (a *app) run(ctx context.Context, args ...string) error {
+	root := a.root()
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
 }
 
 func (s *shell) forFrame() Deps {

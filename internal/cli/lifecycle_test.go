@@ -65,23 +65,6 @@ func TestPsListsCommandsNewestFirst(t *testing.T) {
 	}
 }
 
-func TestExecStates(t *testing.T) {
-	for want, e := range map[string]api.ExecStatus{
-		"running": {Running: true}, "unknown": {}, "lost": {Exit: &api.ExecExit{Lost: true}},
-		"exit 0": {Exit: &api.ExecExit{}}, "exit 7": {Exit: &api.ExecExit{ExitCode: 7}}, "killed KILL": {Exit: &api.ExecExit{ExitCode: 137, Signal: "KILL"}},
-	} {
-		if got := execState(e).text; got != want {
-			t.Errorf("%+v: %s, want %s", e, got, want)
-		}
-	}
-	if got := abridged("abcdef", 4); got != "abc…" {
-		t.Error(got)
-	}
-	if got := words([]string{"a", "", "b c"}); got != "a '' 'b c'" {
-		t.Error(got)
-	}
-}
-
 func TestLogsShowsWhatWasWritten(t *testing.T) {
 	f := newMachine(t)
 	s := newShell(t, f)
@@ -105,11 +88,11 @@ func TestLogsShowsWhatWasWritten(t *testing.T) {
 		t.Errorf("--json printed %q", lines)
 	}
 	for want, args := range map[string][]string{
-		"there is no command \"nosuch\"":         {"box", "nosuch"},
-		"'berth ps box' lists what was started":  {"box", "nosuch"},
-		"--after takes a whole number, 0 or":     {"box", "exec-1", "--after", "-1"},
-		"there is no sandbox \"nosuch\"":         {"nosuch"},
-		"at most one EXEC_ID; \"c\" is too much": {"box", "b", "c"},
+		"there is no command \"nosuch\"":             {"box", "nosuch"},
+		"'berth ps box' lists what was started":      {"box", "nosuch"},
+		"--after must be an integer":                 {"box", "exec-1", "--after", "-1"},
+		"there is no sandbox \"nosuch\"":             {"nosuch"},
+		"at most one EXEC_ID; \"c\" is one too many": {"box", "b", "c"},
 	} {
 		if r := s.berth(append([]string{"logs"}, args...)...); r.code != 125 || !strings.Contains(r.err, want) {
 			t.Errorf("%v: %+v; want %q", args, r, want)
@@ -123,14 +106,6 @@ func TestLogsFollowsToTheEnd(t *testing.T) {
 	s.ok("exec", "-d", "box", "sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.1; done")
 	if out := s.ok("logs", "-f", "box"); out != "1\n2\n3\n" {
 		t.Errorf("printed %q", out)
-	}
-}
-
-func TestTrimmedOutputSaysWhereItBegins(t *testing.T) {
-	gone := api.NewProblem(api.CodeOutputTrimmed, "that part is gone")
-	err := trimmed(reading{}, api.ExecStatus{First: 42}, gone)
-	if p := problemOf(err); p.Hint != "What is kept begins at 42: leave --after out." {
-		t.Errorf("%+v", p)
 	}
 }
 
@@ -160,9 +135,6 @@ func TestCompletionOfCommandsAndPlaces(t *testing.T) {
 		if got := fmt.Sprint(s.words(c.args...)); got != c.want {
 			t.Errorf("%q offers %q, want %q", c.args, got, c.want)
 		}
-	}
-	if got := colon("x"); got != "x:" {
-		t.Error(got)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/testkit/ptytest"
 )
 
 // machine is what the fake server's sandboxes are: commands run as processes of this test, in one folder.
@@ -27,10 +28,11 @@ type machine struct {
 	dir string
 
 	mu    sync.Mutex
-	procs []*process
+	procs []*testProcess
 	cut   int // how many more streams break off after one event
 
 	refusals []api.Code       // what the next calls of terminal and stdin are answered with
+	notice   string           // what answers about files say happened to them
 	archive  func() io.Reader // what every folder is as an archive; nil: what is in it
 }
 
@@ -44,8 +46,8 @@ func newMachine(t testing.TB) *fakeServer {
 	return f
 }
 
-// process is one command.
-type process struct {
+// testProcess is one command.
+type testProcess struct {
 	id    string
 	want  api.Exec
 	cmd   *exec.Cmd
@@ -67,7 +69,7 @@ func (m *machine) end() {
 	}
 }
 
-func (m *machine) find(id string) *process {
+func (m *machine) find(id string) *testProcess {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range m.procs {
@@ -79,16 +81,16 @@ func (m *machine) find(id string) *process {
 }
 
 // newest is what was started last.
-func (m *machine) newest() *process {
+func (m *machine) newest() *testProcess {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.procs[len(m.procs)-1]
 }
 
-func (m *machine) start(want api.Exec) *process {
+func (m *machine) start(want api.Exec) *testProcess {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := &process{id: cmp.Or(want.ExecID, fmt.Sprintf("exec-%d", len(m.procs)+1)), want: want, changed: make(chan struct{})}
+	p := &testProcess{id: cmp.Or(want.ExecID, fmt.Sprintf("exec-%d", len(m.procs)+1)), want: want, changed: make(chan struct{})}
 	m.procs = append(m.procs, p)
 	p.add(api.ExecEvent{Type: api.EventStarted, ExecID: p.id})
 	argv := want.Command
@@ -106,7 +108,7 @@ func (m *machine) start(want api.Exec) *process {
 	return p
 }
 
-func (p *process) run() {
+func (p *testProcess) run() {
 	var streams []io.Reader
 	var ours []io.Closer
 	pipe := func() (r, w *os.File) {
@@ -117,7 +119,7 @@ func (p *process) run() {
 		return r, w
 	}
 	if size := p.want.Terminal; size != nil {
-		master, tty, err := openPTY()
+		master, tty, err := ptytest.Open()
 		if err != nil {
 			panic(err)
 		}
@@ -153,7 +155,7 @@ func (p *process) run() {
 	}
 }
 
-func (p *process) read(r io.Reader, kind string) {
+func (p *testProcess) read(r io.Reader, kind string) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := r.Read(buf)
@@ -168,7 +170,7 @@ func (p *process) read(r io.Reader, kind string) {
 	}
 }
 
-func (p *process) add(event api.ExecEvent) {
+func (p *testProcess) add(event api.ExecEvent) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.next += int64(len(event.Data()))
@@ -181,7 +183,7 @@ func (p *process) add(event api.ExecEvent) {
 	p.changed = make(chan struct{})
 }
 
-func (p *process) late() {
+func (p *testProcess) late() {
 	p.mu.Lock()
 	over := p.exit != nil
 	if !over {
@@ -193,7 +195,7 @@ func (p *process) late() {
 	}
 }
 
-func (p *process) finish(failed error) {
+func (p *testProcess) finish(failed error) {
 	exit := &api.ExecExit{}
 	switch {
 	case errors.Is(failed, fs.ErrPermission):
@@ -215,18 +217,18 @@ func (p *process) finish(failed error) {
 	p.add(api.ExecEvent{Type: api.EventExit, ExecExit: exit})
 }
 
-func (p *process) kill(sig syscall.Signal) {
+func (p *testProcess) kill(sig syscall.Signal) {
 	if p.cmd.Process != nil {
 		_ = syscall.Kill(-p.cmd.Process.Pid, sig)
 	}
 }
 
-func (p *process) resize(master *os.File, size api.TermSize) {
+func (p *testProcess) resize(master *os.File, size api.TermSize) {
 	_ = unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(size.Rows), Col: uint16(size.Cols)})
 }
 
 // from yields the events behind the offset as they come, until the exit.
-func (p *process) from(r *http.Request, after int64, yield func(api.ExecEvent) bool) {
+func (p *testProcess) from(r *http.Request, after int64, yield func(api.ExecEvent) bool) {
 	for i := 0; ; {
 		p.mu.Lock()
 		events, changed := p.events[i:], p.changed
@@ -247,7 +249,7 @@ func (p *process) from(r *http.Request, after int64, yield func(api.ExecEvent) b
 	}
 }
 
-func (p *process) status() api.ExecStatus {
+func (p *testProcess) status() api.ExecStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return api.ExecStatus{
@@ -276,7 +278,7 @@ func (m *machine) routes(mux *http.ServeMux) {
 		}
 		reply(w, 200, list)
 	})
-	of := func(method, rest string, do func(w http.ResponseWriter, r *http.Request, p *process)) {
+	of := func(method, rest string, do func(w http.ResponseWriter, r *http.Request, p *testProcess)) {
 		mux.HandleFunc(method+" "+base+"/{exec}"+rest, func(w http.ResponseWriter, r *http.Request) {
 			if p := m.find(r.PathValue("exec")); p != nil {
 				do(w, r, p)
@@ -285,19 +287,19 @@ func (m *machine) routes(mux *http.ServeMux) {
 			refuse(w, api.CodeNoSuchExec, fmt.Sprintf("there is no command %q", r.PathValue("exec")))
 		})
 	}
-	of("GET", "", func(w http.ResponseWriter, _ *http.Request, p *process) { reply(w, 200, p.status()) })
-	of("GET", "/stream", func(w http.ResponseWriter, r *http.Request, p *process) {
+	of("GET", "", func(w http.ResponseWriter, _ *http.Request, p *testProcess) { reply(w, 200, p.status()) })
+	of("GET", "/stream", func(w http.ResponseWriter, r *http.Request, p *testProcess) {
 		var after int64
 		_, _ = fmt.Sscan(r.URL.Query().Get("after"), &after)
 		m.stream(w, r, p, after)
 	})
-	of("POST", "/signal", func(w http.ResponseWriter, r *http.Request, p *process) {
+	of("POST", "/signal", func(w http.ResponseWriter, r *http.Request, p *testProcess) {
 		var want api.ExecSignal
 		_ = json.NewDecoder(r.Body).Decode(&want)
 		p.kill(unix.SignalNum("SIG" + want.Signal))
 		w.WriteHeader(http.StatusNoContent)
 	})
-	of("POST", "/stdin", func(w http.ResponseWriter, r *http.Request, p *process) {
+	of("POST", "/stdin", func(w http.ResponseWriter, r *http.Request, p *testProcess) {
 		if m.refuses(w) {
 			return
 		}
@@ -327,7 +329,7 @@ func (m *machine) refuses(w http.ResponseWriter) bool {
 	return true
 }
 
-func (m *machine) stream(w http.ResponseWriter, r *http.Request, p *process, after int64) {
+func (m *machine) stream(w http.ResponseWriter, r *http.Request, p *testProcess, after int64) {
 	m.mu.Lock()
 	cut := m.cut > 0
 	m.cut--

@@ -10,8 +10,8 @@ import (
 	"strconv"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/sandbox"
 )
 
 // fileRoutes serve the machine's folder as a sandbox's files; the home is the folder "home" in it.
@@ -29,13 +29,16 @@ func (m *machine) fileRoutes(mux *http.ServeMux) {
 				return
 			}
 			fsys, err := files.NewDir(root, files.Owner{})
+			if m.notice != "" {
+				w.Header().Set(api.HeaderNotice, m.notice)
+			}
 			if err == nil {
 				defer fsys.Close()
 				err = do(w, r, fsys)
 			}
 			if err != nil {
 				_, _ = io.Copy(io.Discard, r.Body)
-				refuse(w, sandbox.CodeOf(err), err.Error())
+				refuse(w, fault.CodeOf(err), err.Error())
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/cli/ui"
 	"github.com/berthdev/berth/internal/config"
 )
 
@@ -223,10 +224,10 @@ func TestHelpCommandFindsTheOthers(t *testing.T) {
 }
 
 func TestUnencodableResultIsAnError(t *testing.T) {
-	if err := writeJSON(io.Discard, func() {}); err == nil {
+	if err := ui.WriteJSON(io.Discard, func() {}); err == nil {
 		t.Error("a function was encoded")
 	}
-	if err := (&jsonList{w: io.Discard}).add(func() {}); err == nil {
+	if err := (&ui.JSONList{W: io.Discard}).Add(func() {}); err == nil {
 		t.Error("a function was encoded")
 	}
 }

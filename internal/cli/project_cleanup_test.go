@@ -14,7 +14,7 @@ func TestProjectCleanupShowsWhatItDid(t *testing.T) {
 	f.canned = cannedLife()
 	s := newShell(t, f)
 	out := s.ok("project", "cleanup", "--max-idle", "1h")
-	contains(t, "cleanup", out, "PROJECT  SANDBOX", "IDLE  ACTION", "shop     "+firstID+"  2h    stopped\n", "25h   terminated\n")
+	contains(t, "cleanup", out, "PROJECT  SANDBOX", "IDLE  ACTION", "shop     "+firstID+"  2 h   stopped\n", "25 h  terminated\n")
 	if got := f.bodies[cleanupRequest]; got != `{"max_idle_seconds":3600}` {
 		t.Errorf("sent %s", got)
 	}
@@ -72,23 +72,23 @@ func TestProjectCleanupAsksAtATerminal(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		m.wait("Let go of more than 1 sandbox? [y/N]")
+		m.Wait("Let go of more than 1 sandbox? [y/N]")
 		f.mu.Lock()
 		f.canned[cleanupRequest] = api.ProjectCleanup{Items: []api.CleanedProject{{ProjectID: "shop", Action: "stop", Done: true}}}
 		f.mu.Unlock()
-		m.typed("y\n")
+		m.Type("y\n")
 	}()
 	if r := newShell(t, f).at(m).berth("project", "cleanup", "--max-idle", "1h"); r.code != 0 {
 		t.Errorf("exit %d", r.code)
 	}
 	<-done
-	m.wait("stopped")
-	contains(t, "screen", m.text(), "would stop", "stopped")
+	m.Wait("stopped")
+	contains(t, "screen", m.Text(), "would stop", "stopped")
 	f.canned[cleanupRequest] = api.ProjectCleanup{DryRun: true}
 	if r := newShell(t, f).at(m).berth("project", "cleanup", "--max-idle", "1h"); r.code != 0 {
 		t.Errorf("exit %d", r.code)
 	}
-	m.wait("Nothing to let go of")
+	m.Wait("Nothing to let go of")
 	f.canned[cleanupRequest] = api.CodeForbidden
 	if r := newShell(t, f).at(m).berth("project", "cleanup", "--max-idle", "1h"); r.code != 125 {
 		t.Errorf("exit %d", r.code)

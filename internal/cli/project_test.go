@@ -45,12 +45,12 @@ func TestProjectEnsureAtATerminal(t *testing.T) {
 	f := newProject(t)
 	m := newTerminal(t)
 	f.projects[0].Status = "CREATING"
-	f.hold = func(*http.Request) { m.wait("ensuring shop: CREATING") }
+	f.hold = func(*http.Request) { m.Wait("ensuring shop: CREATING") }
 	if r := newShell(t, f).at(m).berth("project", "ensure", "shop"); r.code != 0 {
 		t.Fatalf("exit %d", r.code)
 	}
-	m.wait("berth project rm shop")
-	contains(t, "screen", m.text(), "\x1b[33mCREATING\x1b[0m", "Next:", "berth project exec shop -- uname -a", "berth project tools shop")
+	m.Wait("berth project rm shop")
+	contains(t, "screen", m.Text(), "\x1b[33mCREATING\x1b[0m", "Next:", "berth project exec shop -- uname -a", "berth project tools shop")
 }
 
 func TestProjectGetShowsEverythingKnown(t *testing.T) {
@@ -128,7 +128,7 @@ func TestProjectExecIsExec(t *testing.T) {
 		"'berth project ensure other-one' makes this one":       {"other-one", "ls"},
 		"if this is a sandbox's, 'berth get 01970e4b-":          {"01970e4b-0000-7000-8000-0000000000ff", "ls"},
 		`there is no project "other-one"`:                       {"other-one", "ls"},
-		"'berth project exec --help' shows how it is used":      {"shop", "--nope", "ls"},
+		"'berth project exec --help' shows its usage":           {"shop", "--nope", "ls"},
 		"--tty shows a terminal and --json a document; ask for": {"shop", "-t", "--json", "ls"},
 	} {
 		if r := s.berth(append([]string{"project", "exec"}, args...)...); r.code != 125 || !strings.Contains(r.err, want) || r.out != "" {
@@ -141,9 +141,9 @@ func TestProjectExecOnATerminal(t *testing.T) {
 	f := newProject(t)
 	m := newTerminal(t)
 	r := newShell(t, f).at(m).berth("project", "exec", "-it", "shop", "--", "sh", "-c", "stty size >/dev/null && echo a tty; exit 9")
-	m.wait("a tty")
+	m.Wait("a tty")
 	if r.code != 9 {
-		t.Errorf("exit %d, screen %q", r.code, m.text())
+		t.Errorf("exit %d, screen %q", r.code, m.Text())
 	}
 }
 
@@ -183,8 +183,8 @@ func TestProjectSyncComparesAndApplies(t *testing.T) {
 	if r.code != 1 || r.err != "" {
 		t.Errorf("%+v", r)
 	}
-	contains(t, "sync", r.out, "the record of shop does not agree with what is there\n", "recorded     RUNNING", "actual       missing", "would        mark it lost\n", "would        create a new instance\n")
-	contains(t, "sync --apply", s.ok("project", "sync", "shop", "--apply"), "the record of shop agrees with what is there\n")
+	contains(t, "sync", r.out, "the record of shop does not agree with its driver\n", "recorded     RUNNING", "actual       missing", "would        mark it lost\n", "would        create a new instance\n")
+	contains(t, "sync --apply", s.ok("project", "sync", "shop", "--apply"), "the record of shop agrees with its driver\n")
 	if r := s.berth("project", "sync", "shop", "--json"); r.code != 1 || decode[api.ProjectSync](t, r.out).Agrees {
 		t.Errorf("%+v", r)
 	}
@@ -232,15 +232,11 @@ func TestProjectRmOfWhatDoesNotEndSaysWhy(t *testing.T) {
 	var out strings.Builder
 	deps := newShell(t, f).forFrame()
 	deps.Stdout = &out
-	frame := newFrame(deps)
-	frame.patience = 1
-	c, err := frame.connect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	frame := newApp(deps)
+	frame.DeleteTimeout = 1
 	f.sandboxes[0].Want = "gone"
 	f.sandboxes[0].Error = f.stuck
-	if err := frame.each(t.Context(), frame.projectRemoval(c, ending{}), []string{"shop"}); err != nil {
+	if err := frame.run(t.Context(), "project", "rm", "shop"); err != nil {
 		t.Fatal(err)
 	}
 	if want := "shop is being deleted: the engine is asleep; watch it with 'berth get " + firstID + "'\n"; out.String() != want {
@@ -256,7 +252,7 @@ func TestProjectRmAsksAtATerminal(t *testing.T) {
 	} {
 		m := newTerminal(t)
 		done := make(chan struct{})
-		go func() { defer close(done); m.wait(question); m.typed("n\n") }()
+		go func() { defer close(done); m.Wait(question); m.Type("n\n") }()
 		if r := newShell(t, f).at(m).berth("project", "rm", "shop", flag); r.code != 125 {
 			t.Errorf("%s: exit %d", flag, r.code)
 		}

@@ -119,8 +119,8 @@ func TestProjectToolEndsAsTheToolDid(t *testing.T) {
 	f.canned["POST "+shopPath+"/execute"] = api.ToolResult{Content: []api.ToolContent{{Type: "text", Text: "a\x1b]0;title\x07b"}}}
 	m := newTerminal(t)
 	s.at(m).berth("project", "tool", "shop", "read")
-	m.wait("b\n")
-	if strings.Contains(m.text(), "\x1b]0") {
-		t.Errorf("the tool drove the terminal: %q", m.text())
+	m.Wait("b\n")
+	if strings.Contains(m.Text(), "\x1b]0") {
+		t.Errorf("the tool drove the terminal: %q", m.Text())
 	}
 }

@@ -168,20 +168,20 @@ func realFiles(t *testing.T, s *shell) {
 
 func realShell(t *testing.T, s *shell) {
 	m := newTerminal(t)
-	m.resize(91, 17)
+	m.Resize(91, 17)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		m.wait("$ ")
-		m.typed("stty size; id -un; exit 9\r")
+		m.Wait("$ ")
+		m.Type("stty size; id -un; exit 9\r")
 	}()
 	r := s.at(m).berth("shell", "scratch")
 	<-done
-	m.wait("17 91")
+	m.Wait("17 91")
 	if r.code != 9 {
-		t.Errorf("exit %d, screen %q", r.code, m.text())
+		t.Errorf("exit %d, screen %q", r.code, m.Text())
 	}
-	contains(t, "screen", m.text(), "agent\n")
+	contains(t, "screen", m.Text(), "agent\n")
 }
 
 // realKill kills the server in the middle of a command's output, of which nothing is lost.

@@ -58,5 +58,5 @@ func realCleanup(t *testing.T, s *shell) {
 	if r := s.berth("project", "health", "shop", "-q"); r.code != 1 {
 		t.Errorf("health of a terminated one: %+v", r)
 	}
-	contains(t, "sync", s.ok("project", "sync", "shop"), "agrees with what is there")
+	contains(t, "sync", s.ok("project", "sync", "shop"), "agrees with its driver")
 }

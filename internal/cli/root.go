@@ -5,18 +5,28 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berthdev/berth/internal/cli/chat"
+	"github.com/berthdev/berth/internal/cli/files"
+	"github.com/berthdev/berth/internal/cli/process"
+	"github.com/berthdev/berth/internal/cli/project"
+	"github.com/berthdev/berth/internal/cli/sandbox"
+	"github.com/berthdev/berth/internal/cli/server"
+	"github.com/berthdev/berth/internal/cli/template"
+	"github.com/berthdev/berth/internal/cli/ui"
+	"github.com/berthdev/berth/internal/cli/versions"
 )
 
-const welcome = `Berth runs sandboxes for AI agents: each with its own files, processes and life.
+const welcome = `Berth runs sandboxes for AI agents, each with its own files and processes.
 
 First steps:
   berth serve             start a server on this machine
-  berth chat              in a second terminal: talk with an agent in a sandbox of its own
-  berth create scratch    make a sandbox
-  berth shell scratch     look around in it
+  berth chat              in a second terminal: talk with an agent in a sandbox
+  berth create scratch    create a sandbox
+  berth shell scratch     open a shell in it
   berth exec scratch -- uname -a`
 
-// The groups of the help page.
+// The groups of commands on the help page.
 const (
 	groupAgents    = "agents"
 	groupSandboxes = "sandboxes"
@@ -25,9 +35,9 @@ const (
 	groupMore      = "more"
 )
 
-// root builds the whole tree of commands.
-func (f *frame) root() *cobra.Command {
-	root := group(&cobra.Command{
+// root returns the root command with all commands below it.
+func (a *app) root() *cobra.Command {
+	root := ui.Group(&cobra.Command{
 		Use:           "berth",
 		Short:         "Sandboxes for AI agents",
 		Long:          welcome,
@@ -35,15 +45,16 @@ func (f *frame) root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	})
-	root.SetIn(f.Stdin)
-	root.SetOut(f.Stdout)
-	root.SetErr(f.Stderr)
-	f.versionFlag(root)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef(cmd, "%v", err) })
-	root.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON; errors too, as problem documents on stderr")
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	a.versionFlag(root)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return ui.Usagef(cmd, "%v", err) })
+	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "print JSON; errors too, as problem documents on stderr")
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetHelpCommand(f.help(root))
-	root.SetUsageFunc(usage)
+	root.SetHelpCommand(a.help(root))
+	root.SetUsageFunc(a.usage)
+	root.SetHelpFunc(a.printHelp)
 
 	root.AddGroup(
 		&cobra.Group{ID: groupAgents, Title: "Agents:"},
@@ -58,32 +69,36 @@ func (f *frame) root() *cobra.Command {
 			root.AddCommand(cmd)
 		}
 	}
-	in(groupAgents, f.chat(), f.conversation(), f.agent(), f.usageReport())
-	in(groupSandboxes, append(f.lives(), f.project(), f.sandbox())...)
-	in(groupInside, f.insides()...)
-	in(groupServer, f.serve(), f.down(), f.sweep(), f.host(), f.keys(), f.account(), f.template(), f.config(), f.migrate(), f.fsck(), f.doctor())
-	in(groupMore, f.workspace(), f.completion(root), f.versionCommand())
+	in(groupAgents, chat.Commands(a.Remote)...)
+	in(groupSandboxes, append(append(a.lifeCommands(), project.Commands(a.Remote)...), a.sandbox())...)
+	in(groupInside, a.insideCommands()...)
+	d := a.deps
+	in(groupServer, server.Commands(a.Remote, server.Program{
+		Build: d.build().String(), Serve: d.Serve, Migrate: d.Migrate, Fsck: d.Fsck, Down: d.Down,
+		Secrets: d.Secrets, ForgetSecret: d.ForgetSecret, Probe: d.Probe,
+	}, template.Commands(a.Remote)[0])...)
+	in(groupMore, versions.Workspace(a.Remote, d.OpenStore), a.completion(root), a.versionCommand())
 	return root
 }
 
-// lives are the verbs of a sandbox's life, and insides those of what goes on in it, in the order they are
-// met.
-func (f *frame) lives() []*cobra.Command {
-	return slices.Concat([]*cobra.Command{f.create(), f.ls(), f.get()}, f.turns(),
-		[]*cobra.Command{f.explain(), f.history()}, f.saves(), []*cobra.Command{f.terminate(), f.rm()})
+// lifeCommands returns the commands that create, list, change and delete sandboxes.
+func (a *app) lifeCommands() []*cobra.Command {
+	return sandbox.Commands(a.Remote, versions.Commands(a.Remote)...)
 }
 
-func (f *frame) insides() []*cobra.Command {
-	return []*cobra.Command{f.exec(), f.shell(), f.cp(), f.files(), f.tree(), f.cat(), f.ps(), f.logs()}
+// insideCommands returns the commands that work inside a sandbox.
+func (a *app) insideCommands() []*cobra.Command {
+	p, f := process.Commands(a.Remote), files.Commands(a.Remote)
+	return slices.Concat(p[:3], f, p[3:]) // run, exec and shell; the file commands; ps and the rest
 }
 
-// sandbox offers the same verbs under their noun, for those who look for them there.
-func (f *frame) sandbox() *cobra.Command {
-	verbs := append(f.lives(), f.insides()...)
+// sandbox returns the command "berth sandbox", which has the same commands for sandboxes as the root.
+func (a *app) sandbox() *cobra.Command {
+	verbs := append(a.lifeCommands(), a.insideCommands()...)
 	for _, verb := range verbs {
 		verb.Example = strings.ReplaceAll(verb.Example, "berth ", "berth sandbox ")
 	}
-	return group(&cobra.Command{
+	return ui.Group(&cobra.Command{
 		Use:     "sandbox",
 		Aliases: []string{"sandboxes"},
 		Short:   "The sandbox verbs under their noun",

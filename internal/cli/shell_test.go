@@ -12,13 +12,14 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/testkit"
+	"github.com/berthdev/berth/internal/testkit/ptytest"
 )
 
 // sit runs a command at the terminal while a person is at its keys, and checks that the terminal is left
 // as it was found.
-func sit(t *testing.T, f *fakeServer, m *terminal, person func(), args ...string) result {
+func sit(t *testing.T, f *fakeServer, m *ptytest.Terminal, person func(), args ...string) result {
 	t.Helper()
-	before, err := unix.IoctlGetTermios(int(m.tty.Fd()), unix.TCGETS)
+	before, err := unix.IoctlGetTermios(int(m.TTY.Fd()), unix.TCGETS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,16 +29,16 @@ func sit(t *testing.T, f *fakeServer, m *terminal, person func(), args ...string
 		defer func() {
 			switch {
 			case t.Failed() && f.machine != nil:
-				f.machine.end() // nobody is left to leave the shell
+				f.machine.end() // the shell has no user left to leave it
 			case t.Failed():
-				m.typed("\x03\x03")
+				m.Type("\x03\x03")
 			}
 		}()
 		person()
 	}()
 	r := newShell(t, f).at(m).berth(args...)
 	<-done
-	after, err := unix.IoctlGetTermios(int(m.tty.Fd()), unix.TCGETS)
+	after, err := unix.IoctlGetTermios(int(m.TTY.Fd()), unix.TCGETS)
 	if err != nil || *after != *before {
 		t.Errorf("the terminal is left as %+v, %v; it was %+v", after, err, before)
 	}
@@ -47,13 +48,13 @@ func sit(t *testing.T, f *fakeServer, m *terminal, person func(), args ...string
 func TestShellIsATerminalInTheSandbox(t *testing.T) {
 	f := newMachine(t)
 	m := newTerminal(t)
-	m.resize(91, 17)
+	m.Resize(91, 17)
 	r := sit(t, f, m, func() {
-		m.wait("$ ")
-		m.typed("stty size; tty -s && echo is-''tty\r")
-		m.wait("17 91")
-		m.wait("is-tty")
-		m.resize(100, 33)
+		m.Wait("$ ")
+		m.Type("stty size; tty -s && echo is-''tty\r")
+		m.Wait("17 91")
+		m.Wait("is-tty")
+		m.Resize(100, 33)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGWINCH)
 		testkit.Eventually(t, 30*time.Second, func() error {
 			if w, err := unix.IoctlGetWinsize(int(f.machine.newest().term.Fd()), unix.TIOCGWINSZ); err != nil || w.Col != 100 || w.Row != 33 {
@@ -61,20 +62,14 @@ func TestShellIsATerminalInTheSandbox(t *testing.T) {
 			}
 			return nil
 		})
-		m.typed("sh -c 'echo be\"\"gun; exec sleep 60'\r")
-		m.wait("begun\n") // before, the key would be the shell's
-		m.typed("\x03")   // a key like any other here: it interrupts what runs there
-		m.wait("^C\n$ ")  // until it is back, a shell may throw away what is typed
-		m.typed("exit 7\r")
+		m.Type("sh -c 'echo be\"\"gun; exec sleep 60'\r")
+		m.Wait("begun\n") // before, the key would be the shell's
+		m.Type("\x03")    // a key like any other here: it interrupts what runs there
+		m.Wait("^C\n$ ")  // until it is back, a shell may throw away typed characters
+		m.Type("exit 7\r")
 	}, "shell", "box")
 	if r.code != 7 {
-		t.Errorf("exit %d, screen %q", r.code, m.text())
-	}
-}
-
-func (m *terminal) resize(cols, rows uint16) {
-	if err := unix.IoctlSetWinsize(int(m.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: cols, Row: rows}); err != nil {
-		m.t.Error(err)
+		t.Errorf("exit %d, screen %q", r.code, m.Text())
 	}
 }
 
@@ -82,22 +77,22 @@ func TestShellIsLeftAndComeBackTo(t *testing.T) {
 	f := newMachine(t)
 	m := newTerminal(t)
 	r := sit(t, f, m, func() {
-		m.wait("$ ")
-		m.typed("x=kept\r\x10") // Ctrl-P alone is a key of the shell
-		m.typed("\x11")
+		m.Wait("$ ")
+		m.Type("x=kept\r\x10") // Ctrl-P alone is a key of the shell
+		m.Type("\x11")
 	}, "ssh", "box")
-	m.wait("berth: detached; 'berth shell box --attach exec-1' comes back to it\n")
+	m.Wait("berth: detached; 'berth shell box --attach exec-1' comes back to it\n")
 	if r.code != 0 || !f.machine.newest().status().Running {
 		t.Errorf("exit %d, %+v", r.code, f.machine.newest().status())
 	}
 	m = newTerminal(t)
 	r = sit(t, f, m, func() {
-		m.wait("$ ")
-		m.typed("echo $x-''here; exit 3\r")
-		m.wait("kept-here")
+		m.Wait("$ ")
+		m.Type("echo $x-''here; exit 3\r")
+		m.Wait("kept-here")
 	}, "shell", "box", "--attach", "exec-1")
 	if r.code != 3 {
-		t.Errorf("exit %d, screen %q", r.code, m.text())
+		t.Errorf("exit %d, screen %q", r.code, m.Text())
 	}
 }
 
@@ -108,21 +103,21 @@ func TestShellComesBackByItself(t *testing.T) {
 	m := newTerminal(t)
 	r := sit(t, f, m, func() {
 		testkit.Eventually(t, 30*time.Second, func() error {
-			if n := strings.Count(m.text(), "the connection was lost; trying to come back"); n != 2 {
+			if n := strings.Count(m.Text(), "the connection was lost; trying to come back"); n != 2 {
 				return fmt.Errorf("lost %d times", n)
 			}
 			return nil
 		})
 		testkit.Eventually(t, 30*time.Second, func() error {
-			m.typed("exit 5\r") // what is typed while there is no connection is lost
+			m.Type("exit 5\r") // characters typed without a connection are lost
 			if f.machine.newest().status().Running {
-				return fmt.Errorf("it runs: %q", m.text())
+				return fmt.Errorf("it runs: %q", m.Text())
 			}
 			return nil
 		})
 	}, "shell", "box")
 	if r.code != 5 {
-		t.Errorf("exit %d, screen %q", r.code, m.text())
+		t.Errorf("exit %d, screen %q", r.code, m.Text())
 	}
 }
 
@@ -138,7 +133,7 @@ func TestShellThatCannotBe(t *testing.T) {
 		if r := sit(t, f, m, func() {}, append([]string{"shell"}, args...)...); r.code != 125 {
 			t.Errorf("%v: exit %d", args, r.code)
 		}
-		m.wait(want)
+		m.Wait(want)
 	}
 	r := newShell(t, f).berth("shell", "box")
 	if r.code != 125 || r.err != "berth: stdin is not a terminal\n  hint: 'berth exec -i box -- sh' runs a shell that reads from a pipe or a file.\n" {
@@ -150,10 +145,10 @@ func TestTerminationLeavesTheShell(t *testing.T) {
 	f := newMachine(t)
 	m := newTerminal(t)
 	r := sit(t, f, m, func() {
-		m.wait("$ ")
+		m.Wait("$ ")
 		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
 	}, "shell", "box")
-	m.wait("detached")
+	m.Wait("detached")
 	if r.code != 0 || !f.machine.newest().status().Running {
 		t.Errorf("exit %d", r.code)
 	}
@@ -164,22 +159,22 @@ func TestExecWithATerminal(t *testing.T) {
 	f := newMachine(t)
 	m := newTerminal(t)
 	r := sit(t, f, m, func() {}, "exec", "-t", "-e", "A=b", "box", "--", "sh", "-c", `printf '\033]0;title\007'; tty -s; echo tty=$? A=$A; exit 9`)
-	m.wait("tty=0 A=b")
-	if r.code != 9 || !strings.Contains(m.text(), "\x1b]0;title\x07") {
-		t.Errorf("exit %d, screen %q", r.code, m.text())
+	m.Wait("tty=0 A=b")
+	if r.code != 9 || !strings.Contains(m.Text(), "\x1b]0;title\x07") {
+		t.Errorf("exit %d, screen %q", r.code, m.Text())
 	}
 	m = newTerminal(t)
 	r = sit(t, f, m, func() {
-		m.wait("name? ")
-		m.typed("ada\r")
+		m.Wait("name? ")
+		m.Type("ada\r")
 	}, "exec", "-it", "--detach-keys", "none", "box", "--", "sh", "-c", `printf 'name? '; read n; echo hello $n`)
-	m.wait("hello ada")
+	m.Wait("hello ada")
 	if r.code != 0 {
 		t.Errorf("exit %d", r.code)
 	}
 	m = newTerminal(t)
 	interrupt := func() {
-		m.wait("waiting")
+		m.Wait("waiting")
 		_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
 	}
 	if r := sit(t, f, m, interrupt, "exec", "-t", "box", "--", "sh", "-c", `trap 'exit 11' INT; echo waiting; while :; do sleep 0.05; done`); r.code != 11 {
@@ -190,54 +185,16 @@ func TestExecWithATerminal(t *testing.T) {
 	}
 }
 
-func TestDetachKeys(t *testing.T) {
-	for _, c := range []struct {
-		keys  string
-		typed []string
-		want  string
-		left  bool
-	}{
-		{"ctrl-p,ctrl-q", []string{"ab\x10\x11cd"}, "ab", true},
-		{"ctrl-p,ctrl-q", []string{"\x10", "\x11"}, "", true},
-		{"ctrl-p,ctrl-q", []string{"\x10", "x"}, "\x10x", false},
-		{"ctrl-p,ctrl-q", []string{"\x10", "\x10", "\x11"}, "\x10", true},
-		{"ctrl-p,ctrl-q", []string{"\x10"}, "", false},
-		{"none", []string{"\x10\x11"}, "\x10\x11", false},
-		{"a,a,b", []string{"aaab"}, "a", true},
-		{"a,b,a,c", []string{"ababac"}, "ab", true},
-		{"~", []string{"x~"}, "x", true},
-	} {
-		var keys detachKeys
-		if err := keys.Set(c.keys); err != nil || keys.String() != c.keys {
-			t.Fatalf("%s: %v, %s", c.keys, err, keys.String())
-		}
-		d, got, left := detector{keys: keys}, "", false
-		for _, typed := range c.typed {
-			send, now := d.pass([]byte(typed))
-			got, left = got+string(send), left || now
-		}
-		if got != c.want || left != c.left {
-			t.Errorf("%s: %q sends %q, left %v; want %q, %v", c.keys, c.typed, got, left, c.want, c.left)
-		}
-	}
-	for _, bad := range []string{"", "ctrl-", "ctrl-1", "ab", "a,,b", "none,a", "é"} {
-		var keys detachKeys
-		if keys.Set(bad) == nil {
-			t.Errorf("%q is taken", bad)
-		}
-	}
-}
-
 func TestShellSendsWhatItsFlagsSay(t *testing.T) {
 	f := newMachine(t)
 	m := newTerminal(t)
-	sit(t, f, m, func() { m.wait("$ "); m.typed("exit\r") }, "sh", "box", "-e", "A=1", "-w", "src", "-u", "root")
+	sit(t, f, m, func() { m.Wait("$ "); m.Type("exit\r") }, "sh", "box", "-e", "A=1", "-w", "src", "-u", "root")
 	got := f.machine.newest().want
 	if got.Env["A"] != "1" || got.Cwd != "src" || got.User != "root" || fmt.Sprint(got.Command) != fmt.Sprint(api.LoginShell()) {
 		t.Errorf("sent %+v", got)
 	}
 	m = newTerminal(t)
-	sit(t, f, m, func() { m.wait("$ "); m.typed("exit\r") }, "sh", "box", "-u", "root")
+	sit(t, f, m, func() { m.Wait("$ "); m.Type("exit\r") }, "sh", "box", "-u", "root")
 	if got := f.machine.newest().want; got.User != "root" {
 		t.Errorf("sent %+v", got)
 	}
@@ -250,24 +207,24 @@ func TestShellWhoseConnectionIsLost(t *testing.T) {
 	f.machine.cut, f.machine.refusals = 1, []api.Code{api.CodeShuttingDown, api.CodeShuttingDown, api.CodeShuttingDown, api.CodeShuttingDown}
 	m := newTerminal(t)
 	r := sit(t, f, m, func() {
-		m.wait("trying to come back")
+		m.Wait("trying to come back")
 		testkit.Eventually(t, 30*time.Second, func() error {
-			m.typed("exit 5\r")
+			m.Type("exit 5\r")
 			if f.machine.newest().status().Running {
-				return fmt.Errorf("it runs: %q", m.text())
+				return fmt.Errorf("it runs: %q", m.Text())
 			}
 			return nil
 		})
 	}, "shell", "box")
 	if r.code != 5 {
-		t.Errorf("exit %d, screen %q", r.code, m.text())
+		t.Errorf("exit %d, screen %q", r.code, m.Text())
 	}
 	f.machine.cut, f.machine.refusals = 1, []api.Code{api.CodeForbidden}
 	m = newTerminal(t)
 	r = sit(t, f, m, func() {}, "shell", "box")
-	m.wait("'berth shell box --attach exec-2' comes back to it")
-	if r.code != 125 || !strings.Contains(m.text(), "the connection was lost: open terminal: not now\n") {
-		t.Errorf("exit %d, screen %q", r.code, m.text())
+	m.Wait("'berth shell box --attach exec-2' comes back to it")
+	if r.code != 125 || !strings.Contains(m.Text(), "the connection was lost: open terminal: not now\n") {
+		t.Errorf("exit %d, screen %q", r.code, m.Text())
 	}
 }
 
@@ -279,11 +236,11 @@ func TestShellThatIsLeftWhileItsConnectionIsLost(t *testing.T) {
 	}
 	m := newTerminal(t)
 	r := sit(t, f, m, func() {
-		m.wait("trying to come back")
-		m.typed("\x10\x11")
+		m.Wait("trying to come back")
+		m.Type("\x10\x11")
 	}, "shell", "box")
-	m.wait("berth: detached")
+	m.Wait("berth: detached")
 	if r.code != 0 {
-		t.Errorf("exit %d, screen %q", r.code, m.text())
+		t.Errorf("exit %d, screen %q", r.code, m.Text())
 	}
 }

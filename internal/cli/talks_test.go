@@ -178,7 +178,7 @@ func (k *talks) stream(w http.ResponseWriter, r *http.Request, t *fakeTurn, afte
 	}
 }
 
-// serve answers what is about conversations.
+// serve answers requests about conversations.
 func (k *talks) serve(w http.ResponseWriter, r *http.Request) bool {
 	rest, ok := strings.CutPrefix(r.URL.Path, "/api/v1/conversations")
 	parts := strings.Split(strings.Trim(rest, "/"), "/")

@@ -20,8 +20,8 @@ func TestTerminalSeesColoursAndRelativeTimes(t *testing.T) {
 	if r := newShell(t, f).at(m).berth("ls"); r.code != 0 {
 		t.Fatalf("exit %d", r.code)
 	}
-	m.wait("creating")
-	contains(t, "screen", m.text(), "\x1b[32mrunning\x1b[0m", "\x1b[31merror\x1b[0m", "\x1b[2mstopped\x1b[0m", "\x1b[33mcreating\x1b[0m", "3m ago")
+	m.Wait("creating")
+	contains(t, "screen", m.Text(), "\x1b[32mrunning\x1b[0m", "\x1b[31merror\x1b[0m", "\x1b[2mstopped\x1b[0m", "\x1b[33mcreating\x1b[0m", "3 min ago")
 }
 
 func TestNoColorAndDumbTerminalsArePlain(t *testing.T) {
@@ -30,9 +30,9 @@ func TestNoColorAndDumbTerminalsArePlain(t *testing.T) {
 	for _, env := range [][]string{{"NO_COLOR", "1"}, {"TERM", "dumb"}} {
 		m := newTerminal(t)
 		newShell(t, f).at(m).with(env...).berth("ls")
-		m.wait("running")
-		if strings.Contains(m.text(), "\x1b") {
-			t.Errorf("%v: screen has escapes: %q", env, m.text())
+		m.Wait("running")
+		if strings.Contains(m.Text(), "\x1b") {
+			t.Errorf("%v: screen has escapes: %q", env, m.Text())
 		}
 	}
 }
@@ -41,12 +41,12 @@ func TestCreateShowsProgressAndNextCommands(t *testing.T) {
 	f := newFakeServer(t)
 	f.sandboxes = []api.Sandbox{{ID: "1", Name: "slow", State: "starting"}}
 	m := newTerminal(t)
-	f.hold = func(*http.Request) { m.wait("creating slow: starting") }
+	f.hold = func(*http.Request) { m.Wait("creating slow: starting") }
 	if r := newShell(t, f).at(m).berth("create", "slow"); r.code != 0 {
 		t.Fatalf("exit %d", r.code)
 	}
-	m.wait("berth rm slow")
-	contains(t, "screen", m.text(), "⠋ creating slow", "creating slow: starting", "\r\x1b[K", "Next:", "berth exec slow -- uname -a", "berth shell slow")
+	m.Wait("berth rm slow")
+	contains(t, "screen", m.Text(), "⠋ creating slow", "creating slow: starting", "\r\x1b[K", "Next:", "berth exec slow -- uname -a", "berth shell slow")
 }
 
 func TestProgressIsForPeopleOnly(t *testing.T) {
@@ -54,8 +54,8 @@ func TestProgressIsForPeopleOnly(t *testing.T) {
 	for _, args := range [][]string{{"create", "a", "--json"}, {"create", "b", "-q"}} {
 		m := newTerminal(t)
 		newShell(t, f).at(m).berth(args...)
-		m.wait("01970e4b")
-		if text := m.text(); strings.Contains(text, "creating") || strings.Contains(text, "Next:") {
+		m.Wait("01970e4b")
+		if text := m.Text(); strings.Contains(text, "creating") || strings.Contains(text, "Next:") {
 			t.Errorf("%v: screen %q", args, text)
 		}
 	}
@@ -70,28 +70,28 @@ func TestRmAsksAtATerminal(t *testing.T) {
 		f := newFakeServer(t)
 		newShell(t, f).ok("create", "scratch", "-q")
 		m := newTerminal(t)
-		m.typed(c.typed)
+		m.Type(c.typed)
 		r := newShell(t, f).at(m).berth("rm", "scratch")
-		m.wait("Delete sandbox scratch and everything in it for good? [y/N]")
+		m.Wait("Delete sandbox scratch and everything in it for good? [y/N]")
 		if r.code != c.code || len(f.sandboxes) != c.left {
 			t.Errorf("answer %q: exit %d, %d left", c.typed, r.code, len(f.sandboxes))
 		}
 	}
 }
 
-// TestQuestionThatIsNotAnsweredEndsItsLine: what comes next begins on a line of its own.
+// TestQuestionThatIsNotAnsweredEndsItsLine: the next output begins on a new line.
 func TestQuestionThatIsNotAnsweredEndsItsLine(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for typed, ctx := range map[string]context.Context{"": ctx, "\x04": t.Context()} {
 		m := newTerminal(t)
-		m.typed(typed)
-		frame := newFrame(newShell(t, nil).at(m).forFrame())
-		if err := frame.ask(ctx, "Really?"); err == nil {
+		m.Type(typed)
+		frame := newApp(newShell(t, nil).at(m).forFrame())
+		if err := frame.Confirm(ctx, "Really?"); err == nil {
 			t.Errorf("%q was a yes", typed)
 		}
-		m.wait("Really? [y/N] \n")
-		m.typed("\n") // lets go of a reader that still waits
+		m.Wait("Really? [y/N] \n")
+		m.Type("\n") // lets go of a reader that still waits
 	}
 }
 
@@ -102,8 +102,8 @@ func TestYesIsNotAsked(t *testing.T) {
 	if r := newShell(t, f).at(m).berth("rm", "-y", "scratch"); r.code != 0 || len(f.sandboxes) != 0 {
 		t.Errorf("exit %d, %d left", r.code, len(f.sandboxes))
 	}
-	m.wait("deleted scratch")
-	if strings.Contains(m.text(), "[y/N]") {
+	m.Wait("deleted scratch")
+	if strings.Contains(m.Text(), "[y/N]") {
 		t.Error("--yes was asked")
 	}
 }
@@ -115,8 +115,8 @@ func TestHostileNamesOnATerminal(t *testing.T) {
 	f.sandboxes = []api.Sandbox{{ID: "1", Name: "x\x1b]0;owned\x07", State: "\x1b[31mrunning"}}
 	m := newTerminal(t)
 	newShell(t, f).at(m).berth("ls")
-	m.wait("running")
-	if strings.Contains(m.text(), "\x1b]") || !strings.Contains(m.text(), `x\x1b]0;owned\a`) {
-		t.Errorf("screen %q", m.text())
+	m.Wait("running")
+	if strings.Contains(m.Text(), "\x1b]") || !strings.Contains(m.Text(), `x\x1b]0;owned\a`) {
+		t.Errorf("screen %q", m.Text())
 	}
 }

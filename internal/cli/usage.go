@@ -5,32 +5,43 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berthdev/berth/internal/cli/ui"
 )
 
-// Commands are shown in the order they are added, which is the order they are met.
+// The help lists commands in the order in which they are added.
 func init() { cobra.EnableCommandSorting = false }
 
-// helpWidth fits into a usual terminal and does not depend on the one at hand, so that help reads
-// the same everywhere.
+// helpWidth is the width of help texts, or their maximum width at a terminal.
 const helpWidth = 100
 
-// usage writes the part of a help page below its words.
-func usage(cmd *cobra.Command) error {
+// printHelp writes the help page of a command: its description, then its usage.
+func (a *app) printHelp(cmd *cobra.Command, _ []string) {
+	text := strings.TrimSpace(ui.First(cmd.Long, cmd.Short))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n%s", a.Reflow(text), cmd.UsageString())
+}
+
+// usage writes the help page without the description.
+func (a *app) usage(cmd *cobra.Command) error {
 	var b strings.Builder
+	width := helpWidth
+	if a.Out.TTY {
+		width = min(width, a.WindowSize().Cols)
+	}
 	fmt.Fprintf(&b, "Usage:\n  %s\n", usageLine(cmd))
 	if len(cmd.Aliases) > 0 {
 		fmt.Fprintf(&b, "\nAlso:\n  %s\n", strings.Join(cmd.Aliases, ", "))
 	}
 	fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
-	commands(&b, cmd)
+	a.commands(&b, cmd)
 	if cmd.HasAvailableLocalFlags() {
-		fmt.Fprintf(&b, "\nFlags:\n%s", cmd.LocalFlags().FlagUsagesWrapped(helpWidth))
+		fmt.Fprintf(&b, "\nFlags:\n%s", a.ReflowIndented(cmd.LocalFlags().FlagUsagesWrapped(width)))
 	}
 	if cmd.HasAvailableInheritedFlags() {
-		fmt.Fprintf(&b, "\nFlags of every command:\n%s", cmd.InheritedFlags().FlagUsagesWrapped(helpWidth))
+		fmt.Fprintf(&b, "\nFlags of every command:\n%s", a.ReflowIndented(cmd.InheritedFlags().FlagUsagesWrapped(width)))
 	}
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n'%s COMMAND --help' tells more of each.\n", cmd.CommandPath())
+		fmt.Fprintf(&b, "\n'%s COMMAND --help' shows the help of each.\n", cmd.CommandPath())
 	}
 	_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
 	return err
@@ -43,8 +54,8 @@ func usageLine(cmd *cobra.Command) string {
 	return cmd.UseLine()
 }
 
-// commands lists what a group holds, under the headings of its groups if it has some.
-func commands(b *strings.Builder, cmd *cobra.Command) {
+// commands lists the subcommands of cmd, under the titles of their groups if there are groups.
+func (a *app) commands(b *strings.Builder, cmd *cobra.Command) {
 	groups := cmd.Groups()
 	if len(groups) == 0 && cmd.HasAvailableSubCommands() {
 		groups = []*cobra.Group{{Title: "Commands:"}}
@@ -53,21 +64,21 @@ func commands(b *strings.Builder, cmd *cobra.Command) {
 		fmt.Fprintf(b, "\n%s\n", g.Title)
 		for _, sub := range cmd.Commands() {
 			if sub.GroupID == g.ID && sub.IsAvailableCommand() {
-				fmt.Fprintf(b, "  %-13s %s\n", sub.Name(), sub.Short)
+				fmt.Fprintf(b, "  %-13s %s\n", sub.Name(), a.Hang(sub.Short, 16))
 			}
 		}
 	}
 }
 
-// help is for those who type "berth help ls" instead of "berth ls --help".
-func (f *frame) help(root *cobra.Command) *cobra.Command {
+// help returns the command "berth help COMMAND", which prints the same as "berth COMMAND --help".
+func (a *app) help(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:    "help [COMMAND]",
 		Hidden: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			cmd, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return usagef(root, "there is no command %q", strings.Join(args, " "))
+				return ui.Usagef(root, "there is no command %q", strings.Join(args, " "))
 			}
 			cmd.InitDefaultHelpFlag()
 			return cmd.Help()

@@ -7,9 +7,11 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berthdev/berth/internal/cli/ui"
 )
 
-// build says which Berth this is.
+// build describes the version of this program.
 type build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
@@ -22,19 +24,19 @@ func (b build) String() string {
 	return fmt.Sprintf("berth %s (commit %s, %s, %s/%s)", b.Version, b.Commit, b.Go, b.OS, b.Arch)
 }
 
-// version takes what the linker was told, else what the toolchain recorded.
-func (f *frame) version() build {
-	b := build{Version: f.Version, Commit: f.Commit, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+// build returns the linker's values, or those that the toolchain recorded.
+func (d Deps) build() build {
+	b := build{Version: d.Version, Commit: d.Commit, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		b.fill(info)
 	}
-	b.Version, b.Commit = first(b.Version, "dev"), first(b.Commit, "unknown")
+	b.Version, b.Commit = ui.First(b.Version, "dev"), ui.First(b.Commit, "unknown")
 	return b
 }
 
 func (b *build) fill(info *debug.BuildInfo) {
 	if v := info.Main.Version; v != "(devel)" {
-		b.Version = first(b.Version, v)
+		b.Version = ui.First(b.Version, v)
 	}
 	if b.Commit != "" {
 		return
@@ -49,32 +51,32 @@ func (b *build) fill(info *debug.BuildInfo) {
 	}
 }
 
-func (f *frame) versionCommand() *cobra.Command {
+func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Show which Berth this is",
 		Long:    "Show the version, the commit it was built from, the Go release and the platform.",
 		Example: "  berth version\n  berth version --json",
-		Args:    takes(0, 0, ""),
-		RunE:    run(func(context.Context, []string) error { return f.showVersion() }),
+		Args:    ui.Args(0, 0, ""),
+		RunE:    ui.Run(func(context.Context, []string) error { return a.showVersion() }),
 	}
 }
 
-func (f *frame) showVersion() error {
-	if f.json {
-		return writeJSON(f.out, f.version())
+func (a *app) showVersion() error {
+	if a.JSON {
+		return ui.WriteJSON(a.Out, a.deps.build())
 	}
-	_, err := fmt.Fprintln(f.out, f.version())
+	_, err := fmt.Fprintln(a.Out, a.deps.build())
 	return err
 }
 
-// versionFlag lets --version do what the command does.
-func (f *frame) versionFlag(root *cobra.Command) {
+// versionFlag adds the flag --version, which does the same as the command version.
+func (a *app) versionFlag(root *cobra.Command) {
 	asked := root.Flags().BoolP("version", "v", false, "show which Berth this is")
 	help := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if *asked {
-			return f.showVersion()
+			return a.showVersion()
 		}
 		return help(cmd, args)
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/cli/ui"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -61,12 +62,12 @@ func TestWorkspaceWaitsWhenToldTo(t *testing.T) {
 	m := newTerminal(t)
 	ended := make(chan result, 1)
 	go func() { ended <- d.at(m).berth("workspace", "push", "--wait", here) }()
-	m.wait("waiting for process 42 on elsewhere")
+	m.Wait("waiting for process 42 on elsewhere")
 	release()
 	if r := <-ended; r.code != 0 {
 		t.Errorf("%+v", r)
 	}
-	m.wait("saved version ")
+	m.Wait("saved version ")
 }
 
 func TestWorkspaceWaitCanBeInterrupted(t *testing.T) {
@@ -76,17 +77,17 @@ func TestWorkspaceWaitCanBeInterrupted(t *testing.T) {
 	m := newTerminal(t)
 	ended := make(chan result, 1)
 	go func() { ended <- d.at(m).berth("workspace", "push", "--wait", here) }()
-	m.wait("waiting for another process")
+	m.Wait("waiting for another process")
 	if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	if r := <-ended; r.code != ExitInterrupted {
+	if r := <-ended; r.code != ui.ExitInterrupted {
 		t.Errorf("%+v", r)
 	}
 }
 
-// TestWorkspaceFilesOfOurOwnAreNotFollowed: whoever can write into the directory must not make us read or
-// overwrite what is elsewhere.
+// TestWorkspaceFilesOfOurOwnAreNotFollowed: a user who can write into the directory cannot make us read or
+// overwrite files outside it.
 func TestWorkspaceFilesOfOurOwnAreNotFollowed(t *testing.T) {
 	testkit.Proves(t, "S12")
 	for _, name := range []string{".sandbox-state", ".sandbox-state.lock", ".sandbox-state.idx", ".sandbox-state.idx.tmp"} {

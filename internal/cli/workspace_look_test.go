@@ -108,7 +108,7 @@ func TestWorkspaceExport(t *testing.T) {
 	if r := d.at(m).berth("workspace", "export", "-"); r.code != 125 {
 		t.Errorf("%+v", r)
 	}
-	m.wait("an archive is nothing to look at")
+	m.Wait("an archive is nothing to look at")
 }
 
 // tarNames are the names in an archive.

@@ -15,7 +15,7 @@ import (
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-// meter counts what is asked of a store, and can forget its promises.
+// meter counts the requests to a store, and can ignore their conditions.
 type meter struct {
 	blob.Store
 	puts, gets atomic.Int64
@@ -96,7 +96,7 @@ func TestWorkspaceStoreProblemsAreToldWithTheirRemedy(t *testing.T) {
 		d.refuses(code, []string{"the store's words", want}, "versions", "--store", "s3://bucket")
 	}
 	d.deps.OpenStore = func(context.Context, string) (blob.Store, error) {
-		return nil, refusal(api.CodeBlobUnreachable, "Correct the endpoint in object_store.", "nobody answers")
+		return nil, refusal(api.CodeBlobUnreachable, "Correct the endpoint in object_store.", "no answer")
 	}
 	d.refuses(api.CodeBlobUnreachable, []string{"Correct the endpoint in --store."}, "push", here)
 }

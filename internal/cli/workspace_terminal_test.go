@@ -12,11 +12,12 @@ import (
 
 	"github.com/berthdev/berth/internal/blob"
 	"github.com/berthdev/berth/internal/blob/open"
+	"github.com/berthdev/berth/internal/cli/ui"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/workspace"
 )
 
-// slow is a store whose writes, or reads, of packs wait until somebody has seen enough.
+// slow is a store whose writes, or reads, of packs wait until the test has seen enough.
 type slow struct {
 	blob.Store
 	seen func()
@@ -37,19 +38,19 @@ func TestWorkspaceProgressAtATerminal(t *testing.T) {
 	d.deps.OpenStore = func(ctx context.Context, address string) (blob.Store, error) {
 		store, err := open.Store(ctx, address)
 		return &slow{store, func() {
-			m.wait("pushing " + here + " ████████████████████ 100%: 1 file, 2.0 KiB")
+			m.Wait("pushing " + here + " ████████████████████ 100%: 1 file, 2.0 KiB")
 		}}, err
 	}
 	if r := d.at(m).berth("workspace", "push", here); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	m.wait("saved version ")
+	m.Wait("saved version ")
 	for _, args := range [][]string{{"-q"}, {"--json"}} {
 		m := newTerminal(t)
 		d.at(m).berth(append([]string{"workspace", "push", here}, args...)...)
-		m.wait("Z-")
-		if strings.Contains(m.text(), "pushing") {
-			t.Errorf("%q: %q", args, m.text())
+		m.Wait("Z-")
+		if strings.Contains(m.Text(), "pushing") {
+			t.Errorf("%q: %q", args, m.Text())
 		}
 	}
 }
@@ -67,7 +68,7 @@ func TestWorkspacePushCanBeInterrupted(t *testing.T) {
 		}}, err
 	}
 	r := d.berth("workspace", "push", here)
-	if r.code != ExitInterrupted || r.err != "berth: interrupted; the same command goes on where it stopped\n" {
+	if r.code != ui.ExitInterrupted || r.err != "berth: interrupted; the same command goes on where it stopped\n" {
 		t.Errorf("%+v", r)
 	}
 	d.deps.OpenStore = plain
@@ -87,9 +88,9 @@ func TestWorkspaceRestoreAsksBeforeChangesAreLost(t *testing.T) {
 		version := d.synced("push", here).Version
 		fill(t, here, map[string]string{"a": "2", "b": "2"})
 		m := newTerminal(t)
-		m.typed(c.typed)
+		m.Type(c.typed)
 		r := d.at(m).berth("workspace", "restore", here)
-		m.wait("Lose what was changed since version " + version + " in " + here + ": a (modified), b (added)? [y/N]")
+		m.Wait("Lose what was changed since version " + version + " in " + here + ": a (modified), b (added)? [y/N]")
 		if r.code != c.code {
 			t.Errorf("%q: %+v", c.typed, r)
 		}
@@ -101,19 +102,19 @@ func TestWorkspaceRestoreAsksBeforeChangesAreLost(t *testing.T) {
 	d.does("push", here)
 	m := newTerminal(t)
 	d.at(m).berth("workspace", "restore", here)
-	m.wait("restored version ")
+	m.Wait("restored version ")
 	fill(t, here, map[string]string{"a": "2"})
 	d.at(m).berth("workspace", "restore", "--yes", here)
 	d.has("here", map[string]string{"a": "1"})
-	if strings.Contains(m.text(), "[y/N]") {
-		t.Errorf("it asked for nothing: %s", m.text())
+	if strings.Contains(m.Text(), "[y/N]") {
+		t.Errorf("it asked for nothing: %s", m.Text())
 	}
 
 	other := d.tree("other", map[string]string{"p": "", "q": "", "r": "", "s": "", "t": ""})
 	m = newTerminal(t)
-	m.typed("n\n")
+	m.Type("n\n")
 	d.at(m).berth("workspace", "restore", "--into", other)
-	m.wait("Lose what was never saved here in " + other + ": p (added), q (added), r (added) and 2 more? [y/N]")
+	m.Wait("Lose what was never saved here in " + other + ": p (added), q (added), r (added) and 2 more? [y/N]")
 }
 
 func TestWorkspacePrune(t *testing.T) {
@@ -134,9 +135,9 @@ func TestWorkspacePrune(t *testing.T) {
 		left  int
 	}{{"n\n", 4}, {"y\n", 3}} {
 		m := newTerminal(t)
-		m.typed(c.typed)
+		m.Type(c.typed)
 		d.at(m).berth("workspace", "prune", "--keep-last", "3", here)
-		m.wait("Remove 1 version of 4 for good? [y/N]")
+		m.Wait("Remove 1 version of 4 for good? [y/N]")
 		if n := strings.Count(d.does("versions", "-q"), "\n"); n != c.left {
 			t.Errorf("%q left %d", c.typed, n)
 		}

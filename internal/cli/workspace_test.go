@@ -147,7 +147,7 @@ func TestWorkspacePushIsRefusedBehindTheStore(t *testing.T) {
 	d.does("push", there)
 
 	fill(t, here, map[string]string{"mine": "changed"})
-	d.refuses(api.CodeSyncConflict, []string{"the store has newer versions than " + one, "'berth workspace pull' brings them here", "What was changed here stays."}, "push", here)
+	d.refuses(api.CodeSyncConflict, []string{"the store has newer versions than " + one, "'berth workspace pull' brings them here", "Changes made here stay."}, "push", here)
 	d.has("here", map[string]string{"a": "1", "mine": "changed"})
 	contains(t, "pull", d.does("pull", here), "brought version ", "1 file written")
 	d.has("here", map[string]string{"a": "2", "mine": "changed"})
@@ -324,14 +324,14 @@ func TestWorkspaceIgnoresWhatItIsToldTo(t *testing.T) {
 func TestWorkspaceNamesWhatItCannotSave(t *testing.T) {
 	d := newDesk(t)
 	here := d.tree("here", map[string]string{"a": "1"})
-	for i := range mostNamed + 2 {
+	for i := range maxNamed + 2 {
 		if err := mkfifo(here, i); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r := d.berth("workspace", "push", "-q", here)
 	contains(t, "stderr", r.err, "berth: left out pipe0: it is a pipe\n", "berth: … and 2 more\n")
-	if res := d.synced("push", here); len(res.Skipped) != mostNamed+2 || res.Skipped[0] != (skippedJSON{"pipe0", "it is a pipe"}) {
+	if res := d.synced("push", here); len(res.Skipped) != maxNamed+2 || res.Skipped[0] != (skippedJSON{Path: "pipe0", Why: "it is a pipe"}) {
 		t.Errorf("%+v", res)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-// TestWorkspacePushesOfOneDirectoryTakeTurns: whoever waits for the directory finds it as the one before
-// left it, so that nobody is refused and nobody's file is missing.
+// TestWorkspacePushesOfOneDirectoryTakeTurns: a push that waits for the directory finds it as the push before
+// left it: no push is refused, and no file is missing.
 func TestWorkspacePushesOfOneDirectoryTakeTurns(t *testing.T) {
 	testkit.Proves(t, "S11")
 	d := newDesk(t)

@@ -16,7 +16,7 @@ func (m *machine) terminal(w http.ResponseWriter, r *http.Request) {
 	if q.Has("exec_id") && m.refuses(w) {
 		return
 	}
-	var p *process
+	var p *testProcess
 	size := api.TermSize{}
 	_, _ = fmt.Sscan(q.Get("cols"), &size.Cols)
 	_, _ = fmt.Sscan(q.Get("rows"), &size.Rows)

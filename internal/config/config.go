@@ -1,12 +1,9 @@
-// Package config holds everything `berth serve` can be told.
+// Package config holds all settings of `berth serve`.
 //
-// One table of settings ([Settings]) is the source of the loader, of the
-// command-line flags, of what `berth config` prints and of the reference page
-// ([Reference]). [Load] resolves each setting as default < TOML file <
-// environment < flag and remembers where the value came from. A tuning value
-// that makes no sense falls back to its default with a warning; an address,
-// path, URL, key or choice that makes no sense is a [Problem], and all of them
-// are reported together in one [Error].
+// One table of settings ([Settings]) is the source of the loader, the command-line flags, the output of `berth
+// config` and the reference page ([Reference]). [Load] resolves each setting as default < TOML file < environment <
+// flag and records where the value came from. An invalid tuning value falls back to its default with a warning; an
+// invalid address, path, URL, key or choice is a [Problem], and all of them are reported together in one [Error].
 package config
 
 import (
@@ -16,25 +13,28 @@ import (
 	"time"
 )
 
-// Config is the effective configuration of one server. Its zero value is not
-// usable; [Load] makes one.
+// Config is the effective configuration of one server. Its zero value is not usable; [Load] makes one.
 type Config struct {
 	Listen       string
-	DataDir      string // absolute
+	DataDir      string // absolute path
 	DatabaseURL  DSN    // empty: SQLite in DataDir
 	ObjectStore  string // empty: a directory in DataDir; "none": no object store
 	MessageStore string // empty: the database
 	AllowedHosts []string
-	AdvertiseURL string // where clients reach this server; empty: not said
+	AdvertiseURL string // URL at which clients reach this server; empty: unknown
+	TLSCert      string // files of the certificate and its key; both empty: plain HTTP
+	TLSKey       string
 
-	APIKey    Secret // admin key of tenant "default"; empty: one is made
-	SecretKey Secret // root of tokens and signed URLs; empty: one is made
+	APIKey    Secret // admin key of tenant "default"; empty: the server generates one
+	SecretKey Secret // root of all encryption and signing keys; empty: the server generates one
+
+	SecretKeyPrevious []Secret // former values of SecretKey, used to decrypt old data
 
 	DefaultTemplate string
 	DefaultDriver   string
-	FakeDriverDir   string // absolute
+	FakeDriverDir   string // absolute path
 
-	LogFormat string // "text" or "json"
+	LogFormat string // "auto", "text" or "json"
 	LogLevel  slog.Level
 
 	SyncStaleThreshold         time.Duration
@@ -42,8 +42,10 @@ type Config struct {
 	SaveEvery                  time.Duration
 	SaveSpoolBytes             int64
 	DiskLowWater               int64
-	DeletedRetention           time.Duration // zero: for ever
-	KeepLast, KeepDaily        int           // versions that are kept; both zero: all
+	VersionMaxBytes            int64
+	VersionMaxStored           int64
+	DeletedRetention           time.Duration // zero: deleted versions are kept for ever
+	KeepLast, KeepDaily        int           // number of versions to keep; both zero: all
 	PruneInterval              time.Duration
 	S3BucketAgentDocs          string
 	SandboxProfileType         string // "lite", "standard" or "full"
@@ -68,7 +70,7 @@ type Config struct {
 
 	TurnTimeout                   time.Duration
 	MaxTurnBytes                  int64
-	EventRetention                time.Duration // zero: for ever
+	EventRetention                time.Duration // zero: events are kept for ever
 	DeleteSandboxWithConversation bool
 	Prices                        Prices
 
@@ -78,29 +80,28 @@ type Config struct {
 	OrphanGrace       time.Duration
 	DrainTimeout      time.Duration
 
-	// Templates are the [templates.NAME] sections, still undecoded.
+	// Templates are the [templates.NAME] sections. Package template decodes them.
 	Templates map[string]Section
 }
 
-// Limit is a cap on what one tenant may use: a positive number, [Auto] or [Off].
+// Limit is a cap on the use by one tenant: a positive number, [Auto] or [Off].
 type Limit int
 
 const (
-	// Auto means no cap for a server that listens on loopback, and the
-	// documented number for one that others can reach.
+	// Auto means no cap for a server that listens on loopback, and the documented number for all others.
 	Auto Limit = 0
-	// Off means no cap, wherever the server listens.
+	// Off means no cap, even if other machines can reach the server.
 	Off Limit = -1
 )
 
-// The numbers Auto stands for on a server that others can reach.
+// The values of Auto on a server that other machines can reach.
 const (
 	autoRate      = 1000
 	autoSandboxes = 1000
 	autoTurns     = 200
 )
 
-// Caps are the limits in force, with Auto resolved. Zero means no cap.
+// Caps are the effective limits: Auto and Off are replaced by numbers. Zero means no cap.
 type Caps struct {
 	RequestsPerSecond  int
 	Burst              int
@@ -108,8 +109,8 @@ type Caps struct {
 	TurnsPerTenant     int
 }
 
-// Caps resolves the limits for the address this server listens on. A burst
-// left to itself is twice the rate.
+// Caps returns the effective limits. They depend on the address that the server listens on. The burst is twice the rate
+// if it is Auto, and never less than the rate.
 func (c *Config) Caps() Caps {
 	caps := Caps{
 		RequestsPerSecond:  c.resolve(c.RateLimit, autoRate),
@@ -135,7 +136,7 @@ func (c *Config) resolve(l Limit, auto int) int {
 	return 0
 }
 
-// Loopback reports whether only this machine can reach the server.
+// Loopback reports whether the server listens on a loopback address only.
 func (c *Config) Loopback() bool {
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {

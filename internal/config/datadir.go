@@ -5,10 +5,9 @@ import (
 	"path/filepath"
 )
 
-// DefaultDataDir is where the data is when nobody says: $XDG_DATA_HOME/berth if
-// that variable holds an absolute path, else /var/lib/berth for root and
-// ~/.local/share/berth for everyone else. It is empty when an ordinary user has
-// no home.
+// DefaultDataDir returns the default data directory: $XDG_DATA_HOME/berth if that variable holds an absolute path, else
+// /var/lib/berth for root and ~/.local/share/berth for other users. It returns the empty string if a user who is not
+// root has no HOME.
 func DefaultDataDir(env func(string) (string, bool), root bool) string {
 	src := Sources{Env: env}
 	if dir := src.env("XDG_DATA_HOME"); filepath.IsAbs(dir) {
@@ -23,15 +22,15 @@ func DefaultDataDir(env func(string) (string, bool), root bool) string {
 	return ""
 }
 
-func deriveDataDir(src Sources) (string, *fault) {
+func deriveDataDir(src Sources) (string, *badValue) {
 	dir := DefaultDataDir(src.Env, os.Geteuid() == 0)
 	if dir == "" {
-		return "", faultf("give --data-dir or set BERTH_DATA_DIR", "has no default here, because HOME is not set")
+		return "", badValuef("give --data-dir or set BERTH_DATA_DIR", "has no default here, because HOME is not set")
 	}
 	return dir, nil
 }
 
-func deriveFakeDir(c *Config, _ Sources) (string, *fault) {
+func deriveFakeDir(c *Config, _ Sources) (string, *badValue) {
 	if c.DataDir == "" {
 		return "", nil
 	}

@@ -11,22 +11,20 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// Misfit is the error of a value that cannot be used: why, and what to write
-// instead. A type with an UnmarshalTOML of its own returns one to be understood
-// by [Section.Decode].
+// Misfit is the error of an invalid value: the reason, and a valid form. An UnmarshalTOML method returns it to
+// [Section.Decode].
 type Misfit struct{ Why, Fix string }
 
 func (m *Misfit) Error() string { return m.Why + "; " + m.Fix }
 
-// decoder fills structs from tables. The TOML package's own decoding stops at
-// the first value that does not fit; this one finds them all, and where each
-// stands.
+// decoder fills structs from TOML tables. The decoding of the TOML package stops at the first invalid value; decoder
+// reports all of them with their positions.
 type decoder struct {
 	file     *file
 	problems []Problem
 }
 
-// table fills the struct that v points to.
+// table fills the struct that v points to from the table p.
 func (d *decoder) table(path []string, p toml.Primitive, v any) {
 	fields := fieldsOf(reflect.ValueOf(v).Elem())
 	if !d.isTable(p) {
@@ -39,7 +37,7 @@ func (d *decoder) table(path []string, p toml.Primitive, v any) {
 		if field, ok := fields[key]; ok {
 			d.value(at, children[key], field)
 		} else {
-			d.refuse(at, children[key], "is not a key of templates", unknownKey(key, namesOf(fields)))
+			d.refuse(at, children[key], "is not a key of templates", suggestKey(key, namesOf(fields)))
 		}
 	}
 }
@@ -76,20 +74,20 @@ func (d *decoder) unmarshal(path []string, p toml.Primitive, to toml.Unmarshaler
 }
 
 func (d *decoder) raw(p toml.Primitive) (v any) {
-	// Decoding into an empty interface takes every TOML value.
+	// Every TOML value decodes into an empty interface, so there is no error.
 	_ = d.file.meta.PrimitiveDecode(p, &v)
 	return v
 }
 
-// isTable tells what decoding does not: into a map, it takes anything for an
-// empty table.
+// isTable reports whether p is a table. The TOML package does not check it: any value decodes into a map, as an empty
+// table.
 func (d *decoder) isTable(p toml.Primitive) bool {
 	_, ok := d.raw(p).(map[string]any)
 	return ok
 }
 
-// tables fills a list of structs anew. Where the single ones of them stand, the
-// parser does not tell.
+// tables replaces field by the list of structs in p. The parser has no positions for the items of a list, so problems
+// in them get the position of the list.
 func (d *decoder) tables(path []string, p toml.Primitive, field reflect.Value) {
 	var items []toml.Primitive
 	if d.file.meta.PrimitiveDecode(p, &items) != nil {
@@ -108,7 +106,7 @@ func (d *decoder) tables(path []string, p toml.Primitive, field reflect.Value) {
 	}
 }
 
-// named fills a map of structs anew.
+// named replaces field by the map of structs in p.
 func (d *decoder) named(path []string, p toml.Primitive, field reflect.Value) {
 	if !d.isTable(p) {
 		d.refuse(path, p, "has a type that does not fit", "write "+formOf(field.Type()))
@@ -127,7 +125,7 @@ func (d *decoder) refuse(path []string, p toml.Primitive, why, fix string) {
 	d.problems = append(d.problems, Problem{Key: strings.Join(path, "."), Origin: d.file.origin(p), Why: why, Fix: fix})
 }
 
-// fieldsOf are the fields of a struct by their toml names.
+// fieldsOf returns the fields of a struct by their TOML names.
 func fieldsOf(v reflect.Value) map[string]reflect.Value {
 	found := map[string]reflect.Value{}
 	for i := range v.NumField() {
@@ -140,7 +138,7 @@ func fieldsOf(v reflect.Value) map[string]reflect.Value {
 
 func namesOf(fields map[string]reflect.Value) []string { return slices.Sorted(maps.Keys(fields)) }
 
-// formOf says how a value of the type is written.
+// formOf describes how to write a value of the type in TOML.
 func formOf(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// ownNames are variables of Berth's that are no settings of the server.
-var ownNames = []string{"BERTH_CONFIG", "BERTH_SERVER"}
+// otherVariables are Berth's environment variables that are not settings of the server.
+var otherVariables = []string{"BERTH_CONFIG", "BERTH_SERVER", "BERTH_CA_FILE"}
 
-// warnUnknownEnv finds variables that look like settings and are none. A source
-// of variables cannot list them, so the process is asked for their names and the
-// source for their values.
+// warnUnknownEnv warns about variables that begin with BERTH_ and are not settings. src can look up a variable but
+// cannot list all names, so the names come from the process and the values from src.
 func (l *Loaded) warnUnknownEnv(src Sources) {
 	var names []string
 	for _, pair := range os.Environ() {
@@ -28,13 +27,13 @@ func (l *Loaded) warnUnknownEnv(src Sources) {
 }
 
 func knownEnv(name, value string) bool {
-	return slices.Contains(ownNames, name) || ofKubernetes(name, value) ||
+	return slices.Contains(otherVariables, name) || setByKubernetes(name, value) ||
 		slices.ContainsFunc(table, func(s Setting) bool { return slices.Contains(s.Env, name) })
 }
 
-// ofKubernetes recognises what Kubernetes sets in every pod that can see a
-// service named berth.
-func ofKubernetes(name, value string) bool {
+// setByKubernetes reports whether Kubernetes sets the variable: it does so in every pod that can see a service named
+// berth.
+func setByKubernetes(name, value string) bool {
 	return strings.HasPrefix(name, "BERTH_SERVICE_") || strings.HasPrefix(name, "BERTH_PORT_") ||
 		name == "BERTH_PORT" && strings.Contains(value, "://")
 }

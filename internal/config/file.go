@@ -12,11 +12,11 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// maxFile bounds what is read, so that naming a device or a log by mistake
-// ends in a message and not in exhausted memory.
+// maxFile is the maximum size of the file in bytes. It keeps a device or a log, given by mistake, from exhausting the
+// memory.
 const maxFile = 1 << 20
 
-// file is a parsed configuration file, its values still untyped.
+// file is a parsed configuration file. Its values still have their TOML types.
 type file struct {
 	path      string
 	meta      toml.MetaData
@@ -26,7 +26,7 @@ type file struct {
 	warnings  []string
 }
 
-// readFile parses the file at path; an empty path is an empty file.
+// readFile parses the file at path. An empty path gives an empty file.
 func readFile(path string) (*file, error) {
 	f := &file{path: path, values: map[string]value{}}
 	if path == "" {
@@ -68,8 +68,7 @@ func readBounded(path string) ([]byte, fs.FileMode, error) {
 	return body, info.Mode(), nil
 }
 
-// syntaxError places a TOML error. What the parser found is not repeated where
-// it may be an unquoted secret.
+// syntaxError adds the position to a TOML error. It does not repeat a message of the parser that may quote a secret.
 func syntaxError(path string, err error) error {
 	var parse toml.ParseError
 	if !errors.As(err, &parse) {
@@ -84,10 +83,10 @@ func syntaxError(path string, err error) error {
 		path, parse.Position.Line, parse.Position.Col, message)
 }
 
-// take puts one top-level key where it belongs.
+// take stores the value of one top-level key in f, or adds a problem if the key is unknown.
 func (f *file) take(key string, p toml.Primitive) {
 	var v any
-	// Decoding into an empty interface takes every TOML value.
+	// Every TOML value decodes into an empty interface, so there is no error.
 	_ = f.meta.PrimitiveDecode(p, &v)
 	origin := f.origin(p)
 	switch _, ok := known(key); {
@@ -114,16 +113,16 @@ func (f *file) warnReadable(mode fs.FileMode) {
 	}
 }
 
-// locator refuses every value; the refusal carries the position, which the
-// parser does not tell in another way.
+// locator returns an error for every value. The parser adds the position to that error, and offers no other way to
+// learn the position.
 type locator struct{}
 
 var errLocated = errors.New("located")
 
 func (locator) UnmarshalTOML(any) error { return errLocated }
 
-// line returns where a value stands. A table that only its children mention
-// ("a.b = 1") stands where the first of them does.
+// line returns the line of a value. A table without a line ("a.b = 1" creates the table a) has the line of its first
+// child.
 func (f *file) line(p toml.Primitive) int {
 	var located toml.ParseError
 	errors.As(f.meta.PrimitiveDecode(p, &locator{}), &located)

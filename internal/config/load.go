@@ -2,36 +2,38 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
-// Sources are the places values come from.
+// Sources are the places from which Load reads values.
 type Sources struct {
-	// File is the TOML file asked for; empty: the one BERTH_CONFIG names, if any.
+	// File is the path of the TOML file; empty: the value of BERTH_CONFIG. If both are empty, no file is read.
 	File string
-	// Env looks a variable up, as os.LookupEnv does; nil: no environment. A
-	// variable that is set but empty counts as not set.
+	// Env looks up a variable, like os.LookupEnv. A variable that is set but empty counts as not set. If Env is nil,
+	// there is no environment.
 	Env func(string) (string, bool)
-	// Flags holds the flags that were given, by name without dashes.
+	// Flags holds the given flags by name, without dashes.
 	Flags map[string]string
+	// Values holds the settings of an embedding program by key. They override all other sources.
+	Values map[string]string
 }
 
-// Loaded is a configuration and where each of its values came from.
+// Loaded is a configuration with the origin of each value.
 type Loaded struct {
 	Config
-	// File is the TOML file that was read; empty: none.
+	// File is the path of the TOML file; empty: no file was read.
 	File string
-	// Warnings are sentences to log once logging works.
+	// Warnings are messages to log once logging works.
 	Warnings []string
 
 	origins  map[string]string
 	problems []Problem
 }
 
-// Load resolves every setting. The error is an [*Error] with all problems at
-// once, beside which Load returns what could be resolved, to be shown and not
-// to be used; or it says why the file could not be read, and there is nothing.
+// Load resolves every setting. If values are invalid, the error is an [*Error] with all problems, and the result holds
+// the valid values; it can be shown but must not be used. If the file cannot be read, the result is nil.
 func Load(src Sources) (*Loaded, error) {
 	l := &Loaded{File: src.file(), origins: map[string]string{}}
 	file, err := readFile(l.File)
@@ -41,6 +43,7 @@ func Load(src Sources) (*Loaded, error) {
 	l.problems = append(l.problems, file.problems...)
 	l.Warnings = append(l.Warnings, file.warnings...)
 	l.refuseUnknownFlags(src.Flags)
+	l.refuseUnknownValues(src.Values)
 	l.warnUnknownEnv(src)
 	for _, s := range table {
 		l.resolve(s, src, file)
@@ -55,15 +58,15 @@ func Load(src Sources) (*Loaded, error) {
 	return l, nil
 }
 
-// Origin says where the value of key came from: "default", "file PATH:LINE",
-// "env NAME" or "flag --NAME". It is empty for a key that does not exist.
+// Origin returns the source of key's value: "default", "file PATH:LINE", "env NAME", "flag --NAME" or "the program". It
+// returns the empty string for an unknown key.
 func (l *Loaded) Origin(key string) string { return l.origins[key] }
 
-// Secrets returns every secret value in force, for a redactor to know.
+// Secrets returns all secret values, for the redactor of logs.
 func (l *Loaded) Secrets() []string {
 	found := l.DatabaseURL.secrets()
-	for _, s := range []Secret{l.APIKey, l.SecretKey, l.SandboxAgentToken,
-		l.SandboxHackclubAPIKey, l.ModalTokenSecret, l.DaytonaAPIKey} {
+	for _, s := range append([]Secret{l.APIKey, l.SecretKey, l.SandboxAgentToken,
+		l.SandboxHackclubAPIKey, l.ModalTokenSecret, l.DaytonaAPIKey}, l.SecretKeyPrevious...) {
 		if s != "" {
 			found = append(found, s.Reveal())
 		}
@@ -71,7 +74,7 @@ func (l *Loaded) Secrets() []string {
 	return found
 }
 
-// resolve takes the strongest source that has the setting.
+// resolve sets the value of s from the source with the highest precedence, or from the default.
 func (l *Loaded) resolve(s Setting, src Sources, file *file) {
 	raw, origin, f := l.given(s, src, file)
 	if origin != "" && f == nil {
@@ -92,9 +95,11 @@ func (l *Loaded) resolve(s Setting, src Sources, file *file) {
 	l.useDefault(s, src)
 }
 
-// given finds the raw value of a setting and its origin, both empty when no
-// source has it.
-func (l *Loaded) given(s Setting, src Sources, file *file) (raw, origin string, f *fault) {
+// given returns the raw value of a setting and its origin. Both are empty if no source has the setting.
+func (l *Loaded) given(s Setting, src Sources, file *file) (raw, origin string, f *badValue) {
+	if raw := src.Values[s.Key]; raw != "" {
+		return raw, "the program", nil
+	}
 	if raw, ok := src.Flags[s.Flag]; ok && s.Flag != "" {
 		return raw, "flag --" + s.Flag, nil
 	}
@@ -124,10 +129,10 @@ func (l *Loaded) fromEnv(s Setting, src Sources) (raw, name string) {
 
 func (l *Loaded) useDefault(s Setting, src Sources) {
 	l.origins[s.Key] = "default"
-	raw, f := s.Default, (*fault)(nil)
+	raw, f := s.Default, (*badValue)(nil)
 	if s.derive != nil {
 		if raw, f = s.derive(&l.Config, src); raw == "" && f == nil {
-			return // what it derives from was refused, which is problem enough
+			return // the default depends on a refused value; one problem is enough
 		}
 	}
 	if f == nil {
@@ -138,19 +143,27 @@ func (l *Loaded) useDefault(s Setting, src Sources) {
 	}
 }
 
-func (l *Loaded) refuse(key, origin, value string, f *fault) {
+func (l *Loaded) refuse(key, origin, value string, f *badValue) {
 	l.problems = append(l.problems, Problem{Key: key, Origin: origin, Value: value, Why: f.why, Fix: f.fix})
 }
 
 func (l *Loaded) refuseUnknownFlags(flags map[string]string) {
 	for name := range flags {
 		if !slices.ContainsFunc(table, func(s Setting) bool { return s.Flag == name && name != "" }) {
-			l.refuse("--"+name, "", "", faultf("leave it out", "is not a configuration flag"))
+			l.refuse("--"+name, "", "", badValuef("leave it out", "is not a configuration flag"))
 		}
 	}
 }
 
-// useBucket takes s3_bucket_agent_docs for the object store where none is named.
+func (l *Loaded) refuseUnknownValues(values map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if !slices.ContainsFunc(table, func(s Setting) bool { return s.Key == key }) {
+			l.refuse(key, "the program", "", badValuef("leave it out", "is not a setting"))
+		}
+	}
+}
+
+// useBucket uses s3_bucket_agent_docs as the object store if object_store is empty.
 func (l *Loaded) useBucket() {
 	switch bucket := l.S3BucketAgentDocs; {
 	case bucket == "":
@@ -161,7 +174,7 @@ func (l *Loaded) useBucket() {
 	}
 }
 
-// warnUnused names the settings that were given and have no effect.
+// warnUnused warns about settings that were given and have no effect.
 func (l *Loaded) warnUnused() {
 	for _, s := range table {
 		origin := l.origins[s.Key]
@@ -174,9 +187,9 @@ func (l *Loaded) warnUnused() {
 func (l *Loaded) checkPairs() {
 	switch {
 	case l.ModalTokenID != "" && l.ModalTokenSecret == "":
-		l.refuse("modal_token_secret", "", "", faultf("set MODAL_TOKEN_SECRET too", "is missing while modal_token_id is set"))
+		l.refuse("modal_token_secret", "", "", badValuef("set MODAL_TOKEN_SECRET too", "is missing while modal_token_id is set"))
 	case l.ModalTokenID == "" && l.ModalTokenSecret != "":
-		l.refuse("modal_token_id", "", "", faultf("set MODAL_TOKEN_ID too", "is missing while modal_token_secret is set"))
+		l.refuse("modal_token_id", "", "", badValuef("set MODAL_TOKEN_ID too", "is missing while modal_token_secret is set"))
 	}
 }
 

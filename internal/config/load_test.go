@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -300,7 +301,7 @@ func environ(vars map[string]string) func(string) (string, bool) {
 func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 	testkit.Proves(t, "X7")
 	vars := map[string]string{
-		"BERTH_SECRET_KEY": "0123456789abcdef-secret", "SANDBOX_AGENT_TOKEN": "token-secret-1", "MODAL_TOKEN_ID": "id", "MODAL_TOKEN_SECRET": "modal-secret-1",
+		"SANDBOX_AGENT_TOKEN": "token-secret-1", "MODAL_TOKEN_ID": "id", "MODAL_TOKEN_SECRET": "modal-secret-1",
 		"DAYTONA_API_KEY": "daytona-secret-1", "DAYTONA_API_URL": "https://daytona.example", "DAYTONA_TARGET": "eu",
 		"SANDBOX_HACKCLUB_API_KEY": "hack-secret-1", "SANDBOX_RUNTIME_ENABLED": "false",
 	}
@@ -341,5 +342,25 @@ func TestBucketIsTheObjectStore(t *testing.T) {
 	}
 	if l := load(map[string]string{"S3_BUCKET_AGENT_DOCS": "docs-bucket", "BERTH_OBJECT_STORE": "s3://other"}); l.ObjectStore != "s3://other" || len(l.Warnings) != 1 {
 		t.Errorf("%q, %v", l.ObjectStore, l.Warnings)
+	}
+}
+
+func TestPreviousSecrets(t *testing.T) {
+	const one, two = "0123456789abcdef-one", "0123456789abcdef-two"
+	for _, src := range []config.Sources{
+		{Env: env("BERTH_SECRET_KEY_PREVIOUS", one+", "+two)},
+		{File: writeFile(t, "secret_key_previous = [\""+one+"\", \""+two+"\"]")},
+	} {
+		l := load(t, src)
+		if len(l.SecretKeyPrevious) != 2 || l.SecretKeyPrevious[0].Reveal() != one || l.SecretKeyPrevious[1].Reveal() != two {
+			t.Errorf("%d secrets", len(l.SecretKeyPrevious))
+		}
+		if known := strings.Join(l.Secrets(), " "); !strings.Contains(known, one) || !strings.Contains(known, two) {
+			t.Error("they are not kept out of logs")
+		}
+	}
+	p := problems(t, config.Sources{Env: env("BERTH_SECRET_KEY_PREVIOUS", one+",short")})
+	if len(p) != 1 || p[0].Key != "secret_key_previous" || strings.Contains(fmt.Sprint(p[0]), one) {
+		t.Errorf("a short one: %+v", p)
 	}
 }

@@ -9,27 +9,25 @@ import (
 	"time"
 )
 
-// anyCase are the environment names of a setting that is known in upper and in
-// lower case.
+// anyCase returns the environment names of a setting in upper and in lower case.
 func anyCase(key string) []string { return []string{strings.ToUpper(key), key} }
 
 func duration(at func(*Config) *time.Duration, least time.Duration) field {
-	parse := func(raw string) (time.Duration, *fault) { return parseDuration(raw, least) }
+	parse := func(raw string) (time.Duration, *badValue) { return parseDuration(raw, least) }
 	return bind(at, parse, formatDuration)
 }
 
-// ParseDuration reads a duration as the settings have it: seconds, or text such
-// as 1h30m. Its error is a [*Misfit].
+// ParseDuration reads a duration in the form of the settings: seconds, or text such as 1h30m. Its error is a [*Misfit].
 func ParseDuration(raw string) (time.Duration, error) {
 	d, f := parseDuration(raw, 0)
 	return d, f.misfit()
 }
 
-// FormatDuration writes a duration as the settings have it.
+// FormatDuration writes a duration in the form of the settings.
 func FormatDuration(d time.Duration) string { return formatDuration(d) }
 
-// parseRetention reads how long something is kept; for ever is zero.
-func parseRetention(raw string) (time.Duration, *fault) {
+// parseRetention reads a retention period. It returns zero for "off", which means for ever.
+func parseRetention(raw string) (time.Duration, *badValue) {
 	if strings.TrimSpace(raw) == "off" {
 		return 0, nil
 	}
@@ -40,18 +38,18 @@ func parseRetention(raw string) (time.Duration, *fault) {
 	return d, f
 }
 
-// MostKept bounds keep_last and keep_daily.
+// MostKept is the maximum of keep_last and keep_daily.
 const MostKept = 1_000_000
 
-// parseKept reads how many versions are kept: 0 and off are no bound.
-func parseKept(raw string) (int, *fault) {
+// parseKept reads a number of versions to keep. 0 and off mean all versions.
+func parseKept(raw string) (int, *badValue) {
 	raw = strings.TrimSpace(raw)
 	if raw == "off" {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(raw)
 	if err != nil || n < 0 || n > MostKept {
-		return 0, faultf("write a number of versions up to a million, or off", "is no number of versions")
+		return 0, badValuef("write a number of versions up to a million, or off", "is no number of versions")
 	}
 	return n, nil
 }
@@ -70,7 +68,7 @@ func formatRetention(d time.Duration) string {
 	return formatDuration(d)
 }
 
-func parseDuration(raw string, least time.Duration) (time.Duration, *fault) {
+func parseDuration(raw string, least time.Duration) (time.Duration, *badValue) {
 	const fix = "write seconds, such as 90, or a duration, such as 90s, 1h30m or 30d"
 	raw = strings.TrimSpace(raw)
 	if days, ok := strings.CutSuffix(raw, "d"); ok {
@@ -81,22 +79,22 @@ func parseDuration(raw string, least time.Duration) (time.Duration, *fault) {
 	d, err := time.ParseDuration(raw)
 	if seconds, err2 := strconv.ParseInt(raw, 10, 64); err2 == nil {
 		if seconds > math.MaxInt64/int64(time.Second) || seconds < math.MinInt64/int64(time.Second) {
-			return 0, faultf(fix, "is too large")
+			return 0, badValuef(fix, "is too large")
 		}
 		d, err = time.Duration(seconds)*time.Second, nil
 	}
 	switch {
 	case err != nil:
-		return 0, faultf(fix, "is not a duration")
+		return 0, badValuef(fix, "is not a duration")
 	case d < 0:
-		return 0, faultf(fix, "is negative")
+		return 0, badValuef(fix, "is negative")
 	case d < least:
-		return 0, faultf(fix, "is less than %s", formatDuration(least))
+		return 0, badValuef(fix, "is less than %s", formatDuration(least))
 	}
 	return d, nil
 }
 
-// formatDuration is Duration.String without the zero units at its end.
+// formatDuration formats like Duration.String, without zero units at the end: 1h instead of 1h0m0s.
 func formatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -113,20 +111,19 @@ type sizeUnit struct {
 	factor int64
 }
 
-// sizeUnits ends with the unit that fits everything.
+// sizeUnits are in descending order. The last unit, bytes, matches every size.
 var sizeUnits = []sizeUnit{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"", 1}}
 
-// ParseSize reads a size as the settings have it: bytes, or text such as 4MiB.
-// Its error is a [*Misfit].
+// ParseSize reads a size in the form of the settings: bytes, or text such as 4MiB. Its error is a [*Misfit].
 func ParseSize(raw string) (int64, error) {
 	n, f := parseSize(raw)
 	return n, f.misfit()
 }
 
-// FormatSize writes a size as the settings have it.
+// FormatSize writes a size in the form of the settings.
 func FormatSize(n int64) string { return formatSize(n) }
 
-func parseSize(raw string) (int64, *fault) {
+func parseSize(raw string) (int64, *badValue) {
 	const fix = "write a number of bytes, or one with KiB, MiB or GiB, such as 4MiB"
 	raw = strings.TrimSpace(raw)
 	i := slices.IndexFunc(sizeUnits, func(u sizeUnit) bool { return strings.HasSuffix(raw, u.suffix) })
@@ -134,13 +131,13 @@ func parseSize(raw string) (int64, *fault) {
 	n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(raw, unit.suffix)), 10, 64)
 	switch {
 	case err != nil:
-		return 0, faultf(fix, "is not a size")
+		return 0, badValuef(fix, "is not a size")
 	case n < 0:
-		return 0, faultf(fix, "is negative")
+		return 0, badValuef(fix, "is negative")
 	case n == 0:
-		return 0, faultf(fix, "is zero")
+		return 0, badValuef(fix, "is zero")
 	case n > math.MaxInt64/unit.factor:
-		return 0, faultf(fix, "is too large")
+		return 0, badValuef(fix, "is too large")
 	}
 	return n * unit.factor, nil
 }
@@ -152,7 +149,7 @@ func formatSize(n int64) string {
 
 func limit(at func(*Config) *Limit) field { return bind(at, parseLimit, Limit.String) }
 
-func parseLimit(raw string) (Limit, *fault) {
+func parseLimit(raw string) (Limit, *badValue) {
 	const fix = "write a whole number above zero, auto or off"
 	switch raw = strings.TrimSpace(raw); raw {
 	case "auto":
@@ -163,14 +160,14 @@ func parseLimit(raw string) (Limit, *fault) {
 	n, err := strconv.ParseInt(raw, 10, 32)
 	switch {
 	case err != nil:
-		return 0, faultf(fix, "is not a limit")
+		return 0, badValuef(fix, "is not a limit")
 	case n < 0:
-		return 0, faultf(fix, "is negative")
+		return 0, badValuef(fix, "is negative")
 	}
 	return Limit(n), nil
 }
 
-// String is the limit as a file would have it.
+// String returns the limit in the form of the configuration file.
 func (l Limit) String() string {
 	switch l {
 	case Auto:
@@ -183,22 +180,22 @@ func (l Limit) String() string {
 
 func onOff(at func(*Config) *bool) field { return bind(at, parseSwitch, strconv.FormatBool) }
 
-func parseSwitch(raw string) (bool, *fault) {
+func parseSwitch(raw string) (bool, *badValue) {
 	switch strings.ToLower(strings.TrimSpace(raw)) {
 	case "true", "1", "yes", "on":
 		return true, nil
 	case "false", "0", "no", "off":
 		return false, nil
 	}
-	return false, faultf("write true or false", "is neither true nor false")
+	return false, badValuef("write true or false", "is neither true nor false")
 }
 
-func choice(of ...string) func(string) (string, *fault) {
+func choice(of ...string) func(string) (string, *badValue) {
 	last := len(of) - 1
 	fix := "write " + strings.Join(of[:last], ", ") + " or " + of[last]
-	return func(raw string) (string, *fault) {
+	return func(raw string) (string, *badValue) {
 		if !slices.Contains(of, raw) {
-			return "", faultf(fix, "is not one of the choices")
+			return "", badValuef(fix, "is not one of the choices")
 		}
 		return raw, nil
 	}
@@ -206,11 +203,11 @@ func choice(of ...string) func(string) (string, *fault) {
 
 func levelOf(c *Config) *slog.Level { return &c.LogLevel }
 
-func parseLevel(raw string) (slog.Level, *fault) {
+func parseLevel(raw string) (slog.Level, *badValue) {
 	var level slog.Level
 	name, f := choice("debug", "info", "warn", "error")(strings.ToLower(raw))
 	if f == nil {
-		// The four names are all that UnmarshalText is ever given.
+		// UnmarshalText accepts these four names, so there is no error.
 		_ = level.UnmarshalText([]byte(name))
 	}
 	return level, f

@@ -10,16 +10,16 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// Price is what a million tokens of a model cost, in dollars.
+// Price is the price of a million tokens of a model, in dollars.
 type Price struct {
-	Model                                string // a pattern: * stands for any text
+	Model                                string // a pattern: * matches any text
 	Input, Output, CacheRead, CacheWrite float64
 }
 
-// Prices is a price list; of several that fit, the first counts.
+// Prices is a price list. The first entry whose pattern matches the model applies.
 type Prices []Price
 
-// Of is what tokens of a model cost; nothing if the list does not say.
+// Of returns the price of the tokens of a model in dollars, or 0 if no entry matches.
 func (ps Prices) Of(model string, u api.Usage) float64 {
 	for _, p := range ps {
 		if ok, _ := path.Match(p.Model, model); ok {
@@ -32,7 +32,7 @@ func (ps Prices) Of(model string, u api.Usage) float64 {
 
 const priceForm = `write "MODEL=INPUT/OUTPUT/CACHE_READ/CACHE_WRITE" in dollars per million tokens, such as "claude-sonnet-*=3/15/0.30/3.75"; the last two may be left out`
 
-func parsePrices(raw string) (Prices, *fault) {
+func parsePrices(raw string) (Prices, *badValue) {
 	var all Prices
 	for entry := range strings.SplitSeq(raw, ",") {
 		if entry = strings.TrimSpace(entry); entry == "" {
@@ -40,7 +40,7 @@ func parsePrices(raw string) (Prices, *fault) {
 		}
 		p, ok := parsePrice(entry)
 		if !ok {
-			return nil, faultf(priceForm, "has an entry that is no price: %s", entry)
+			return nil, badValuef(priceForm, "has an entry that is no price: %s", entry)
 		}
 		all = append(all, p)
 	}

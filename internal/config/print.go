@@ -15,12 +15,11 @@ type Row struct {
 	Key     string `json:"key"`
 	Value   string `json:"value"`
 	Origin  string `json:"origin"`
-	Problem string `json:"problem,omitempty"` // why the value is refused, and what to write instead
+	Problem string `json:"problem,omitempty"` // the reason why the value is invalid, and a valid form
 }
 
-// Rows returns every effective value with its origin, in the order of the
-// table, then the templates by name. A value that was refused stands there as it
-// was given. What stands in a template is not shown: it may hold secrets.
+// Rows returns every effective value with its origin in the order of the table, then the templates by name. For an
+// invalid value it returns the given text. The contents of templates are not shown: they may hold secrets.
 func (l *Loaded) Rows() []Row {
 	rows := make([]Row, 0, len(table)+len(l.Templates))
 	for _, s := range table {
@@ -46,8 +45,7 @@ func (l *Loaded) row(s Setting) Row {
 	return r
 }
 
-// Print writes the rows as aligned columns, with a ! behind those that were
-// refused; why they were, the error says.
+// Print writes the rows as aligned columns, with a ! after invalid values. The reasons are in the error of Load.
 func (l *Loaded) Print(w io.Writer) error {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range l.Rows() {

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Problem is one value that the server refuses to start with.
+// Problem is one invalid value. The server does not start with it.
 type Problem struct {
 	Key    string // the setting, or the unknown key
 	Origin string // "file PATH:LINE", "env NAME", "flag --NAME"
-	Value  string // as given, masked where it may be secret; empty if it says nothing
+	Value  string // as given, masked if it may be secret; empty if there is none to show
 	Why    string
-	Fix    string // what to write instead
+	Fix    string // what to write instead, or what to do
 }
 
-// String is one line: key, value, origin, why, and what to do.
+// String returns one line with the key, value, origin, reason and fix.
 func (p Problem) String() string { return p.Finding() + "; " + p.Fix }
 
-// Finding is the same line without what to do.
+// Finding returns the same line without the fix.
 func (p Problem) Finding() string {
 	value := ""
 	if p.Value != "" {
@@ -30,10 +30,10 @@ func (p Problem) Finding() string {
 	return fmt.Sprintf("%s%s%s %s", p.Key, value, origin, p.Why)
 }
 
-// Error carries every problem found, so that one start shows them all.
+// Error holds all problems that were found, so that one start shows them all.
 type Error struct{ Problems []Problem }
 
-// Error lists the problems, one a line.
+// Error lists the problems, one per line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("the configuration cannot be used:")
@@ -44,15 +44,15 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// fault says why one value cannot be used and what to write instead.
-type fault struct{ why, fix string }
+// badValue is the reason why a value is invalid, and a valid form.
+type badValue struct{ why, fix string }
 
-func faultf(fix, why string, args ...any) *fault {
-	return &fault{why: fmt.Sprintf(why, args...), fix: fix}
+func badValuef(fix, why string, args ...any) *badValue {
+	return &badValue{why: fmt.Sprintf(why, args...), fix: fix}
 }
 
-// misfit is the fault as an error for other packages; nil stays nil.
-func (f *fault) misfit() error {
+// misfit converts f to an error for other packages. It returns nil if f is nil.
+func (f *badValue) misfit() error {
 	if f == nil {
 		return nil
 	}

@@ -15,7 +15,7 @@ effective values and where each came from, with secrets masked.
 
 - The file is the one ` + "`--config`" + ` or ` + "`BERTH_CONFIG`" + ` names; there is no other place Berth looks. Settings
   are top-level keys. An unknown key is an error. A ` + "`[templates.NAME]`" + ` section defines a template:
-  [templates.md](templates.md) has its keys, and ` + "`berth template check`" + ` says what is wrong with one.
+  [templates.md](templates.md) has its keys, and ` + "`berth template check`" + ` checks one.
 - An environment variable that is set but empty counts as not set. Where a setting has several names,
   the first one listed wins. A name that begins with ` + "`BERTH_`" + ` and is none of them gets a warning.
 - A duration is a number of seconds or text such as ` + "`\"90s\"`" + `, ` + "`\"1h30m\"`" + ` or ` + "`\"30d\"`" + `; a size is a number of bytes or
@@ -25,7 +25,7 @@ effective values and where each came from, with secrets masked.
 
 `
 
-// Reference returns the page docs/reference/configuration.md.
+// Reference returns the text of docs/reference/configuration.md.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(referenceHead)

@@ -11,8 +11,8 @@ import (
 
 const masked = "(masked)"
 
-// Secret is a value that prints, logs and encodes as a mask of itself. Only
-// Reveal gives it away, so that each use can be found.
+// Secret is a value that prints, logs and encodes as a mask. Only Reveal returns the value, so that each use can be
+// found.
 type Secret string
 
 // Reveal returns the value itself.
@@ -21,8 +21,7 @@ func (s Secret) Reveal() string { return string(s) }
 // String returns the mask: at most the first four characters.
 func (s Secret) String() string { return maskText(string(s)) }
 
-// Format masks the value under every verb, %d and %#v included, which do not
-// ask String.
+// Format masks the value under every verb. Verbs such as %d and %#v do not call String.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
 // MarshalText keeps the value out of JSON and TOML.
@@ -37,8 +36,7 @@ type DSN string
 // Reveal returns the URL with its password.
 func (d DSN) Reveal() string { return string(d) }
 
-// String returns the URL with its password masked, or a mask of the whole when
-// it is no readable URL.
+// String returns the URL with its password masked. If the URL cannot be parsed, the whole is masked.
 func (d DSN) String() string { return maskURL(string(d)) }
 
 // Format masks the password under every verb.
@@ -50,8 +48,7 @@ func (d DSN) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 // LogValue keeps the password out of logs.
 func (d DSN) LogValue() slog.Value { return slog.StringValue(d.String()) }
 
-// secrets returns what must never appear in a log: the whole URL and its
-// passwords, both as written and decoded.
+// secrets returns the texts that must never appear in a log: the whole URL and its passwords, as written and decoded.
 func (d DSN) secrets() []string {
 	if d == "" {
 		return nil
@@ -72,8 +69,7 @@ func (d DSN) secrets() []string {
 	return found
 }
 
-// maskText shows four characters of a long secret, enough to tell two keys
-// apart, and none of a short one.
+// maskText shows the first four characters of a long secret, to tell two keys apart, and none of a short one.
 func maskText(s string) string {
 	switch {
 	case s == "":
@@ -91,9 +87,8 @@ func maskText(s string) string {
 	return masked
 }
 
-// maskURL masks the parts of a URL that may carry a secret. A password with an
-// unescaped '#', '/' or '?' moves into the fragment, path or query when parsed,
-// so a URL that could be one of those is masked as a whole.
+// maskURL masks the parts of a URL that may hold a secret. A password with an unescaped '#', '/' or '?' is parsed as a
+// fragment, path or query, so a URL that may have such a password is masked as a whole.
 func maskURL(raw string) string {
 	u, err := url.Parse(raw)
 	switch {
@@ -104,21 +99,21 @@ func maskURL(raw string) string {
 	case u.User == nil && strings.Contains(raw, "@"), strings.Contains(u.Path+u.RawQuery, "@"):
 		return maskText(raw)
 	}
-	const stand = "BERTHMASKBERTH"
+	const placeholder = "BERTHMASKBERTH"
 	if _, has := u.User.Password(); has {
-		u.User = url.UserPassword(u.User.Username(), stand)
+		u.User = url.UserPassword(u.User.Username(), placeholder)
 	} else if u.User != nil && !strings.HasPrefix(u.Scheme, "postgres") {
-		u.User = url.User(stand)
+		u.User = url.User(placeholder)
 	}
-	u.RawQuery = maskQuery(u.RawQuery, stand)
-	return strings.ReplaceAll(u.String(), stand, masked)
+	u.RawQuery = maskQuery(u.RawQuery, placeholder)
+	return strings.ReplaceAll(u.String(), placeholder, masked)
 }
 
-func maskQuery(raw, stand string) string {
+func maskQuery(raw, placeholder string) string {
 	pairs := strings.Split(raw, "&")
 	for i, pair := range pairs {
 		if name, _, ok := strings.Cut(pair, "="); ok && secretParameter(name) {
-			pairs[i] = name + "=" + stand
+			pairs[i] = name + "=" + placeholder
 		}
 	}
 	return strings.Join(pairs, "&")

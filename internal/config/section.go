@@ -7,10 +7,9 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// Section is one [templates.NAME] table, read by the package that knows what
-// may stand in it.
+// Section is one [templates.NAME] table. Package template decodes it.
 type Section struct {
-	// Origin is "file PATH:LINE".
+	// Origin is the position of the section: "file PATH:LINE".
 	Origin string
 
 	name string
@@ -18,9 +17,8 @@ type Section struct {
 	raw  toml.Primitive
 }
 
-// Decode fills v, a pointer to a struct whose fields have toml tags. Every key
-// that v has no field for, and every value that does not fit, is a problem of the
-// [*Error] it returns. Fields whose keys are not there stay as they are.
+// Decode fills v, a pointer to a struct whose fields have toml tags. It returns an [*Error] with a problem for each
+// unknown key and each invalid value. Fields without a key in the section stay unchanged.
 func (s Section) Decode(v any) error {
 	d := &decoder{file: s.file}
 	d.table([]string{"templates", s.name}, s.raw, v)
@@ -36,8 +34,8 @@ func (s Section) Has(key string) bool {
 	return ok
 }
 
-// OriginOf says where a key below the section stands, or else the nearest table
-// around it: "file PATH:LINE".
+// OriginOf returns the position of a key below the section as "file PATH:LINE". If the key does not exist, it returns
+// the position of the nearest table around it.
 func (s Section) OriginOf(path ...string) string {
 	at := s.raw
 	for _, key := range path {
@@ -70,18 +68,18 @@ func (f *file) takeTemplates(p toml.Primitive, v any, origin string) {
 	}
 }
 
-func (s Section) check(v any) *fault {
+func (s Section) check(v any) *badValue {
 	if _, ok := v.(map[string]any); !ok {
-		return faultf("write a section [templates."+s.name+"]", "is not a table")
+		return badValuef("write a section [templates."+s.name+"]", "is not a table")
 	}
 	_, fault := parseName(s.name)
 	return fault
 }
 
-// children are the values of a table by their keys; none if it is no table.
+// children returns the values of a table by key. It returns nothing if p is not a table.
 func (f *file) children(p toml.Primitive) map[string]toml.Primitive {
 	var found map[string]toml.Primitive
-	// Whatever is no table decodes to none.
+	// A value that is not a table decodes to an empty map.
 	_ = f.meta.PrimitiveDecode(p, &found)
 	return found
 }
@@ -90,8 +88,8 @@ func (f *file) origin(p toml.Primitive) string {
 	return fmt.Sprintf("file %s:%d", f.path, f.line(p))
 }
 
-// unknownKey says what to write instead of a key that there is not.
-func unknownKey(key string, known []string) string {
+// suggestKey returns a suggestion for an unknown key.
+func suggestKey(key string, known []string) string {
 	if near := nearestOf(key, known); near != "" {
 		return "did you mean " + near + "?"
 	}

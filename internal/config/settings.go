@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kind says what a setting's value looks like.
+// Kind is the form of a setting's value.
 type Kind string
 
 // The kinds of values. A duration is a whole number of seconds or text such as
@@ -25,36 +25,35 @@ const (
 	Cap      Kind = "limit"
 )
 
-// Setting is one row of the table that loading, flags, printing and the
-// reference page are derived from.
+// Setting is one row of the table of settings. Loading, flags, printing and the reference page use it.
 type Setting struct {
 	Key     string   // in the TOML file and in `berth config`
-	Env     []string // strongest first: Berth's own name, then the other accepted ones
+	Env     []string // names of the variable by precedence: Berth's own name first, then other accepted ones
 	Flag    string   // without dashes; empty: no flag
 	Kind    Kind
-	Default string // as it would be written; for computed ones, how it is computed
+	Default string // as a user would write it; for a computed default, a description
 	Secret  bool   // never shown whole
-	Tuning  bool   // a bad value becomes the default with a warning, instead of refusing to start
-	Unused  bool   // accepted, and nothing in this version acts on it: setting it gets a warning
+	Tuning  bool   // an invalid value is replaced by the default with a warning, and the server starts
+	Unused  bool   // accepted without effect in this version; setting it causes a warning
 	Help    string
 
 	field  field
-	derive func(*Config, Sources) (string, *fault) // computes the default, "" from a refused value; nil: Default is it
+	derive func(*Config, Sources) (string, *badValue) // computes the default, or returns "" if it depends on a refused value; nil: use Default
 }
 
-// Settings returns the whole table, in the order people read it.
+// Settings returns all settings in the order of the documentation.
 func Settings() []Setting { return slices.Clone(table) }
 
-// field connects a setting with its place in Config.
+// field reads and writes the setting's field in Config.
 type field struct {
-	set  func(*Config, string) *fault
+	set  func(*Config, string) *badValue
 	text func(*Config) string
 }
 
-// bind makes the field behind at, read by parse and written by format.
-func bind[T any](at func(*Config) *T, parse func(string) (T, *fault), format func(T) string) field {
+// bind returns a field for the variable that at returns. parse reads its value and format writes it.
+func bind[T any](at func(*Config) *T, parse func(string) (T, *badValue), format func(T) string) field {
 	return field{
-		set: func(c *Config, raw string) *fault {
+		set: func(c *Config, raw string) *badValue {
 			v, f := parse(raw)
 			if f == nil {
 				*at(c) = v
@@ -65,23 +64,23 @@ func bind[T any](at func(*Config) *T, parse func(string) (T, *fault), format fun
 	}
 }
 
-// text makes a field of a plain string.
-func text(at func(*Config) *string, parse func(string) (string, *fault)) field {
+// text returns a field for a plain string.
+func text(at func(*Config) *string, parse func(string) (string, *badValue)) field {
 	return bind(at, parse, func(s string) string { return s })
 }
 
-// urlText makes a field of a string that is shown with its secrets masked.
-func urlText(at func(*Config) *string, parse func(string) (string, *fault)) field {
+// urlText returns a field for a string that is shown with its secrets masked.
+func urlText(at func(*Config) *string, parse func(string) (string, *badValue)) field {
 	return bind(at, parse, maskURL)
 }
 
-// secret makes a field that is never shown whole.
+// secret returns a field for a value that is shown only as a mask.
 func secret(at func(*Config) *Secret, atLeast, atMost int) field {
-	parse := func(raw string) (Secret, *fault) { return parseSecret(raw, atLeast, atMost) }
+	parse := func(raw string) (Secret, *badValue) { return parseSecret(raw, atLeast, atMost) }
 	return bind(at, parse, Secret.String)
 }
 
-// ownEnv is the name Berth gives a setting in the environment.
+// ownEnv returns the name of a setting's environment variable.
 func ownEnv(key string) string { return "BERTH_" + strings.ToUpper(key) }
 
 func known(key string) (Setting, bool) {
@@ -92,7 +91,7 @@ func known(key string) (Setting, bool) {
 	return table[i], true
 }
 
-// shown is how a raw value may appear in a message.
+// shown returns a raw value with its secrets masked, for messages.
 func (s Setting) shown(raw string) string {
 	switch {
 	case s.Kind == URL && (s.Secret || strings.Contains(raw, ":")):

@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-// suggest says what an unknown key was probably meant to be.
+// suggest returns a suggestion for an unknown key.
 func suggest(key string, v any) string {
 	if section, ok := v.(map[string]any); ok {
 		for inner := range section {
@@ -17,8 +17,7 @@ func suggest(key string, v any) string {
 	return "remove it; `berth config` lists the settings"
 }
 
-// nearest finds the known key that takes the fewest edits, or none if it is not
-// near enough that a person would call it a slip.
+// nearest returns the known key that is most similar to key, or the empty string if none is similar enough to be meant.
 func nearest(key string) string {
 	given := strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	keys := []string{"templates"}
@@ -33,7 +32,7 @@ func nearest(key string) string {
 	return nearestOf(key, keys)
 }
 
-// nearestOf finds the one of the keys that takes the fewest edits, or none.
+// nearestOf returns the key with the fewest edits from key, or the empty string if all need too many edits.
 func nearestOf(key string, keys []string) string {
 	best, least := "", len(key)/3+2
 	given := strings.ReplaceAll(strings.ToLower(key), "-", "_")
@@ -45,7 +44,7 @@ func nearestOf(key string, keys []string) string {
 	return best
 }
 
-// Distance counts the insertions, deletions and replacements between a and b.
+// Distance returns the number of insertions, deletions and replacements that change a into b.
 func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -9,7 +9,7 @@ var table = withOwnEnv([]Setting{
 	{Key: "data_dir", Flag: "data-dir", Kind: Path, Default: "$XDG_DATA_HOME/berth; else /var/lib/berth for root, ~/.local/share/berth for others",
 		Help:   "Where Berth keeps its database, keys and sandboxes. A relative path starts at the working directory.",
 		field:  text(func(c *Config) *string { return &c.DataDir }, parsePath),
-		derive: func(_ *Config, src Sources) (string, *fault) { return deriveDataDir(src) }},
+		derive: func(_ *Config, src Sources) (string, *badValue) { return deriveDataDir(src) }},
 	{Key: "database_url", Env: []string{"DATABASE_URL"}, Flag: "database-url", Kind: URL, Secret: true,
 		Help:  "PostgreSQL to use, postgres://user:password@host/db. Empty: SQLite in the data dir.",
 		field: bind(func(c *Config) *DSN { return &c.DatabaseURL }, parseDatabase, DSN.String)},
@@ -23,16 +23,25 @@ var table = withOwnEnv([]Setting{
 		Help:  "Host names requests may carry besides loopback and the listen address.",
 		field: bind(func(c *Config) *[]string { return &c.AllowedHosts }, parseHosts, formatList)},
 
+	{Key: "tls_cert", Flag: "tls-cert", Kind: Path,
+		Help:  "PEM file with the server's certificate and its chain, to serve HTTPS. Read again when it changes. Empty: plain HTTP.",
+		field: text(func(c *Config) *string { return &c.TLSCert }, optional(parsePath))},
+	{Key: "tls_key", Flag: "tls-key", Kind: Path,
+		Help:  "PEM file with the private key of tls_cert.",
+		field: text(func(c *Config) *string { return &c.TLSKey }, optional(parsePath))},
 	{Key: "advertise_url", Flag: "advertise-url", Kind: URL,
 		Help:  "Address of this server for clients, such as https://berth-1.example.com. Where several machines share a database, the others name it in their answers about sandboxes that are here.",
 		field: urlText(func(c *Config) *string { return &c.AdvertiseURL }, optional(parseHTTPURL))},
 
 	{Key: "api_key", Kind: Text, Secret: true,
-		Help:  "Admin key of tenant `default`, 20 to 200 printable characters without spaces. Empty: one is made, kept in the data dir and printed once.",
+		Help:  "Admin key of tenant `default`, 20 to 200 printable characters without spaces. Empty: one is made, kept in the data dir (`admin.key`), and printed once if the output is a terminal.",
 		field: secret(func(c *Config) *Secret { return &c.APIKey }, 20, 200)},
-	{Key: "secret_key", Kind: Text, Secret: true, Unused: true,
-		Help:  "Root of tokens and signed URLs; the same on every replica. Empty: one is made and kept in the data dir.",
+	{Key: "secret_key", Kind: Text, Secret: true,
+		Help:  "Root secret: environment variables are encrypted in the database with a key that derives from it. The same on every server that shares a database. Empty: one is made and kept in the data dir, in secret.key; back it up with the database.",
 		field: secret(func(c *Config) *Secret { return &c.SecretKey }, 16, 1024)},
+	{Key: "secret_key_previous", Kind: List, Secret: true,
+		Help:  "Root secrets that secret_key replaces, separated by commas. Values encrypted with them can be read, and are encrypted again with secret_key; /readyz says when one is no longer needed.",
+		field: bind(func(c *Config) *[]Secret { return &c.SecretKeyPrevious }, parseSecrets, formatSecrets)},
 
 	{Key: "default_template", Flag: "default-template", Kind: Name, Default: "default",
 		Help:  "Template of sandboxes that name none: default, none (the same without hooks), or one of the file's own.",
@@ -45,11 +54,11 @@ var table = withOwnEnv([]Setting{
 		field:  text(func(c *Config) *string { return &c.FakeDriverDir }, parsePath),
 		derive: deriveFakeDir},
 
-	{Key: "log_format", Flag: "log-format", Kind: Choice, Default: "text",
-		Help:  "How logs are written: text or json.",
-		field: text(func(c *Config) *string { return &c.LogFormat }, choice("text", "json"))},
+	{Key: "log_format", Flag: "log-format", Kind: Choice, Default: "auto",
+		Help:  "How logs are written: text, json, or auto: short lines on a terminal and json elsewhere.",
+		field: text(func(c *Config) *string { return &c.LogFormat }, choice("auto", "text", "json"))},
 	{Key: "log_level", Flag: "log-level", Kind: Choice, Default: "info",
-		Help:  "What is logged: debug, info, warn or error, and all above it.",
+		Help:  "Lowest level that is logged: debug, info, warn or error.",
 		field: bind(levelOf, parseLevel, formatLevel)},
 
 	{Key: "sync_stale_threshold", Env: []string{"SANDBOX_SYNC_STALE_THRESHOLD"}, Kind: Duration, Default: "1h", Tuning: true,
@@ -67,6 +76,12 @@ var table = withOwnEnv([]Setting{
 	{Key: "disk_low_water", Kind: Size, Default: "1GiB", Tuning: true,
 		Help:  "Free space in the data directory's file system below which /readyz is degraded and says so.",
 		field: bind(func(c *Config) *int64 { return &c.DiskLowWater }, parseSize, formatSize)},
+	{Key: "version_max_bytes", Kind: Size, Default: "256GiB", Tuning: true,
+		Help:  "How large the files of a workspace may be together to be saved, holes included. Never more than four times the sandbox's disk limit.",
+		field: bind(func(c *Config) *int64 { return &c.VersionMaxBytes }, parseSize, formatSize)},
+	{Key: "version_max_stored", Kind: Size, Default: "32GiB", Tuning: true,
+		Help:  "How much one version of a workspace may add to the object store. Never more than twice the sandbox's disk limit.",
+		field: bind(func(c *Config) *int64 { return &c.VersionMaxStored }, parseSize, formatSize)},
 	{Key: "deleted_retention", Kind: Duration, Default: "720h",
 		Help:  "How long the versions of a deleted sandbox can still be restored: 720h are 30 days. 0 or off: for ever.",
 		field: bind(func(c *Config) *time.Duration { return &c.DeletedRetention }, parseRetention, formatRetention)},
@@ -168,7 +183,7 @@ var table = withOwnEnv([]Setting{
 		field: duration(func(c *Config) *time.Duration { return &c.DrainTimeout }, 0)},
 })
 
-// withOwnEnv puts Berth's own environment name before the others of each row.
+// withOwnEnv adds Berth's own environment name as the first name of each row.
 func withOwnEnv(rows []Setting) []Setting {
 	for i, s := range rows {
 		rows[i].Env = append([]string{ownEnv(s.Key)}, s.Env...)

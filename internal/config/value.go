@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// value is what a file says about one setting.
+// value is the value of one setting in a configuration file.
 type value struct {
 	v      any
 	origin string
 }
 
-// text turns a TOML value into the text a flag would carry, if its type fits
-// the kind.
-func (v value) text(kind Kind) (string, *fault) {
+// text converts a TOML value to the text that a flag would have. It fails if the TOML type does not fit the kind.
+func (v value) text(kind Kind) (string, *badValue) {
 	numeric := kind == Duration || kind == Size || kind == Cap
 	switch x := v.v.(type) {
 	case string:
@@ -32,20 +31,20 @@ func (v value) text(kind Kind) (string, *fault) {
 		}
 	}
 	if numeric {
-		return "", faultf("write a whole number or text in quotes", "has a type that does not fit")
+		return "", badValuef("write a whole number or text in quotes", "has a type that does not fit")
 	}
 	if kind == Switch {
-		return "", faultf("write true or false", "has a type that does not fit")
+		return "", badValuef("write true or false", "has a type that does not fit")
 	}
-	return "", faultf("write text in double quotes", "has a type that does not fit")
+	return "", badValuef("write text in double quotes", "has a type that does not fit")
 }
 
-func joinStrings(items []any) (string, *fault) {
+func joinStrings(items []any) (string, *badValue) {
 	texts := make([]string, len(items))
 	for i, item := range items {
 		s, ok := item.(string)
 		if !ok {
-			return "", faultf(`write texts in quotes, such as ["a", "b"]`, "has an entry that is no text")
+			return "", badValuef(`write texts in quotes, such as ["a", "b"]`, "has an entry that is no text")
 		}
 		texts[i] = s
 	}

@@ -1,11 +1,11 @@
 package driver
 
-// As finds the optional ability T of d, through any decorators around it.
+// As returns d as a T, if the driver has this optional ability. It looks through decorators.
 //
-// What it returns is the outermost decorator, so that its policy covers the ability's calls too; but
-// only if the driver at the bottom has the ability: a decorator offers every ability of this package
-// and cannot add one. A decorator that does not offer T is passed by, with its policy. T may also be
-// a concrete type, to get at the driver itself.
+// As returns the outermost decorator that implements T, so that its policy also covers the calls of the
+// ability. A decorator implements every ability of this package, so As also checks that the driver under
+// it has the ability. It skips decorators that do not implement T, so their policies do not apply. T may
+// also be the driver's concrete type.
 func As[T any](d Driver) (T, bool) {
 	ability, offered := d.(T)
 	wrapper, wraps := d.(interface{ Unwrap() Driver })

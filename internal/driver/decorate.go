@@ -9,16 +9,16 @@ import (
 	"github.com/berthdev/berth/internal/guest"
 )
 
-// policy is what a decorator adds to the calls of a driver.
+// policy is the behaviour that a decorator adds to the calls of a driver.
 type policy interface {
-	// call runs fn, the operation op, once or more or not at all.
+	// call runs the operation op by calling fn, any number of times.
 	call(ctx context.Context, op string, fn func() error) error
-	// list does the same for a listing, which open begins.
+	// list runs a listing by calling open, any number of times.
 	list(ctx context.Context, open func() iter.Seq2[Status, error]) iter.Seq2[Status, error]
 }
 
-// decorated is base under a policy. It offers every ability, and refuses with ErrUnsupported what
-// base cannot do; As keeps callers from getting that far.
+// decorated is a driver whose calls go through a policy. It implements every ability and returns
+// ErrUnsupported for those that base lacks. Callers use As, which does not return it for such an ability.
 type decorated struct {
 	base   Driver
 	policy policy
@@ -32,7 +32,7 @@ var _ interface {
 	Filer
 } = (*decorated)(nil)
 
-// Unwrap returns the driver under the policy.
+// Unwrap returns the driver without the policy.
 func (d *decorated) Unwrap() Driver { return d.base }
 
 func (d *decorated) Kind() string { return d.base.Kind() }
@@ -81,7 +81,7 @@ func (d *decorated) Thaw(ctx context.Context, id ID) error {
 	return use(ctx, d, OpThaw, func(f Freezer) error { return f.Thaw(ctx, id) })
 }
 
-// Guest is under the policy; what is done on the connection is not.
+// Guest applies the policy to the connect, not to operations on the connection.
 func (d *decorated) Guest(ctx context.Context, id ID) (conn guest.Conn, err error) {
 	err = use(ctx, d, OpGuest, func(g Guester) (err error) {
 		conn, err = g.Guest(ctx, id)
@@ -90,8 +90,8 @@ func (d *decorated) Guest(ctx context.Context, id ID) (conn guest.Conn, err erro
 	return conn, err
 }
 
-// Output is not under the policy: it lasts as long as the process writes, and a place held that long
-// would be lost to others.
+// Output does not apply the policy. It lasts as long as the process writes, and would keep its place of
+// a limit from other calls for that time.
 func (d *decorated) Output(ctx context.Context, id ID, process string, after int64) iter.Seq2[guest.Chunk, error] {
 	g, ok := As[Guester](d.base)
 	if !ok {
@@ -100,7 +100,7 @@ func (d *decorated) Output(ctx context.Context, id ID, process string, after int
 	return g.Output(ctx, id, process, after)
 }
 
-// Files is under the policy; what is done with the files is not.
+// Files applies the policy to the opening, not to operations on the files.
 func (d *decorated) Files(ctx context.Context, id ID, root string) (fs files.FS, err error) {
 	err = use(ctx, d, OpFiles, func(f Filer) (err error) {
 		fs, err = f.Files(ctx, id, root)
@@ -109,7 +109,7 @@ func (d *decorated) Files(ctx context.Context, id ID, root string) (fs files.FS,
 	return fs, err
 }
 
-// use runs one call of the ability T of d's base under d's policy.
+// use runs one call of the ability T of d's base through d's policy.
 func use[T any](ctx context.Context, d *decorated, op string, fn func(T) error) error {
 	ability, ok := As[T](d.base)
 	if !ok {

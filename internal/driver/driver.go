@@ -1,10 +1,10 @@
-// Package driver is the seam between Berth and whatever runs its instances.
+// Package driver defines the interface between Berth and the systems that run its instances.
 //
-// A [Driver] does five things: create, inspect, list, destroy and say its kind. Everything else an
-// engine may be able to do is an optional interface ([Stopper], [Freezer], [Guester], [Filer]) found
-// with [As]. Environment variables are not part of an instance: they travel with each command. Policies
-// (retry, concurrency limits, metrics) are decorators of the same interface ([WithRetry], [WithLimit],
-// [WithMetrics]) and never sit in a driver. Every driver passes the suite in drivertest.
+// A [Driver] creates, inspects, lists and destroys instances, and returns its kind. Every other ability is
+// an optional interface ([Stopper], [Freezer], [Guester], [Filer]), which [As] returns. Environment
+// variables are not part of an instance: each command carries them. Policies (retry, concurrency limits,
+// metrics) are decorators of the same interface ([WithRetry], [WithLimit], [WithMetrics]) and never part
+// of a driver. Every driver passes the suite in drivertest.
 package driver
 
 import (
@@ -16,35 +16,34 @@ import (
 	"github.com/berthdev/berth/internal/guest"
 )
 
-// ID names an instance at its driver for as long as the instance exists. It is the durable
-// identity; addresses and URLs never are.
+// ID is the driver's name of an instance. It does not change while the instance exists, unlike addresses
+// and URLs.
 type ID string
 
-// Key is Berth's own name for an instance, known before the driver has answered: which sandbox it
-// belongs to and which rebirth of it. An instance stays findable by its Key when the reply to
-// Create was lost.
+// Key is Berth's name of an instance: its sandbox and its incarnation. It is known before Create, so
+// that the instance can be found if the reply of Create was lost.
 type Key struct {
 	Sandbox     string // Berth's sandbox id, lower-case UUID
-	Incarnation int64  // 1 for the first instance of a sandbox, then counting up
+	Incarnation int64  // 1 for the first instance of a sandbox, +1 for each further one
 }
 
-// Spec is what Create is asked to make.
+// Spec describes the instance that Create makes.
 type Spec struct {
 	Key    Key
 	Tenant string
-	Labels map[string]string // kept with the instance and returned by List; never secrets
+	Labels map[string]string // stored with the instance and returned by List; they must not contain secrets
 	Limits Limits
 
-	Base     string            // what its root is made of; empty: the driver's default
-	Mounts   []Mount           // further trees, read only
-	Egress   []string          // what it may connect to, as host:port with *. for subdomains, or all; empty: nothing
-	Services map[string]string // 127.0.0.1:port inside → the URL on the server's side that it leads to
+	Base     string            // base of its root file system; empty: the driver's default
+	Mounts   []Mount           // further directories, read only
+	Egress   []string          // allowed destinations: host:port, with *. for subdomains, or all; empty: none
+	Services map[string]string // 127.0.0.1:port inside → the URL that the server forwards it to
 }
 
-// Mount shows a directory of the host inside, read only.
+// Mount is a directory of the host that is mounted in the instance, read only.
 type Mount struct {
-	Source string // on the host
-	Target string // inside
+	Source string // path on the host
+	Target string // path in the instance
 }
 
 // Limits bound one instance. Zero means the driver's default.
@@ -52,108 +51,117 @@ type Limits struct {
 	CPU         float64 // cores
 	MemoryBytes int64
 	DiskBytes   int64
-	DiskHard    bool // the disk limit is a file system's own, not watched from outside
+	DiskHard    bool // the kernel must enforce the disk limit; without it the driver may still choose that
+	DiskSoft    bool // the driver measures the disk use from time to time, even if the limit could be hard
 	Processes   int64
 }
 
-// Phase is where an instance is in its life, in Berth's words.
+// Phase is the state of an instance.
 type Phase string
 
-// The phases a driver reports. A provider's state that fits none of them is PhaseUnknown, with the
-// provider's own word in Status.Raw; nobody acts on it.
+// The phases that a driver reports. PhaseUnknown stands for every other state of a provider, with the provider's
+// word for it in Status.Raw. The engine does nothing with an instance in PhaseUnknown.
 const (
 	PhaseUnknown  Phase = "unknown"
 	PhaseStarting Phase = "starting"
 	PhaseRunning  Phase = "running"
-	PhaseFrozen   Phase = "frozen" // memory kept, nothing scheduled
+	PhaseFrozen   Phase = "frozen" // its processes are in memory and do not run
 	PhaseStopped  Phase = "stopped"
-	PhaseFailed   Phase = "failed" // exists, will never run again
+	PhaseFailed   Phase = "failed" // it exists and can never run again
 )
 
-// Status is what the driver says of one instance at one moment.
+// Status is the driver's report on one instance at one moment.
 type Status struct {
 	ID        ID
-	Key       Key // zero where the listing entry did not carry it: such an entry is nobody's
+	Key       Key // zero in a listing if the entry had none; the owner of the instance is then not known
 	Tenant    string
 	Phase     Phase
-	Raw       string // the provider's own word
-	Reason    string
-	Labels    map[string]string // exactly those of the Spec
+	Raw       string            // the provider's word for the phase
+	Reason    string            // a problem of the instance, for people; empty: none
+	Disk      string            // how its disk limit is enforced, for people; empty: not known
+	Labels    map[string]string // the labels of the Spec
 	CreatedAt time.Time
 }
 
-// Selector narrows List. Zero fields do not narrow.
+// Selector limits List to a sandbox or a tenant. Zero fields select everything.
 type Selector struct {
 	Sandbox string
 	Tenant  string
 }
 
-// Driver makes, finds and ends instances. All methods are safe for concurrent use, honour the
-// context's deadline, and report errors of the classes in errors.go. An ID is matched whole: a
-// prefix of one, a provider's name or a path is an ID nobody has.
+// Driver makes, finds and ends instances. All methods are safe for concurrent use, obey the context's deadline,
+// and return errors of the classes in errors.go. Only a complete ID names an instance: a prefix of an ID, a provider's
+// name or a path is an unknown ID.
 type Driver interface {
-	// Kind is the driver's name in templates and rows: "fake", "local", "docker", …
+	// Kind returns the driver's name in templates and rows: "fake", "local", "docker", …
 	Kind() string
 
-	// Create makes the instance named by spec.Key and returns once it runs. It is idempotent by
-	// Key: a second Create of a live Key, running or not, makes nothing, changes nothing and
-	// answers *ExistsError with the instance's status. A Key is free again once its instance is
-	// destroyed. Two incarnations of one sandbox are two Keys; a provider with unique names may
-	// refuse the second with an *ExistsError that carries the first. ErrInvalid makes nothing.
-	// Any other error leaves open whether something was made.
+	// Create makes the instance with spec.Key and returns once it runs. If an instance with this
+	// Key exists, running or not, Create changes nothing and returns an *ExistsError with its
+	// status. A Key is free again once its instance is destroyed. Two incarnations of one sandbox
+	// are two Keys. A provider with unique names may refuse the second of them with an
+	// *ExistsError about the first. After ErrInvalid nothing was made. After any other error an
+	// instance may exist or not.
 	Create(ctx context.Context, spec Spec) (Status, error)
 
-	// Inspect asks the driver about one instance, in one real round trip. ErrNotFound is a fact,
-	// and the answer to an ID that could never have been one; any other error means that nothing
-	// is known.
+	// Inspect returns the status of one instance. It asks the provider each time. ErrNotFound
+	// means that the instance does not exist, also if the ID is malformed. After any other error
+	// nothing is known about the instance.
 	Inspect(ctx context.Context, id ID) (Status, error)
 
-	// List yields the instances Berth made here, stopped ones too. A yielded error ends the
-	// sequence and makes all of it worthless: an unreadable list is not an empty list.
+	// List yields the instances that Berth made here, stopped ones too. A yielded error ends the
+	// sequence. The list is then incomplete, so nothing follows from the absence of an instance.
 	List(ctx context.Context, sel Selector) iter.Seq2[Status, error]
 
-	// Destroy ends the instance and its volume, whatever its phase. It is nil when the instance is
-	// already gone.
+	// Destroy ends the instance in any phase and deletes its files. It returns nil if the instance
+	// does not exist.
 	Destroy(ctx context.Context, id ID) error
 }
 
 // Stopper is a driver that can stop an instance and keep its files.
 type Stopper interface {
-	// Stop ends all processes of the instance, frozen ones too, and keeps its files; nil when
-	// already stopped.
+	// Stop ends all processes of the instance, frozen ones too, and keeps its files. It returns nil
+	// if the instance is already stopped.
 	Stop(ctx context.Context, id ID) error
-	// Start makes the instance run: a stopped one again, a frozen one thawed; nil error when it
-	// already runs.
+	// Start runs a stopped instance again, or thaws a frozen one. It changes nothing if the
+	// instance already runs.
 	Start(ctx context.Context, id ID) (Status, error)
 }
 
-// Freezer is a driver that can hold an instance's processes in memory without running them.
+// Freezer is a driver that can keep an instance's processes in memory without running them.
 type Freezer interface {
-	// Freeze holds a running instance; nil when already frozen, ErrNotRunning when stopped.
+	// Freeze suspends a running instance. It returns nil if the instance is already frozen and
+	// ErrNotRunning if it is stopped.
 	Freeze(ctx context.Context, id ID) error
-	// Thaw lets a frozen instance run on; nil when it runs, ErrNotRunning when stopped.
+	// Thaw resumes a frozen instance. It returns nil if the instance already runs and
+	// ErrNotRunning if it is stopped.
 	Thaw(ctx context.Context, id ID) error
 }
 
-// Guester is a driver whose instances have Berth's helper inside.
+// Guester is a driver whose instances run Berth's helper.
 type Guester interface {
-	// Guest connects to the helper of a running instance; a stopped or frozen one is ErrNotRunning.
+	// Guest connects to the helper of a running instance. It returns ErrNotRunning for a stopped or
+	// frozen one.
 	Guest(ctx context.Context, id ID) (guest.Conn, error)
-	// Output reads what a process started in the instance wrote, whether the instance runs or not. It
-	// is as guest.Process's; an unknown process yields guest.ErrNoProcess.
+	// Output yields the output of a process of the instance, in any phase of the instance. It works
+	// like guest.Process.Output. For an unknown process it yields guest.ErrNoProcess.
 	Output(ctx context.Context, id ID, process string, after int64) iter.Seq2[guest.Chunk, error]
 }
 
-// Local is a driver whose instances are on the machine that its server runs on, and can be reached from
-// there alone.
+// Local is a driver whose instances run on the server's own machine and can only be reached from there.
 type Local interface{ Local() }
 
-// Reporter is a driver that has something to say about how it works here, for people: what its
-// instances are made with, and what is limited.
+// Reporter is a driver that can describe, for people, how it isolates and limits instances on this machine.
 type Reporter interface{ Report() string }
 
-// Filer is a driver that gets at an instance's files, whether it runs, is frozen or is stopped.
+// Limiter is a driver that may not be able to enforce every limit on this machine.
+type Limiter interface {
+	// Unlimited describes, for people, the resources that are not limited, and why.
+	Unlimited() []string
+}
+
+// Filer is a driver that can open the files of a running, frozen or stopped instance.
 type Filer interface {
-	// Files opens one of the instance's roots: files.WorkingDir or files.HomeDir.
+	// Files opens one directory of the instance: files.WorkingDir or files.HomeDir.
 	Files(ctx context.Context, id ID, root string) (files.FS, error)
 }

@@ -6,35 +6,38 @@ import (
 	"time"
 )
 
-// The classes of driver errors. Anything a driver returns that matches none of these counts as
-// "cannot say": nothing may be concluded from it.
+// The classes of driver errors. After an error of another class nothing is known about the instance or
+// the effect of the call.
 var (
-	// ErrNotFound is the driver's confirmed word that the instance does not exist.
+	// ErrNotFound means that the instance does not exist. The driver has verified it.
 	ErrNotFound = errors.New("instance not found")
-	// ErrNotRunning means the operation needs a running instance and this one is not.
+	// ErrNotRunning means that the operation needs a running instance and this one does not run.
 	ErrNotRunning = errors.New("instance is not running")
-	// ErrUnsupported means this driver can never do it.
+	// ErrUnsupported means that this driver does not have the operation.
 	ErrUnsupported = errors.New("not supported by this driver")
-	// ErrQuota means the provider refused for want of capacity or quota.
+	// ErrQuota means that the provider has not enough capacity or quota left.
 	ErrQuota = errors.New("provider quota exhausted")
-	// ErrUnauthenticated means the provider refused our credentials.
+	// ErrUnauthenticated means that the provider refused our credentials.
 	ErrUnauthenticated = errors.New("provider refused the credentials")
-	// ErrInvalid means the provider will refuse this request every time.
+	// ErrNoDirectory means that files.WorkingDir or files.HomeDir of the instance is not a directory: the user root
+	// of the instance has removed or replaced it.
+	ErrNoDirectory = errors.New("not a directory: root inside replaced or removed it")
+	// ErrInvalid means that the provider will refuse this request every time.
 	ErrInvalid = errors.New("provider refused the request")
 )
 
-// ExistsError answers a Create whose Key is already live, or whose sandbox is where the provider
-// allows one instance per name: compare Status.Key with the one asked for.
+// ExistsError is the error of a Create whose Key belongs to an existing instance. If the provider allows
+// one instance for each sandbox, that instance may be another incarnation: compare Status.Key.
 type ExistsError struct{ Status Status }
 
 func (e *ExistsError) Error() string {
 	return fmt.Sprintf("instance %s already exists for sandbox %s", e.Status.ID, e.Status.Key.Sandbox)
 }
 
-// TransientError is a failure that the same call may not meet again. Whether the call took effect
-// is unknown.
+// TransientError is a failure after which the same call may succeed later. The failed call may have taken
+// effect or not.
 type TransientError struct {
-	After time.Duration // the provider's own advice, zero if none
+	After time.Duration // wait before the next try that the provider asked for; zero: none
 	Err   error
 }
 

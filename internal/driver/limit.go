@@ -6,9 +6,9 @@ import (
 	"iter"
 )
 
-// WithLimit lets at most n calls of d be in flight; the others wait for a place, or for the end of
-// their context. A List holds a place while the driver works and not while the caller handles an
-// entry, so that the caller's loop may call the driver too. With n below 1 there is no limit.
+// WithLimit limits the concurrent calls of d to n. Further calls wait for a place, or for the end of
+// their context. A List gives its place back while the caller handles an entry, so that the caller's
+// loop can call the driver too. If n is below 1, there is no limit.
 func WithLimit(d Driver, n int) Driver {
 	if n < 1 {
 		return d
@@ -18,7 +18,7 @@ func WithLimit(d Driver, n int) Driver {
 
 type limit struct {
 	kind   string
-	places chan struct{} // one element for each call in flight
+	places chan struct{} // one element for each call in progress
 }
 
 func (l limit) call(ctx context.Context, op string, fn func() error) error {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// WithMetrics reports every call of d to observe when it ends: the driver's kind, the operation, the
-// outcome as Classify words it, and how long the driver took. The time a caller spends on the entries
-// of a List is not the driver's. observe must be safe for concurrent use.
+// WithMetrics calls observe at the end of every call of d, with the driver's kind, the operation, the
+// outcome from Classify and the duration. The duration of a List does not include the time that the
+// caller spends on its entries. observe must be safe for concurrent use.
 func WithMetrics(d Driver, observe func(kind, op, outcome string, took time.Duration)) Driver {
 	return &decorated{base: d, policy: metrics{kind: d.Kind(), observe: observe}}
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// The operations, as metrics and logs name them.
+// The names of the operations in metrics and logs.
 const (
 	OpCreate  = "create"
 	OpInspect = "inspect"
@@ -19,7 +19,7 @@ const (
 	OpFiles   = "files"
 )
 
-// outcomes are the words for errors that match a sentinel, in the order they are tried.
+// outcomes are the outcomes of the sentinel errors. Classify returns the first that matches.
 var outcomes = []struct {
 	err  error
 	word string
@@ -32,12 +32,12 @@ var outcomes = []struct {
 	{ErrInvalid, "invalid"},
 }
 
-// Classify gives the outcome of a call as one word: "ok", "exists", "canceled", "timeout",
+// Classify returns the outcome of a call as one word: "ok", "exists", "canceled", "timeout",
 // "transient", "not_found", "not_running", "unsupported", "quota", "unauthenticated", "invalid", or
-// "error" for what a driver could not classify. The set is closed, so that it can label a metric.
+// "error" for all other errors. There are no other outcomes, so that they can label a metric.
 //
-// A transient error is "transient" whatever it wraps, and a call its caller gave up is "canceled" or
-// "timeout" whatever the driver said meanwhile.
+// The end of the context takes precedence: the outcome is then "canceled" or "timeout", whatever else
+// err wraps. A TransientError is otherwise "transient", whatever it wraps.
 func Classify(err error) string {
 	switch {
 	case err == nil:
@@ -46,9 +46,9 @@ func Classify(err error) string {
 		return "canceled"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timeout"
-	case is[*TransientError](err):
+	case hasType[*TransientError](err):
 		return "transient"
-	case is[*ExistsError](err):
+	case hasType[*ExistsError](err):
 		return "exists"
 	}
 	for _, o := range outcomes {
@@ -59,7 +59,7 @@ func Classify(err error) string {
 	return "error"
 }
 
-func is[E error](err error) bool {
+func hasType[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
 }

@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// Backoff says how often and how patiently WithRetry tries. Zero fields take their default.
+// Backoff is the schedule of WithRetry. Zero fields mean the default.
 type Backoff struct {
-	First time.Duration // before the second try, doubled for each further one; 200 ms
-	Max   time.Duration // most we wait unless the provider asks for more; 10 s
-	Tries int           // calls in all; 4
+	First time.Duration // wait before the second try, doubled before each further try; default 200 ms
+	Max   time.Duration // longest wait, unless the provider asks for a longer one; default 10 s
+	Tries int           // maximum number of calls, the first included; default 4
 }
 
-// WithRetry repeats calls of d that end in a *TransientError, waiting between them as b says and at
-// least as long as the provider advised. Waits are spread at random over their upper half, so that
-// callers who failed together do not come back together. It never waits past ctx's deadline: the
-// error that would have been retried is returned at once instead.
+// WithRetry repeats calls of d that return a *TransientError. It waits between the tries according to b,
+// and at least as long as the provider asked for. A random part of each wait, up to a half, is left out,
+// so that callers that failed together do not retry together. If the wait would end after ctx's deadline,
+// it returns the error at once.
 //
-// A repeated Create that meets its own Key found what the lost reply was about: that is a success,
-// and the returned phase may be any, since the instance may have moved on meanwhile. The first try's
-// *ExistsError is returned as is. A repeated List yields no entry twice. Connecting to a guest is
-// repeated; what is asked of it never is, since it may have been done.
+// If a repeated Create returns an *ExistsError with its own Key, an earlier try has made the instance and
+// its reply was lost. WithRetry then returns success, with the instance's current phase. An *ExistsError
+// of the first try is returned unchanged. A repeated List yields no entry twice. The connection to a
+// guest is retried; requests on it are not, because they may have taken effect.
 func WithRetry(d Driver, b Backoff) Driver {
 	b.First = cmp.Or(max(b.First, 0), 200*time.Millisecond)
 	b.Max = cmp.Or(max(b.Max, 0), 10*time.Second)
@@ -63,7 +63,7 @@ func (r retry) call(ctx context.Context, op string, fn func() error) error {
 	}
 }
 
-// wait is how long to hold back after the given failed try.
+// wait returns the time to wait after the failed try with this number.
 func (r retry) wait(try int) time.Duration {
 	wait := min(r.First, r.Max)
 	for ; try > 1 && wait < r.Max; try-- {
@@ -73,7 +73,8 @@ func (r retry) wait(try int) time.Duration {
 	return half + rand.N(wait-half+1)
 }
 
-// pause waits. When ctx leaves no time for it, the answer is cause, with ctx's error if it has one.
+// pause waits. It returns cause at once if ctx's deadline comes before the end of the wait, and cause with ctx's error
+// if ctx ends.
 func pause(ctx context.Context, wait time.Duration, cause error) error {
 	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil && time.Until(deadline) <= wait {
 		return cause

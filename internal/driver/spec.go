@@ -11,14 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds on what one instance carries. They are small enough for every provider to keep them,
-// some in several of its own labels.
+// The bounds on the data of one instance. They are small enough to be stored at every provider, if
+// necessary in several of the provider's labels.
 const (
 	MaxLabels      = 16
 	MaxLabelValue  = 1 << 10 // bytes
 	MaxLabelsTotal = 8 << 10 // bytes, names and values together
 	MaxTenant      = 255     // bytes
-	MaxPath        = 4 << 10 // bytes, of a base or one side of a mount
+	MaxPath        = 4 << 10 // bytes, of Spec.Base and of each path of a Mount
 	MaxMounts      = 16
 	MaxEgress      = 256
 	MaxEgressEntry = 300 // bytes
@@ -33,8 +33,8 @@ var (
 	labelName   = regexp.MustCompile(`^[a-z0-9][a-z0-9._/-]{0,62}$`)
 )
 
-// Validate says whether every driver must take this Spec. What it refuses is ErrInvalid; a driver
-// calls it before anything else in Create. Label values are any UTF-8 text without NUL.
+// Validate checks the rules for a Spec that are the same for every driver. It returns ErrInvalid if one
+// is violated. A driver calls it first in Create. A label value may be any UTF-8 text without NUL.
 func (s Spec) Validate() error {
 	if !sandboxName.MatchString(s.Key.Sandbox) {
 		return invalid("sandbox id %q is not 1 to 63 characters of a-z, 0-9 and -", s.Key.Sandbox)
@@ -102,7 +102,8 @@ func validPath(p string) bool {
 	return len(p) <= MaxPath && plainText(p) && path.IsAbs(p) && path.Clean(p) == p
 }
 
-// validNet bounds what leads out of an instance. What an entry means is for those who serve it.
+// validNet checks the sizes of egress and services, and the addresses of services. Package egress
+// interprets the rest.
 func validNet(egress []string, services map[string]string) error {
 	if len(egress) > MaxEgress {
 		return invalid("%d egress entries are more than %d", len(egress), MaxEgress)

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Listener is the helper inside a sandbox, as far as egress needs it: guest.Conn is one.
+// Listener is the part of the helper in a sandbox that egress needs. guest.Conn implements it.
 type Listener interface {
 	// Listen listens on a port of the sandbox's loopback.
 	Listen(ctx context.Context, port uint16) (net.Listener, error)
@@ -18,31 +18,31 @@ type Listener interface {
 // Spec is the egress of one sandbox.
 type Spec struct {
 	Sandbox  string
-	Rules    []string          // as ParseRules takes them; empty: no proxy
-	Services map[string]string // as ParseServices takes them
+	Rules    []string          // see ParseRules; empty: no proxy
+	Services map[string]string // see ParseServices
 
 	Log    *slog.Logger
-	Meter  Meter // told of the bytes of proxy and services
+	Meter  Meter // counts the bytes of proxy and services
 	Limits Limits
 
-	Resolver     Resolver       // as in Proxy
-	Dial         DialFunc       // as in Proxy
-	AllowPrivate []netip.Prefix // as in Proxy
+	Resolver     Resolver       // see Proxy
+	Dial         DialFunc       // see Proxy
+	AllowPrivate []netip.Prefix // see Proxy
 }
 
-// serving is what is to be served on a port inside.
-type serving struct {
+// portServer is a port inside the sandbox and its server.
+type portServer struct {
 	port uint16
 	by   interface {
 		Serve(ctx context.Context, ln net.Listener) error
 	}
 }
 
-// Attach opens the listeners of a spec inside a sandbox and serves them until detach, which ends every
-// connection through them and returns when all is done. When ctx ends, only Attach itself does. With an
-// error nothing is served; a spec that asks for nothing opens nothing.
+// Attach opens the listeners of a spec inside a sandbox and serves them until detach is called. detach closes all
+// connections and waits for them. The end of ctx ends only Attach, not the service. After an error nothing is served.
+// An empty spec opens no listener.
 func Attach(ctx context.Context, inside Listener, spec Spec) (detach func(), err error) {
-	todo, err := spec.servings()
+	todo, err := spec.portServers()
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func Attach(ctx context.Context, inside Listener, spec Spec) (detach func(), err
 	return spec.serve(ctx, todo, listeners), nil
 }
 
-func (spec Spec) serve(ctx context.Context, todo []serving, listeners []net.Listener) (detach func()) {
+func (spec Spec) serve(ctx context.Context, todo []portServer, listeners []net.Listener) (detach func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	for i, s := range todo {
@@ -76,8 +76,8 @@ func (spec Spec) serve(ctx context.Context, todo []serving, listeners []net.List
 	}
 }
 
-// servings reads the spec.
-func (spec Spec) servings() ([]serving, error) {
+// portServers returns the ports of the spec and their servers.
+func (spec Spec) portServers() ([]portServer, error) {
 	rules, err := ParseRules(spec.Rules)
 	if err != nil {
 		return nil, err
@@ -86,9 +86,9 @@ func (spec Spec) servings() ([]serving, error) {
 	if err != nil {
 		return nil, err
 	}
-	var todo []serving
+	var todo []portServer
 	if len(spec.Rules) > 0 {
-		todo = append(todo, serving{ProxyPort, &Proxy{
+		todo = append(todo, portServer{ProxyPort, &Proxy{
 			Sandbox: spec.Sandbox, Rules: rules,
 			Resolver: spec.Resolver, Dial: spec.Dial, AllowPrivate: spec.AllowPrivate,
 			Log: spec.Log, Meter: spec.Meter, Limits: spec.Limits,
@@ -96,7 +96,7 @@ func (spec Spec) servings() ([]serving, error) {
 	}
 	for _, s := range services {
 		s.Sandbox, s.Log, s.Meter, s.Limits = spec.Sandbox, spec.Log, spec.Meter, spec.Limits
-		todo = append(todo, serving{s.Port, &s})
+		todo = append(todo, portServer{s.Port, &s})
 	}
 	return todo, nil
 }

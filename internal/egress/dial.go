@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// Resolver turns names into addresses. A *net.Resolver is one.
+// Resolver resolves names to addresses. *net.Resolver implements it.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// DialFunc connects to an address, which was checked and is never a name.
+// DialFunc connects to an address. The proxy calls it with ip:port, never with a name.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// maxAddresses is how many addresses of one name are tried.
+// maxAddresses limits the addresses of one name that are tried.
 const maxAddresses = 8
 
-// dialer is the one way out of the proxy: what the rules, the resolver and the guard let pass.
+// dialer makes all outgoing connections of the proxy. It applies the rules, the resolver and the guard.
 type dialer struct {
-	ctx      context.Context // ends every dial with the proxy, whoever asked
+	ctx      context.Context // when it ends, all dials are cancelled
 	rules    Rules
 	guard    guard
 	resolver Resolver
@@ -32,8 +32,8 @@ type dialer struct {
 	timeout  time.Duration
 }
 
-// absolute resolves names with a dot as they are, without the machine's search domains. (The C library
-// does not find absolute names in /etc/hosts, and takes numbers for addresses: it is not asked.)
+// absolute is a Resolver that ignores the machine's search domains for names with a dot. Do not put it on the C
+// library's resolver, which does not find absolute names in /etc/hosts and reads numbers as addresses.
 type absolute struct{ Resolver }
 
 func (a absolute) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
@@ -43,7 +43,7 @@ func (a absolute) LookupNetIP(ctx context.Context, network, host string) ([]neti
 	return a.Resolver.LookupNetIP(ctx, network, host)
 }
 
-// guarded dials and, before each connect, checks the address that the kernel is given.
+// guarded returns a DialFunc that checks each address right before the kernel connects to it.
 func guarded(g guard) DialFunc {
 	d := &net.Dialer{ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
@@ -58,7 +58,7 @@ func guarded(g guard) DialFunc {
 	return d.DialContext
 }
 
-// connect reaches a target, or fails with a *refusal.
+// connect connects to a target. Its errors are of type *refusal.
 func (d *dialer) connect(ctx context.Context, t target) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -70,15 +70,15 @@ func (d *dialer) connect(ctx context.Context, t target) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := d.first(ctx, addrs, t.port)
+	conn, err := d.dialFirst(ctx, addrs, t.port)
 	if err != nil {
 		return nil, unreachable(t, err)
 	}
-	return meter(conn, d.meter), nil
+	return countBytes(conn, d.meter), nil
 }
 
-// resolve finds the addresses that may be dialled. The resolver is asked once: what it would say the
-// next time does not matter.
+// resolve returns the addresses of a target that may be dialled. It calls the resolver once and connect dials only
+// these addresses, so a later answer of the resolver has no effect.
 func (d *dialer) resolve(ctx context.Context, t target) ([]netip.Addr, error) {
 	all := []netip.Addr{t.host.addr}
 	if !t.host.addr.IsValid() {
@@ -105,11 +105,11 @@ func (d *dialer) resolve(ctx context.Context, t target) ([]netip.Addr, error) {
 	return nil, unreachable(t, &net.DNSError{Err: "no address", Name: t.host.text, IsNotFound: true})
 }
 
-// first connects to the first address that answers, giving each its share of the time.
-func (d *dialer) first(ctx context.Context, addrs []netip.Addr, port uint16) (net.Conn, error) {
+// dialFirst connects to the first address that answers. Each address gets an equal share of the remaining time.
+func (d *dialer) dialFirst(ctx context.Context, addrs []netip.Addr, port uint16) (net.Conn, error) {
 	var last error
 	for i, addr := range addrs {
-		conn, err := d.one(ctx, netip.AddrPortFrom(addr, port), len(addrs)-i)
+		conn, err := d.dialOne(ctx, netip.AddrPortFrom(addr, port), len(addrs)-i)
 		if err == nil {
 			return conn, nil
 		}
@@ -121,11 +121,19 @@ func (d *dialer) first(ctx context.Context, addrs []netip.Addr, port uint16) (ne
 	return nil, last
 }
 
-func (d *dialer) one(ctx context.Context, at netip.AddrPort, left int) (net.Conn, error) {
+func (d *dialer) dialOne(ctx context.Context, at netip.AddrPort, remaining int) (net.Conn, error) {
 	if end, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(remaining))
 		defer cancel()
 	}
 	return d.dial(ctx, "tcp", at.String())
+}
+
+var dialPublic = guarded(guard{own: ownAddresses})
+
+// DialPublic connects only to public addresses of other machines. It checks the address after the name was resolved,
+// right before it connects, so a name that now has another address cannot bypass the check.
+func DialPublic(ctx context.Context, network, address string) (net.Conn, error) {
+	return dialPublic(ctx, network, address)
 }

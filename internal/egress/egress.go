@@ -1,15 +1,14 @@
-// Package egress is how a sandbox reaches the world: not at all, or through a proxy of Berth's.
+// Package egress controls a sandbox's access to the network: none, or through Berth's proxy.
 //
-// A sandbox has a loopback and no other network. The helper inside hands out listeners on that loopback,
-// and Berth serves them from outside:
+// A sandbox has a loopback and no other network. The helper inside opens listeners on that loopback, and Berth
+// serves them from outside:
 //
-//   - [Proxy] is an HTTP proxy on [ProxyPort] that connects to what its [Rules] allow. Names are resolved
-//     outside, and the very address that is connected to is checked: it is a public one, whatever the
-//     rules say.
-//   - [Service] leads one port inside to one upstream that the server's configuration names.
+//   - [Proxy] is an HTTP proxy on [ProxyPort] that connects to the hosts that its [Rules] allow. It resolves
+//     names outside and connects only to public addresses, whatever the rules allow.
+//   - [Service] forwards one port inside to one upstream that the server's configuration names.
 //
-// [Attach] opens and serves both for one sandbox; [Env] is what programs inside need to find the proxy.
-// Everything that comes in on these listeners is hostile, and so is what names resolve to.
+// [Attach] opens and serves both for one sandbox; [Env] is the environment that programs inside need to use the
+// proxy. All input on these listeners is hostile, and so are the results of name resolution.
 package egress
 
 import (
@@ -17,11 +16,11 @@ import (
 	"strconv"
 )
 
-// ProxyPort is where the proxy listens on the loopback of a sandbox.
+// ProxyPort is the proxy's port on the loopback of a sandbox.
 const ProxyPort = 3128
 
-// Env is the environment that makes ordinary programs use the proxy. Without rules there is no proxy,
-// and Env is empty.
+// Env returns the environment that makes ordinary programs use the proxy. Without rules there is no proxy,
+// and Env returns nil.
 func Env(rules []string) map[string]string {
 	if len(rules) == 0 {
 		return nil

@@ -11,28 +11,29 @@ import (
 	"time"
 )
 
-type flightKey struct{}
+type plainRequestKey struct{}
 
-// flight is a plain request on its way.
-type flight struct {
+// plainRequest is a plain HTTP request that is being forwarded.
+type plainRequest struct {
 	target target
 	life   *watchdog
 }
 
-// plain serves a request with a whole URL. Redirects are answers like any other.
-func (h *handler) plain(w http.ResponseWriter, r *http.Request, c *client, t target) {
+// forwardPlain forwards a request with a whole URL. It does not follow redirects: the client gets them as answers.
+func (h *handler) forwardPlain(w http.ResponseWriter, r *http.Request, c *client, t target) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	life := watch(h.limits.Idle, func() {
+	life := newWatchdog(h.limits.Idle, func() {
 		cancel()
 		_ = c.Close()
 	})
 	defer life.stop()
-	ctx = context.WithValue(ctx, flightKey{}, flight{t, life})
+	ctx = context.WithValue(ctx, plainRequestKey{}, plainRequest{t, life})
 	h.forward.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// forwarder sends plain requests on. Its transport goes out through the dialer alone and knows no proxy.
+// forwarder returns the reverse proxy for plain requests. Its transport connects only through the dialer and uses no
+// other proxy.
 func (h *handler) forwarder() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: rewrite,
@@ -55,41 +56,43 @@ func (h *handler) forwarder() *httputil.ReverseProxy {
 		BufferPool:    buffers,
 		ErrorLog:      slog.NewLogLogger(h.journal.log.Handler(), slog.LevelDebug),
 		ModifyResponse: func(res *http.Response) error {
-			res.Body = livingBody{res.Body, flightOf(res.Request).life}
+			res.Body = watchedBody{res.Body, plainRequestOf(res.Request).life}
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			h.refuse(w, r, asRefusal(flightOf(r).target, err))
+			h.refuse(w, r, asRefusal(plainRequestOf(r).target, err))
 		},
 	}
 }
 
-func flightOf(r *http.Request) flight { return r.Context().Value(flightKey{}).(flight) }
+func plainRequestOf(r *http.Request) plainRequest {
+	return r.Context().Value(plainRequestKey{}).(plainRequest)
+}
 
-// rewrite makes the request that goes out. ReverseProxy has taken out what concerns the proxy alone.
+// rewrite prepares the outgoing request. ReverseProxy has already removed the hop-by-hop headers.
 func rewrite(pr *httputil.ProxyRequest) {
-	f := flightOf(pr.In)
+	f := plainRequestOf(pr.In)
 	pr.Out.URL.Host = f.target.String()
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 	pr.Out.Host = f.target.authority()
 	pr.Out.Header.Del("Connection")
 	pr.Out.Header.Del("Upgrade")
 	if pr.Out.Body != nil {
-		pr.Out.Body = livingBody{pr.Out.Body, f.life}
+		pr.Out.Body = watchedBody{pr.Out.Body, f.life}
 	}
 }
 
-// livingBody is a body whose every byte is a sign of life.
-type livingBody struct {
+// watchedBody is a body that restarts the watchdog's idle time at each read of data.
+type watchedBody struct {
 	io.ReadCloser
 	life *watchdog
 }
 
-func (b livingBody) Read(p []byte) (int, error) {
-	return livingReader{b.ReadCloser, b.life}.Read(p)
+func (b watchedBody) Read(p []byte) (int, error) {
+	return watchedReader{b.ReadCloser, b.life}.Read(p)
 }
 
-// asRefusal finds the refusal in an error, or says that the connection failed.
+// asRefusal returns the *refusal that err wraps, or else a new one that describes err as a failed connection to t.
 func asRefusal(t target, err error) *refusal {
 	var r *refusal
 	if errors.As(err, &r) {

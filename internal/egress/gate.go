@@ -10,14 +10,14 @@ var (
 	errClosed = errors.New("closed")
 )
 
-// gate counts those who are inside and, once shut, waits until the last one has left.
+// gate limits how many requests are served at once. After close it admits no request.
 type gate struct {
 	max int
 
 	mu     sync.Mutex
 	shut   bool
-	inside int
-	left   sync.WaitGroup
+	active int
+	done   sync.WaitGroup
 }
 
 func (g *gate) enter() error {
@@ -26,24 +26,25 @@ func (g *gate) enter() error {
 	switch {
 	case g.shut:
 		return errClosed
-	case g.inside >= g.max:
+	case g.active >= g.max:
 		return errFull
 	}
-	g.inside++
-	g.left.Add(1)
+	g.active++
+	g.done.Add(1)
 	return nil
 }
 
 func (g *gate) leave() {
 	g.mu.Lock()
-	g.inside--
+	g.active--
 	g.mu.Unlock()
-	g.left.Done()
+	g.done.Done()
 }
 
+// close waits for all requests that were admitted.
 func (g *gate) close() {
 	g.mu.Lock()
 	g.shut = true
 	g.mu.Unlock()
-	g.left.Wait()
+	g.done.Wait()
 }

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// guard decides which addresses may be connected to, whatever the name was.
+// guard decides which addresses a sandbox may connect to, independent of the name.
 type guard struct {
-	allow []netip.Prefix               // exceptions
+	allow []netip.Prefix               // addresses that are allowed although they are not public
 	own   func() ([]netip.Addr, error) // the addresses of this machine
 }
 
-// forbidden says in words what is wrong with an address, or nothing if it is a public one of another
-// machine. An IPv4 address in IPv6's clothes is the IPv4 address.
+// forbidden returns the reason to refuse an address, or an empty string for a public address of another machine. An
+// IPv4-mapped IPv6 address counts as the IPv4 address.
 func (g guard) forbidden(addr netip.Addr) string {
 	if !addr.IsValid() || addr.Zone() != "" {
 		return "a link-local address"
@@ -27,13 +27,14 @@ func (g guard) forbidden(addr netip.Addr) string {
 	}
 	own, err := g.own()
 	if err != nil || slices.Contains(own, addr) {
-		// Through the loopback, past the firewall, to what listens on all addresses.
+		// The connection would use the loopback and bypass the firewall. Servers that listen on all addresses would
+		// accept it.
 		return "an address of the machine that Berth runs on"
 	}
 	return ""
 }
 
-// special says what an address is that is not an ordinary public one.
+// special describes the kind of a special-purpose address. It returns an empty string for ordinary public addresses.
 func special(addr netip.Addr) string {
 	for _, s := range specials {
 		if s.prefix.Contains(addr) {
@@ -46,17 +47,17 @@ func special(addr netip.Addr) string {
 	return ""
 }
 
-// global6 is where public IPv6 addresses are; the rest is not handed out.
+// global6 contains all public IPv6 addresses.
 var global6 = netip.MustParsePrefix("2000::/3")
 
-// isatap reports whether the lower half of an address carries an IPv4 address to tunnel to (RFC 5214).
+// isatap reports whether the lower half of an address contains an IPv4 address, to which ISATAP tunnels (RFC 5214).
 func isatap(addr netip.Addr) bool {
 	b := addr.As16()
 	return b[8]&^0x02 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }
 
-// specials are the registries' special-purpose blocks (RFC 6890 and its successors), those that carry an
-// IPv4 address inside as a whole, and the places outside them where clouds answer for their machines.
+// specials are the special-purpose blocks of the IANA registries (RFC 6890 and its successors), all blocks whose
+// addresses contain an IPv4 address, and addresses outside of them at which clouds serve metadata to their machines.
 var specials = []struct {
 	prefix netip.Prefix
 	words  string
@@ -106,7 +107,7 @@ func block(prefix, words string) struct {
 	}{netip.MustParsePrefix(prefix), words}
 }
 
-// ownAddresses are those of this machine's interfaces, asked anew each time since they come and go.
+// ownAddresses returns the addresses of this machine's interfaces. They can change, so they are not cached.
 func ownAddresses() ([]netip.Addr, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {

@@ -205,7 +205,7 @@ type hopeless struct{ net.Listener }
 func (hopeless) Accept() (net.Conn, error) { return nil, io.ErrClosedPipe }
 
 func TestAFailedAcceptTakesNoSlot(t *testing.T) {
-	b := bound(hopeless{}, 1, false)
+	b := limitListener(hopeless{}, 1, false)
 	for range 3 {
 		if _, err := b.Accept(); !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("Accept: %v", err)
@@ -236,7 +236,7 @@ func TestOnlyAHeadIsRemembered(t *testing.T) {
 	}
 	defer ln.Close()
 	for _, record := range []bool{true, false} {
-		b := bound(ln, 1, record)
+		b := limitListener(ln, 1, record)
 		out, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -267,7 +267,7 @@ func TestAShortageOfDescriptorsIsWaitedOut(t *testing.T) {
 	s := scarce{ln, make(chan error, 3)}
 	s.errs <- &net.OpError{Err: syscall.EMFILE}
 	s.errs <- &net.OpError{Err: syscall.ECONNABORTED}
-	b := bound(s, 1, false)
+	b := limitListener(s, 1, false)
 	go func() {
 		if c, err := net.Dial("tcp", ln.Addr().String()); err == nil {
 			_ = c.Close()

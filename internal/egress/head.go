@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"net/http"
 	"net/textproto"
+
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// checkHead refuses requests that two readers could understand differently. It reads the head as it came
-// in, because net/http settles such conflicts and then hides that there was one.
+// checkHead refuses requests that two HTTP servers could interpret differently. It parses the original head, because
+// net/http resolves such conflicts without reporting them. first holds the first bytes of the connection.
 func checkHead(r *http.Request, first []byte) (hostHeader string, err *refusal) {
 	in := textproto.NewReader(bufio.NewReader(bytes.NewReader(first)))
 	if _, err := in.ReadLine(); err != nil {
@@ -28,7 +30,7 @@ func checkHead(r *http.Request, first []byte) (hostHeader string, err *refusal) 
 	return h.Get("Host"), nil
 }
 
-// connectTarget reads where CONNECT wants to go.
+// connectTarget returns the target of a CONNECT request.
 func connectTarget(r *http.Request) (target, *refusal) {
 	if r.ContentLength != 0 {
 		return target{}, badRequest("CONNECT has no body.")
@@ -43,7 +45,7 @@ func connectTarget(r *http.Request) (target, *refusal) {
 	return t, nil
 }
 
-// plainTarget reads where a request with a whole URL wants to go.
+// plainTarget returns the target of a request with a whole URL.
 func plainTarget(r *http.Request, hostHeader string) (target, *refusal) {
 	switch {
 	case r.URL.Host == "" || r.URL.Opaque != "":
@@ -68,12 +70,12 @@ func plainTarget(r *http.Request, hostHeader string) (target, *refusal) {
 	return t, nil
 }
 
-// badTarget refuses a host in a spelling that nothing allows.
+// badTarget refuses a target that cannot be parsed.
 func badTarget(text string, err error) *refusal {
 	return &refusal{
 		status: http.StatusForbidden,
 		words:  "this sandbox may not connect to " + quote(text) + ": " + err.Error() + ".\nTo allow a host, add host:port to egress in the sandbox's template.",
-		target: clip(text),
+		target: fault.Clip(text, maxLogged),
 		cause:  err.Error(),
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// host is a name or an address in its one spelling.
+// host is a name or an address in its canonical spelling.
 type host struct {
-	text string     // a name in lower case and ASCII, without the last dot; or the address
+	text string     // a name in lower case and ASCII, without a trailing dot; or the address
 	addr netip.Addr // valid if it is an address
 }
 
-// target is where a request wants to go.
+// target is the destination of a request.
 type target struct {
 	host host
 	port uint16
@@ -25,7 +25,7 @@ func (t target) String() string {
 	return net.JoinHostPort(t.host.text, strconv.Itoa(int(t.port)))
 }
 
-// authority is the target as a Host header of plain HTTP names it.
+// authority returns the target in the form of a Host header of plain HTTP: without the default port 80.
 func (t target) authority() string {
 	if t.port != 80 {
 		return t.String()
@@ -36,7 +36,7 @@ func (t target) authority() string {
 	return t.host.text
 }
 
-// parseTarget reads host:port. Without a port it takes the given one, unless that is 0.
+// parseTarget parses host:port. port is the default port; if it is 0, the text must contain a port.
 func parseTarget(text string, port uint16) (target, error) {
 	name := text
 	if i := strings.LastIndexByte(text, ':'); i > strings.LastIndexByte(text, ']') {
@@ -60,8 +60,8 @@ func parseTarget(text string, port uint16) (target, error) {
 	return target{host: h, port: port}, err
 }
 
-// parseHost brings a name or an address into its one spelling. Spellings that one resolver takes for an
-// address and another for a name are refused, so that nobody has to agree on them.
+// parseHost converts a name or an address to its canonical spelling. It refuses spellings that some resolvers read as
+// an address and others as a name.
 func parseHost(text string) (host, error) {
 	if strings.Contains(text, ":") {
 		return parseIPv6(text)
@@ -96,7 +96,7 @@ func parseIPv6(text string) (host, error) {
 	return host{text: addr.String(), addr: addr}, nil
 }
 
-// checkName is what DNS asks of a name, underscores allowed.
+// checkName checks a name against the rules of DNS. It also allows underscores.
 func checkName(name string) error {
 	if len(name) > 253 {
 		return errors.New("a name has at most 253 characters")
@@ -122,8 +122,8 @@ func notInName(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_')
 }
 
-// endsInNumber reports whether the last part is a number as the C library reads numbers: such a host is
-// an IPv4 address to some programs (2852039166, 0xa9fea9fe, 0251.0376.43518).
+// endsInNumber reports whether the last part of a name is a decimal, octal or hexadecimal number. Programs that use
+// the C library read such a host as an IPv4 address (2852039166, 0xa9fea9fe, 0251.0376.43518).
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if hex, ok := strings.CutPrefix(last, "0x"); ok {

@@ -2,16 +2,16 @@ package egress
 
 import "time"
 
-// Limits bound what a sandbox can make the server hold for it. Zero fields mean the default.
+// Limits bound the connections, memory and time that one sandbox can use in the server. Zero fields mean the default.
 type Limits struct {
 	Conns         int           // connections served at once, per listener
-	HeaderBytes   int           // size of a request's head, and of a response's
-	HeaderTimeout time.Duration // for a request's head to arrive
-	DialTimeout   time.Duration // to resolve a name and connect
-	Idle          time.Duration // without a byte in either direction
+	HeaderBytes   int           // maximum size of the head of a request, and of a response
+	HeaderTimeout time.Duration // maximum time for the head of a request to arrive
+	DialTimeout   time.Duration // maximum time to resolve a name and connect
+	Idle          time.Duration // maximum time without a byte in either direction
 }
 
-// DefaultLimits leave room for a package manager at work and a model that thinks for long.
+// DefaultLimits are enough for package managers with many connections and for models that answer after minutes.
 var DefaultLimits = Limits{
 	Conns:         512,
 	HeaderBytes:   64 << 10,

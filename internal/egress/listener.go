@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// bounded is a listener with at most so many connections open; further ones wait in the kernel's queue.
-type bounded struct {
+// limitedListener is a listener that limits its open connections. Further connections wait in the kernel's queue.
+type limitedListener struct {
 	net.Listener
-	record bool // whether connections remember their first bytes
-	slots  chan struct{}
-	done   chan struct{}
+	record bool          // accepted connections record their first bytes, see client.take
+	slots  chan struct{} // one element for each open connection
+	done   chan struct{} // closed by Close
 	once   sync.Once
 	err    error
 
@@ -21,8 +21,8 @@ type bounded struct {
 	open map[*client]struct{}
 }
 
-func bound(ln net.Listener, conns int, record bool) *bounded {
-	return &bounded{
+func limitListener(ln net.Listener, conns int, record bool) *limitedListener {
+	return &limitedListener{
 		Listener: ln,
 		record:   record,
 		slots:    make(chan struct{}, conns),
@@ -31,8 +31,8 @@ func bound(ln net.Listener, conns int, record bool) *bounded {
 	}
 }
 
-// Accept waits for a free slot and a connection. A shortage of descriptors passes; it is waited out.
-func (b *bounded) Accept() (net.Conn, error) {
+// Accept waits for a free slot and a connection. It retries after temporary errors, such as too few file descriptors.
+func (b *limitedListener) Accept() (net.Conn, error) {
 	select {
 	case b.slots <- struct{}{}:
 	case <-b.done:
@@ -43,14 +43,14 @@ func (b *bounded) Accept() (net.Conn, error) {
 		if err == nil {
 			return b.admit(c), nil
 		}
-		if !passing(err) || !b.wait(pause) {
+		if !isTemporary(err) || !b.wait(pause) {
 			<-b.slots
 			return nil, err
 		}
 	}
 }
 
-func (b *bounded) admit(conn net.Conn) net.Conn {
+func (b *limitedListener) admit(conn net.Conn) net.Conn {
 	c := &client{Conn: conn, recording: b.record}
 	c.release = func() {
 		b.mu.Lock()
@@ -64,7 +64,7 @@ func (b *bounded) admit(conn net.Conn) net.Conn {
 	return c
 }
 
-func (b *bounded) wait(pause time.Duration) bool {
+func (b *limitedListener) wait(pause time.Duration) bool {
 	select {
 	case <-time.After(pause):
 		return true
@@ -73,8 +73,8 @@ func (b *bounded) wait(pause time.Duration) bool {
 	}
 }
 
-// Close closes the listener, and no connection.
-func (b *bounded) Close() error {
+// Close closes the listener. Its connections stay open.
+func (b *limitedListener) Close() error {
 	b.once.Do(func() {
 		close(b.done)
 		b.err = b.Listener.Close()
@@ -82,8 +82,8 @@ func (b *bounded) Close() error {
 	return b.err
 }
 
-// closeConns closes every connection that came from here.
-func (b *bounded) closeConns() {
+// closeConns closes every open connection that Accept returned.
+func (b *limitedListener) closeConns() {
 	b.mu.Lock()
 	var open []*client
 	for c := range b.open {
@@ -95,7 +95,7 @@ func (b *bounded) closeConns() {
 	}
 }
 
-func passing(err error) bool {
+func isTemporary(err error) bool {
 	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
 		if errors.Is(err, e) {
 			return true
@@ -104,8 +104,8 @@ func passing(err error) bool {
 	return false
 }
 
-// client is a connection from inside. It can remember the bytes it read until somebody takes them:
-// net/http does not tell everything that stood in a request's head.
+// client is a connection from a sandbox. It records its first bytes until take is called, because net/http does not
+// return the original head of a request.
 type client struct {
 	net.Conn
 	release func()
@@ -126,7 +126,7 @@ func (c *client) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// take returns the first bytes and forgets them.
+// take returns the recorded bytes and ends the recording.
 func (c *client) take() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,18 +5,18 @@ import (
 	"sync/atomic"
 )
 
-// Meter is told of bytes as they pass: in is what came into the sandbox, out what left it. It is called
-// often and from many goroutines.
+// Meter counts the bytes of connections: in are bytes into the sandbox, out are bytes from it. Count is called often and
+// concurrently.
 type Meter interface {
 	Count(in, out int64)
 }
 
-// Traffic is a Meter that adds up. The zero value is ready.
+// Traffic is a Meter that adds up all bytes. The zero value is ready.
 type Traffic struct {
 	In, Out atomic.Int64
 }
 
-// Count adds.
+// Count adds the bytes.
 func (t *Traffic) Count(in, out int64) {
 	if in != 0 {
 		t.In.Add(in)
@@ -26,13 +26,13 @@ func (t *Traffic) Count(in, out int64) {
 	}
 }
 
-// metered counts what passes a connection to the outside.
+// metered is a connection to the outside that counts its bytes.
 type metered struct {
 	net.Conn
 	meter Meter
 }
 
-func meter(c net.Conn, m Meter) net.Conn {
+func countBytes(c net.Conn, m Meter) net.Conn {
 	if m == nil {
 		return c
 	}
@@ -57,7 +57,7 @@ func (m metered) Write(p []byte) (int, error) {
 
 func (m metered) CloseWrite() error { return closeWrite(m.Conn) }
 
-// closeWrite tells the other side that no more comes; a connection that cannot say so is closed.
+// closeWrite closes the sending side of a connection, or the whole connection if it has no separate sides.
 func closeWrite(c net.Conn) error {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

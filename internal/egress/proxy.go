@@ -9,27 +9,29 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/berthdev/berth/internal/fault"
 )
 
 // Proxy is an HTTP proxy for one sandbox: CONNECT, and plain HTTP with a whole URL. Each connection
-// carries one request. The zero value lets nothing through.
+// carries one request. The zero value allows no connection.
 type Proxy struct {
-	Sandbox string // named in the log
+	Sandbox string // id for the log
 	Rules   Rules
 
-	Resolver Resolver // nil: the machine's
-	Dial     DialFunc // nil: the network
+	Resolver Resolver // nil: the machine's resolver
+	Dial     DialFunc // nil: a dialer that checks each address
 	Log      *slog.Logger
-	Meter    Meter // told of what passes; may be nil
+	Meter    Meter // counts the bytes; may be nil
 	Limits   Limits
 
-	// AllowPrivate are addresses that may be connected to although they are not public, if the rules
-	// allow the name. It is for operators and tests; nothing in a template sets it.
+	// AllowPrivate lists addresses that are not public and still allowed, if the rules allow the name. It is
+	// for operators and tests; templates cannot set it.
 	AllowPrivate []netip.Prefix
 }
 
-// Serve serves the listener until ctx ends, then ends every connection, waits for what handles them and
-// returns nil. The listener is closed. Several servers may serve copies of one listener.
+// Serve serves connections of the listener until ctx ends. Then it closes the listener and every connection, waits
+// for their handlers and returns nil. Several servers may serve copies of one listener.
 func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
 	dialling, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -91,24 +93,24 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) *refusal {
 	if err != nil {
 		return err
 	}
-	h.plain(w, r, c, t)
+	h.forwardPlain(w, r, c, t)
 	return nil
 }
 
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err *refusal) {
-	if r.Context().Err() == nil { // otherwise nobody waits for the answer, and the cause is that
+	if r.Context().Err() == nil { // otherwise the client has gone away, which caused the error
 		h.journal.refused(r.Context(), err)
 	}
 	err.answer(w)
 }
 
-// quote makes what a sandbox wrote safe to repeat.
-func quote(text string) string { return strconv.QuoteToASCII(clip(text)) }
+// quote clips and escapes text from a sandbox, so that a message can contain it.
+func quote(text string) string { return strconv.QuoteToASCII(fault.Clip(text, maxLogged)) }
 
-// established is what CONNECT is answered with before the bytes of the tunnel.
+// established is the answer to CONNECT. The bytes of the tunnel follow it.
 const established = "HTTP/1.1 200 Connection established\r\n\r\n"
 
-// connect serves CONNECT.
+// connect serves a CONNECT request: it connects to the target and copies bytes in both directions.
 func (h *handler) connect(w http.ResponseWriter, r *http.Request, t target) *refusal {
 	outside, err := h.dialer.connect(r.Context(), t)
 	if err != nil {
@@ -120,14 +122,15 @@ func (h *handler) connect(w http.ResponseWriter, r *http.Request, t target) *ref
 		return asRefusal(t, err)
 	}
 	_ = inside.SetDeadline(time.Time{})
-	// A client may send on without waiting for the answer.
+	// A client may send data for the tunnel before it gets the answer.
 	early, _ := buf.Reader.Peek(buf.Reader.Buffered())
 	if _, err := inside.Write([]byte(established)); err != nil {
 		_ = inside.Close()
 		_ = outside.Close()
 		return nil
 	}
-	// The request's context has lost its connection to the client, and ends with the server all the same.
+	// After Hijack, the end of the client's connection does not end the request's context. The tunnel notices that end
+	// by itself, so the context of the server is enough here.
 	tunnel(h.dialer.ctx, inside, early, outside, h.limits.Idle)
 	return nil
 }

@@ -13,13 +13,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/telemetry"
 )
 
-// refusal is why a request was not served: what the sandbox is told, and what the log is told.
+// refusal is the error of a request that was not served, with the answer for the sandbox and the cause for the log.
 type refusal struct {
 	status int
-	words  string // for the sandbox; nothing of the machine outside
+	words  string // for the sandbox; contains no data of the host
 	target string
 	cause  string // for the log only
 }
@@ -55,8 +56,8 @@ func unreachable(t target, err error) *refusal {
 	return &refusal{status: status, words: fmt.Sprintf("cannot connect to %s: %s.", t, words), target: t.String(), cause: err.Error()}
 }
 
-// failure says why a connection could not be made. The error itself may name the machine's resolver or
-// its addresses.
+// failure describes a connection error for the sandbox. The text of the error itself may name the machine's resolver
+// or addresses, so it is not used.
 func failure(err error) (status int, words string) {
 	var dns *net.DNSError
 	var timeout net.Error
@@ -75,7 +76,7 @@ func failure(err error) (status int, words string) {
 	return http.StatusBadGateway, "the connection failed"
 }
 
-// answer tells the sandbox.
+// answer sends the refusal to the sandbox.
 func (r *refusal) answer(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
@@ -85,20 +86,21 @@ func (r *refusal) answer(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, "berth: "+r.words+"\n")
 }
 
-// journal logs refusals of one sandbox, which could otherwise fill the log at will.
+// journal logs the refusals of one sandbox, up to a limit. Without the limit a sandbox could fill the log.
 type journal struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	since   time.Time
-	written int
-	skipped int
+	since   time.Time // begin of the current period
+	written int       // lines in the current period
+	skipped int       // refusals that were not logged in the current period
 }
 
-// A sandbox gets so many lines a minute.
+// Limits of the log of refused requests, for each sandbox.
 const (
-	journalLines  = 30
+	journalLines  = 30 // per journalPeriod
 	journalPeriod = time.Minute
+	maxLogged     = 300 // maximum length of a client's text in a log line, in bytes
 )
 
 func newJournal(log *slog.Logger, sandbox string) *journal {
@@ -117,7 +119,7 @@ func (j *journal) refused(ctx context.Context, r *refusal) {
 	if r.status == http.StatusForbidden {
 		level = slog.LevelWarn
 	}
-	attrs := []slog.Attr{slog.String("target", r.target), slog.Int("status", r.status), slog.String("reason", clip(r.cause))}
+	attrs := []slog.Attr{slog.String("target", r.target), slog.Int("status", r.status), slog.String("reason", fault.Clip(r.cause, maxLogged))}
 	if skipped > 0 {
 		attrs = append(attrs, slog.Int("not_logged", skipped))
 	}
@@ -137,12 +139,4 @@ func (j *journal) mayWrite(now time.Time) (ok bool, skipped int) {
 	}
 	j.written++
 	return true, skipped
-}
-
-func clip(text string) string {
-	const most = 300
-	if len(text) <= most {
-		return text
-	}
-	return text[:most] + "…"
 }

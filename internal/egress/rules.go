@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// everything is the rule that allows every public address.
-const everything = "all"
+// allRule is the rule that allows every public address.
+const allRule = "all"
 
-// Rules is what a sandbox may connect to. The zero value allows nothing. Rules are about names and ports;
-// what a name may resolve to is not theirs to say.
+// Rules is a list of the hosts and ports that a sandbox may connect to. The zero value allows nothing. Rules do not
+// check the addresses to which a name resolves; the proxy does that separately.
 type Rules struct {
 	all  bool
 	list []rule
@@ -19,28 +19,28 @@ type Rules struct {
 
 // rule allows one host, or the subdomains of one, on some ports.
 type rule struct {
-	host  string // as parseHost spells it
-	below bool   // the names below host instead of host
-	any   bool   // any port
-	ports []uint16
+	host       string   // in the canonical spelling of parseHost
+	subdomains bool     // the rule matches the subdomains of host, not host itself
+	anyPort    bool     // the rule allows every port
+	ports      []uint16 // the allowed ports, unless anyPort
 }
 
 // ParseRules reads rules as templates write them:
 //
 //	example.com:443      one name, one port
-//	example.com          the same on ports 80 and 443
-//	example.com:*        on every port
-//	*.example.com:443    the names below it, not itself
-//	198.51.100.7:8080    an address, which is matched only as an address
+//	example.com          one name, ports 80 and 443
+//	example.com:*        one name, every port
+//	*.example.com:443    the subdomains of example.com, not example.com itself
+//	198.51.100.7:8080    an address; it does not match names that resolve to it
 //	[2001:db8::7]:443    an IPv6 address
 //	all                  every name and every public address
 //
-// The error names every rule that is none.
+// The error names every invalid rule.
 func ParseRules(texts []string) (Rules, error) {
 	var rules Rules
 	var bad []error
 	for _, text := range texts {
-		if strings.EqualFold(strings.TrimSpace(text), everything) {
+		if strings.EqualFold(strings.TrimSpace(text), allRule) {
 			rules.all = true
 			continue
 		}
@@ -57,8 +57,8 @@ func ParseRules(texts []string) (Rules, error) {
 	return rules, nil
 }
 
-// Allow reports whether the rules allow a connection. The host is a name or an address, in any spelling
-// that parses; others are not allowed.
+// Allow reports whether the rules allow a connection. The host is a name or an address. A host that cannot be
+// parsed is not allowed.
 func (r Rules) Allow(host string, port uint16) bool {
 	h, err := parseHost(host)
 	return err == nil && r.allow(target{host: h, port: port})
@@ -80,15 +80,15 @@ func (r Rules) allow(t target) bool {
 }
 
 func (r rule) matches(t target) bool {
-	if r.below {
-		// No address ends like a name, so none is below one.
+	if r.subdomains {
+		// An address never ends in a name, so addresses do not match here.
 		return strings.HasSuffix(t.host.text, "."+r.host) && r.matchesPort(t.port)
 	}
 	return t.host.text == r.host && r.matchesPort(t.port)
 }
 
 func (r rule) matchesPort(port uint16) bool {
-	if r.any {
+	if r.anyPort {
 		return true
 	}
 	for _, p := range r.ports {
@@ -111,7 +111,7 @@ func parseRule(text string) (rule, error) {
 	if err != nil {
 		return rule{}, err
 	}
-	name, r.below = strings.CutPrefix(name, "*.")
+	name, r.subdomains = strings.CutPrefix(name, "*.")
 	if strings.Contains(name, "*") {
 		return rule{}, errors.New("a star stands for whole subdomains and comes first: *.example.com; for everything write all")
 	}
@@ -119,16 +119,16 @@ func parseRule(text string) (rule, error) {
 	switch {
 	case err != nil:
 		return rule{}, err
-	case r.below && h.addr.IsValid():
+	case r.subdomains && h.addr.IsValid():
 		return rule{}, errors.New("an address has no subdomains")
-	case h.text == everything:
+	case h.text == allRule:
 		return rule{}, errors.New("all stands alone, without a port")
 	}
 	r.host = h.text
 	return r, nil
 }
 
-// notARule refuses what people write by mistake, in words that fit the mistake.
+// notARule returns an error that explains a common mistake in a rule, or nil if it finds none.
 func notARule(text string) error {
 	switch {
 	case text == "":
@@ -145,7 +145,7 @@ func notARule(text string) error {
 	return nil
 }
 
-// splitRule separates the port, which is empty if the rule has none.
+// splitRule splits a rule into its name and port. The port is empty if the rule has none.
 func splitRule(text string) (name, port string, err error) {
 	rest, bracketed := strings.CutPrefix(text, "[")
 	if !bracketed {
@@ -174,13 +174,13 @@ func parseRulePort(text string) (rule, error) {
 	case "":
 		return rule{ports: []uint16{80, 443}}, nil
 	case "*":
-		return rule{any: true}, nil
+		return rule{anyPort: true}, nil
 	}
 	port, err := parsePort(text)
 	return rule{ports: []uint16{port}}, err
 }
 
-// parsePort reads a port in its one spelling: no sign, no leading zero, and not 0.
+// parsePort parses a port from 1 to 65535. It refuses signs and leading zeros.
 func parsePort(text string) (uint16, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 || strconv.FormatUint(n, 10) != text {

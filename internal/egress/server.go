@@ -9,26 +9,27 @@ import (
 	"time"
 )
 
-// spare connections beyond the limit are accepted for as long as it takes to tell them so.
-const spare = 32
+// spareConns is the number of connections above the limit that are accepted, only to answer that there are too many.
+const spareConns = 32
 
-// server serves HTTP on a listener out of a sandbox.
+// server serves HTTP on a listener inside a sandbox.
 type server struct {
 	limits  Limits
 	journal *journal
 	handler http.Handler
-	single  bool // one request per connection, whose head the handler can take
+	single  bool // each connection carries one request, and the handler can get its head from client.take
 }
 
 type clientKey struct{}
 
-// serve returns when ctx has ended and every handler has, too; or with the listener's error.
+// serve serves the listener until ctx ends or the listener fails. It returns once every handler has returned. The end
+// of ctx is not an error.
 func (s server) serve(ctx context.Context, ln net.Listener) error {
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
-	inside := bound(ln, s.limits.Conns+spare, s.single)
+	inside := limitListener(ln, s.limits.Conns+spareConns, s.single)
 	g := &gate{max: s.limits.Conns}
-	srv := s.http(serving, g)
+	srv := s.httpServer(serving, g)
 	end := func() {
 		_ = srv.Close()
 		_ = inside.Close()
@@ -39,7 +40,7 @@ func (s server) serve(ctx context.Context, ln net.Listener) error {
 	cancel()
 	end()
 	g.close()
-	// A connection accepted while the listener closed.
+	// The listener may have accepted another connection while it was being closed.
 	inside.closeConns()
 	if ctx.Err() != nil || errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -47,11 +48,11 @@ func (s server) serve(ctx context.Context, ln net.Listener) error {
 	return err
 }
 
-func (s server) http(ctx context.Context, g *gate) *http.Server {
+func (s server) httpServer(ctx context.Context, g *gate) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	srv := &http.Server{
-		Handler:           s.gated(g),
+		Handler:           s.limitRequests(g),
 		ReadHeaderTimeout: s.limits.HeaderTimeout,
 		IdleTimeout:       min(2*time.Minute, s.limits.Idle),
 		MaxHeaderBytes:    s.limits.HeaderBytes,
@@ -68,8 +69,8 @@ func (s server) http(ctx context.Context, g *gate) *http.Server {
 	return srv
 }
 
-// gated lets as many requests in as there may be.
-func (s server) gated(g *gate) http.Handler {
+// limitRequests limits how many requests are served at once. It answers further requests with a refusal.
+func (s server) limitRequests(g *gate) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.enter(); err != nil {
 			full := &refusal{status: http.StatusServiceUnavailable, words: "too many connections out of this sandbox at once.", cause: err.Error()}

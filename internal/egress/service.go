@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// Service leads a port inside a sandbox to one upstream, and to nothing else. The server's configuration
-// names the upstream, so it may be on the server's own loopback.
+// Service forwards a port inside a sandbox to one upstream. The server's configuration names the upstream, so it
+// may be on the server's loopback.
 type Service struct {
-	Port     uint16   // inside
+	Port     uint16   // on the loopback of the sandbox
 	Upstream *url.URL // http, https or tcp
 
-	Sandbox string // named in the log
+	Sandbox string // id for the log
 	Log     *slog.Logger
-	Meter   Meter // told of what passes; may be nil
+	Meter   Meter // counts the bytes; may be nil
 	Limits  Limits
 
-	roots *x509.CertPool // nil: the machine's
+	roots *x509.CertPool // trusted certificate authorities; nil: those of the machine
 }
 
 // Serve serves the listener as Proxy.Serve does.
@@ -37,10 +37,10 @@ func (s *Service) Serve(ctx context.Context, ln net.Listener) error {
 	limits, j := s.Limits.orDefault(), newJournal(s.Log, s.Sandbox)
 	h := s.reverse(limits, j)
 	defer h.Transport.(*http.Transport).CloseIdleConnections()
-	return server{limits: limits, journal: j, handler: sane(h)}.serve(ctx, ln)
+	return server{limits: limits, journal: j, handler: checkPath(h)}.serve(ctx, ln)
 }
 
-// reverse forwards HTTP. What the upstream sees is the sandbox's request with the upstream's own host.
+// reverse returns the reverse proxy to the upstream. It replaces the host of each request by the upstream's.
 func (s *Service) reverse(limits Limits, j *journal) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
@@ -63,7 +63,7 @@ func (s *Service) reverse(limits Limits, j *journal) *httputil.ReverseProxy {
 		BufferPool:    buffers,
 		ErrorLog:      slog.NewLogLogger(j.log.Handler(), slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			down := s.down(err)
+			down := s.unavailable(err)
 			if r.Context().Err() == nil {
 				j.refused(r.Context(), down)
 			}
@@ -72,13 +72,13 @@ func (s *Service) reverse(limits Limits, j *journal) *httputil.ReverseProxy {
 	}
 }
 
-// sane keeps out requests that would not stay below the upstream's path.
-func sane(next http.Handler) http.Handler {
+// checkPath refuses CONNECT, and paths with which a request could leave the upstream's path.
+func checkPath(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodConnect:
 			badRequest("this is a service, not the proxy.").answer(w)
-		case !strings.HasPrefix(r.URL.Path, "/") || climbs(r.URL.Path):
+		case !strings.HasPrefix(r.URL.Path, "/") || hasParentDir(r.URL.Path):
 			badRequest("the path is not one below /.").answer(w)
 		default:
 			next.ServeHTTP(w, r)
@@ -86,12 +86,13 @@ func sane(next http.Handler) http.Handler {
 	})
 }
 
-// twice undoes what a second decoding, or another system's idea of paths, would undo.
-var twice = strings.NewReplacer("%2e", ".", "%2f", "/", "%5c", "/", "\\", "/")
+// decodeAgain decodes dots and slashes that an upstream may decode a second time, and replaces backslashes, which
+// some systems use as separators.
+var decodeAgain = strings.NewReplacer("%2e", ".", "%2f", "/", "%5c", "/", "\\", "/")
 
-// climbs reports whether somebody could read a path, decoded already, as one with a parent in it.
-func climbs(path string) bool {
-	for part := range strings.SplitSeq(twice.Replace(strings.ToLower(path)), "/") {
+// hasParentDir reports whether an upstream could find a parent directory ("..") in a decoded path.
+func hasParentDir(path string) bool {
+	for part := range strings.SplitSeq(decodeAgain.Replace(strings.ToLower(path)), "/") {
 		if name, _, _ := strings.Cut(part, ";"); name == ".." {
 			return true
 		}
@@ -99,7 +100,7 @@ func climbs(path string) bool {
 	return false
 }
 
-func (s *Service) down(err error) *refusal {
+func (s *Service) unavailable(err error) *refusal {
 	_, words := failure(err)
 	return &refusal{
 		status: http.StatusBadGateway,
@@ -115,15 +116,15 @@ func (s *Service) dial(ctx context.Context, limits Limits, address string) (net.
 	if err != nil {
 		return nil, err
 	}
-	return meter(c, s.Meter), nil
+	return countBytes(c, s.Meter), nil
 }
 
-// serveTCP forwards bytes. An upstream that is down closes the connection: there is no other way to say so.
+// serveTCP forwards TCP connections. It closes a connection if the upstream is down: TCP has no other answer.
 func (s *Service) serveTCP(ctx context.Context, ln net.Listener) error {
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
 	limits := s.Limits.orDefault()
-	inside := bound(ln, limits.Conns, false)
+	inside := limitListener(ln, limits.Conns, false)
 	g := &gate{max: limits.Conns}
 	defer context.AfterFunc(serving, func() { _ = inside.Close() })()
 	err := s.acceptTCP(serving, inside, g, limits)
@@ -136,7 +137,7 @@ func (s *Service) serveTCP(ctx context.Context, ln net.Listener) error {
 	return err
 }
 
-func (s *Service) acceptTCP(ctx context.Context, inside *bounded, g *gate, limits Limits) error {
+func (s *Service) acceptTCP(ctx context.Context, inside *limitedListener, g *gate, limits Limits) error {
 	j := newJournal(s.Log, s.Sandbox)
 	for {
 		c, err := inside.Accept()
@@ -158,7 +159,7 @@ func (s *Service) forwardTCP(ctx context.Context, inside net.Conn, j *journal, l
 	outside, err := s.dial(ctx, limits, s.Upstream.Host)
 	if err != nil {
 		if ctx.Err() == nil {
-			j.refused(ctx, s.down(err))
+			j.refused(ctx, s.unavailable(err))
 		}
 		_ = inside.Close()
 		return

@@ -9,9 +9,9 @@ import (
 	"slices"
 )
 
-// ParseServices reads the services of a template: where they listen inside, as 127.0.0.1:port, and the
-// URL they lead to: http, https, or tcp://host:port. They come sorted by port. The error names every
-// service that is none.
+// ParseServices parses the services of a template. Each key is the address inside, as 127.0.0.1:port. Its value is
+// the URL of the upstream: http, https, or tcp://host:port. The result is sorted by port. The error names every
+// invalid service.
 func ParseServices(texts map[string]string) ([]Service, error) {
 	var services []Service
 	var bad []error
@@ -46,7 +46,8 @@ func parseService(inside, upstream string) (Service, error) {
 	return Service{Port: at.Port(), Upstream: u}, nil
 }
 
-// parseUpstream does not repeat the URL in its errors: it may hold a secret where none belongs.
+// parseUpstream parses the URL of an upstream. Its errors do not repeat the URL, which could contain a secret by
+// mistake.
 func parseUpstream(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

@@ -202,7 +202,7 @@ func TestKilledAgentIsBack(t *testing.T) {
 			t.Fatalf("%s: %s with %s, %v", c.name, got.State, got.Instance, err)
 		}
 		t.Logf("%s: back after %s", c.name, time.Since(began).Round(time.Millisecond))
-		if l, err := srv.Look(t.Context(), got); err != nil || !l.Healthy() {
+		if l, err := srv.Inspect(t.Context(), got); err != nil || !l.Healthy() {
 			t.Errorf("%s: %+v, %v", c.name, l.Seen, err)
 		}
 		if now, _, err := a.whereabouts(); err != nil || now == pid {
@@ -211,20 +211,20 @@ func TestKilledAgentIsBack(t *testing.T) {
 		if n := len(j.entries(telemetry.EventSessionReplaced)); n != i+1 {
 			t.Errorf("%s: %d sessions were replaced", c.name, n)
 		}
-		if c.helper { // what the dead helper had started is nobody's
+		if c.helper { // the processes of the dead helper have no parent
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
-	if history := srv.told(t, s.ID); !strings.Contains(history, "unhealthy") || !strings.Contains(history, "starting") {
+	if history := srv.history(t, s.ID); !strings.Contains(history, "unhealthy") || !strings.Contains(history, "starting") {
 		t.Errorf("the history tells %s", history)
 	}
-	if n := counted(t, srv.Metrics, "health_retries_total"); n < 4 || n != len(j.entries(telemetry.EventHealthRetry)) {
+	if n := counted(t, srv.Options().Metrics, "health_retries_total"); n < 4 || n != len(j.entries(telemetry.EventHealthRetry)) {
 		t.Errorf("%s health checks were repeated", strconv.Itoa(n))
 	}
 }
 
-// told is a sandbox's history, oldest first, as the states it went through.
-func (s *server) told(t *testing.T, id string) string {
+// wrapStepErr is a sandbox's history, oldest first, as the states it went through.
+func (s *server) history(t *testing.T, id string) string {
 	t.Helper()
 	items, _, err := s.db.In("default").History(t.Context(), id, 1000, 0)
 	if err != nil {

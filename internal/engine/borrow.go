@@ -8,13 +8,13 @@ import (
 	"github.com/berthdev/berth/internal/store"
 )
 
-// IfFree does something to what belongs to a sandbox under its lease, with or without an instance, if no one else
-// holds the lease. It never waits for it: done is false then. The record is not changed. The context of do ends when
-// something else is wanted of the sandbox, which then need not wait.
+// IfFree calls do under the sandbox's lease. If another holder has the lease, it returns done = false at once. The
+// sandbox need not have an instance. Its record is not changed. The context of do ends when the sandbox's Want
+// changes, so that the change need not wait for do.
 func (e *Engine) IfFree(ctx context.Context, id string, do func(context.Context, sandbox.Sandbox) error) (done bool, err error) {
 	defer e.working()()
 	asked := time.Now()
-	grant, err := e.Store.Lease(ctx, store.LeaseSandbox, id, e.Holder)
+	grant, err := e.opts.Store.Lease(ctx, store.LeaseSandbox, id, e.opts.Holder)
 	if err != nil || !grant.OK {
 		return false, err
 	}

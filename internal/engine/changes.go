@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/files"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
@@ -15,56 +16,81 @@ import (
 type recorder struct {
 	e          *Engine
 	tenant, id string
-	saved      bool // its workspace is one that is saved
+	saved      bool // whether its workspace is saved
 	saveAfter  time.Duration
+	alone      bool // whether no other process saves its files
 }
 
 func (e *Engine) recorder(s sandbox.Sandbox) recorder {
 	p := e.policy(s)
-	return recorder{e: e, tenant: s.Owner.Tenant, id: s.ID, saved: !p.NoSave, saveAfter: p.SaveAfter}
+	_, local := driver.As[driver.Local](e.opts.Drivers[s.Spec.Driver])
+	return recorder{e: e, tenant: s.Owner.Tenant, id: s.ID, saved: !p.NoSave, saveAfter: p.SaveAfter, alone: local && e.opts.Alone}
 }
 
-// Changed records that files of the sandbox may have changed by something else than a Handle.
-func (e *Engine) Changed(ctx context.Context, s sandbox.Sandbox) { _ = e.recorder(s).end(ctx) }
-
-// begin is called before a use, so that a crash leaves the record that something may be unsaved.
-func (r recorder) begin(ctx context.Context) error {
-	return r.e.Store.Changed(ctx, r.tenant, r.id, r.saved, r.saveAfter)
-}
-
-// changedFor bounds the record made after a use, whose own context may have ended.
-const changedFor = 5 * time.Second
-
-// end is called after a use, so that a save which began in between does not count as one of all of it.
-func (r recorder) end(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changedFor)
-	defer cancel()
-	err := r.begin(ctx)
-	if err != nil {
-		r.e.Logger.WarnContext(ctx, "record a change of files", "sandbox_id", r.id, "error", err)
+// Changed records that files may have changed without a use of this handle, for example by a hook.
+func (h *Handle) Changed(ctx context.Context) {
+	s, err := h.record(ctx)
+	if err == nil {
+		err = h.e.recorder(s).write(ctx)
 	}
-	return err
+	if err != nil {
+		h.e.opts.Logger.WarnContext(ctx, "record a change of files", "sandbox_id", s.ID, "error", err)
+	}
 }
 
-// recordingConn records uses of a sandbox's helper that may change files.
+// recordTimeout limits a write of a recorder. The write does not use the caller's context, which may have ended.
+const recordTimeout = 5 * time.Second
+
+// begin records a change before a use changes files, so that the change is on record after a crash. The caller calls
+// the returned function after the use. It records the change again, so that a save that began during the use does not
+// count as a save of the change.
+//
+// If only this process saves the sandbox and no save began during the use, the second write is left out: a save that
+// begins later reads the changed files.
+func (r recorder) begin(ctx context.Context) (end func() error, err error) {
+	saves := r.e.savesBegun.Load()
+	if err := r.e.opts.Store.RecordChange(ctx, r.tenant, r.id, r.saved, r.saveAfter); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if r.alone && r.e.savesBegun.Load() == saves {
+			return nil
+		}
+		err := r.write(ctx)
+		if err != nil {
+			r.e.opts.Logger.WarnContext(ctx, "record a change of files", "sandbox_id", r.id, "error", err)
+		}
+		return err
+	}, nil
+}
+
+func (r recorder) write(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	return r.e.opts.Store.RecordChange(ctx, r.tenant, r.id, r.saved, r.saveAfter)
+}
+
+// recordingConn is a connection to a helper that records the uses that may change files.
 type recordingConn struct {
 	guest.Conn
 	r recorder
 }
 
 func (c *recordingConn) Run(ctx context.Context, cmd guest.Cmd, std guest.Stdio) (guest.Exit, error) {
-	if err := c.r.begin(ctx); err != nil {
+	end, err := c.r.begin(ctx)
+	if err != nil {
 		return guest.Exit{}, err
 	}
-	defer func() { _ = c.r.end(ctx) }()
+	defer func() { _ = end() }()
 	return c.Conn.Run(ctx, cmd, std)
 }
 
 func (c *recordingConn) Start(ctx context.Context, id string, cmd guest.Cmd) error {
-	if err := c.r.begin(ctx); err != nil {
+	end, err := c.r.begin(ctx)
+	if err != nil {
 		return err
 	}
-	defer func() { _ = c.r.end(ctx) }()
+	defer func() { _ = end() }()
 	return c.Conn.Start(ctx, id, cmd)
 }
 
@@ -72,20 +98,20 @@ func (c *recordingConn) Process(id string) guest.Process {
 	return &recordingProcess{c.Conn.Process(id), c.r}
 }
 
-// recordingProcess records input, which a process may turn into changes of files.
+// recordingProcess is a process that records a change for each input, because input may make it change files.
 type recordingProcess struct {
 	guest.Process
 	r recorder
 }
 
 func (p *recordingProcess) Write(ctx context.Context, data []byte) (int, error) {
-	if err := p.r.begin(ctx); err != nil {
+	if _, err := p.r.begin(ctx); err != nil {
 		return 0, err
 	}
 	return p.Process.Write(ctx, data)
 }
 
-// recordingFS records changes made through the files API.
+// recordingFS is a files.FS that records changes of files.
 type recordingFS struct {
 	files.FS
 	r recorder
@@ -115,14 +141,15 @@ func (f *recordingFS) Rename(ctx context.Context, from, to string, replace bool)
 	return f.record(ctx, func() error { return f.FS.Rename(ctx, from, to, replace) })
 }
 
-// record makes a change between two records of it. A change whose second record failed is not acknowledged: a
-// save that began after the first may not have it, and would count as one of all changes.
+// record records the change, makes it, and records it again. If the second write fails, record returns an error
+// although the change was made: a save that began during the change may not contain it.
 func (f *recordingFS) record(ctx context.Context, change func() error) error {
-	if err := f.r.begin(ctx); err != nil {
+	end, err := f.r.begin(ctx)
+	if err != nil {
 		return err
 	}
 	changed := change()
-	recorded := f.r.end(ctx)
+	recorded := end()
 	if changed == nil && recorded != nil {
 		return fmt.Errorf("the change was made, but could not be recorded; repeat it: %w", recorded)
 	}

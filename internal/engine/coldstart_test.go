@@ -13,6 +13,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
@@ -23,7 +24,7 @@ import (
 const (
 	refused  = "error"                 // it is not done
 	tooLate  = "timeout after success" // it is done, and the answer is lost
-	overtook = "kill"                  // whoever does it dozes off in it, and another takes over
+	overtook = "kill"                  // its holder stops in it, and another takes over
 )
 
 // script of one cold start: which step goes wrong, how, once.
@@ -70,10 +71,10 @@ func (m *mishap) Save(_ context.Context, s sandbox.Sandbox) (sandbox.SyncMark, e
 	return s.Synced, nil
 }
 
-func (m *mishap) ColdStart(context.Context, sandbox.Sandbox, driver.ID) error {
+func (m *mishap) ColdStart(context.Context, *engine.Handle) error {
 	return m.at("hook", func() {})
 }
-func (m *mishap) Terminate(context.Context, sandbox.Sandbox) error         { return nil }
+func (m *mishap) Terminate(context.Context, *engine.Handle) error          { return nil }
 func (m *mishap) Probe(context.Context, sandbox.Sandbox, guest.Conn) error { return nil }
 func (m *mishap) Heal(context.Context, sandbox.Sandbox, guest.Conn) (int, error) {
 	return 0, m.at("heal", func() {})
@@ -120,7 +121,7 @@ func (f forgets) Commit(ctx context.Context, l store.Lease, c sandbox.Change, du
 	}
 	wrong := f.m.at("commit", func() { s, err = f.Store.Commit(ctx, l, c, due) })
 	if wrong != nil {
-		return sandbox.Sandbox{}, sandbox.Errorf("commit change", "store_unavailable", "%w", wrong)
+		return sandbox.Sandbox{}, fault.Errorf("commit change", "store_unavailable", "%w", wrong)
 	}
 	return s, err
 }
@@ -170,7 +171,7 @@ func TestFailedColdStartLeavesNothing(t *testing.T) {
 				srv, well := befallen(t, newMishap(step, how))
 				_, _, err := srv.Ensure(t.Context(), engine.Request{Owner: project("a"), Actor: "test"})
 				if !errors.Is(err, errMishap) || !strings.Contains(err.Error(), stepWords[step]) {
-					t.Errorf("told %v", err)
+					t.Errorf("got %v", err)
 				}
 				sb := well.row(t, project("a"))
 				switch {
@@ -193,7 +194,7 @@ func TestFailedColdStartLeavesNothing(t *testing.T) {
 				}
 				now := well.ensure(t, project("a"))
 				well.one(t, now)
-				if l, err := well.Look(t.Context(), now); err != nil || !l.Agrees() {
+				if l, err := well.Inspect(t.Context(), now); err != nil || !l.Agrees() {
 					t.Errorf("%+v, %v", l, err)
 				}
 			})
@@ -201,7 +202,7 @@ func TestFailedColdStartLeavesNothing(t *testing.T) {
 	}
 }
 
-// Whoever makes a sandbox dozes off in each step, past the end of its lease. Another takes over and ends
+// The holder that makes a sandbox stops in each step, past the end of its lease. Another takes over and ends
 // what the first had made; when that wakes, it changes nothing.
 func TestOvertakenColdStartLeavesNothing(t *testing.T) {
 	testkit.Proves(t, "O2", "O6")
@@ -261,7 +262,7 @@ func TestFailedStartStaysStopped(t *testing.T) {
 					testkit.Eventually(t, 30*time.Second, func() error { return well.leaseIsFree(t, sb.ID) })
 				} else {
 					if err := <-done; !errors.Is(err, errMishap) || !strings.Contains(err.Error(), stepWords[step]) {
-						t.Errorf("told %v", err)
+						t.Errorf("got %v", err)
 					}
 					got := well.row(t, project("a"))
 					if got.State != sandbox.Failed || got.Instance != sb.Instance || got.Failure == nil || !strings.Contains(got.Failure.Message, stepWords[step]) {
@@ -302,19 +303,19 @@ func effects(t *testing.T, srv *server) (made, ended int) {
 	return fake.Effects(calls, fake.Create), fake.Effects(calls, fake.Destroy)
 }
 
-// refusing refuses every cold start while it is told to, and counts them.
+// refusing refuses every cold start while it is set to, and counts them.
 type refusing struct {
 	no    bool
 	tries int
 }
 
-func (r *refusing) ColdStart(context.Context, sandbox.Sandbox, driver.ID) error {
+func (r *refusing) ColdStart(context.Context, *engine.Handle) error {
 	if r.tries++; r.no {
-		return sandbox.Errorf("run cold start hooks", api.CodeHookFailed, "hook picky: the disk is haunted")
+		return fault.Errorf("run cold start hooks", api.CodeHookFailed, "hook picky: the disk is haunted")
 	}
 	return nil
 }
-func (r *refusing) Terminate(context.Context, sandbox.Sandbox) error { return nil }
+func (r *refusing) Terminate(context.Context, *engine.Handle) error { return nil }
 
 // A start that a hook refuses has the hook's code and words, and is not tried again unasked. A new sandbox is left
 // in error without an instance; one that was stopped stays stopped. The next use tries again.
@@ -334,8 +335,8 @@ func TestRefusedColdStartIsNotTriedAgain(t *testing.T) {
 				hooks.no = true
 			}
 			_, _, err := srv.Ensure(t.Context(), engine.Request{Owner: project("a"), Actor: "test"})
-			if sandbox.CodeOf(err) != api.CodeHookFailed || !strings.Contains(err.Error(), "hook picky: the disk is haunted") || strings.Contains(err.Error(), "driver") {
-				t.Errorf("told %v", err)
+			if fault.CodeOf(err) != api.CodeHookFailed || !strings.Contains(err.Error(), "hook picky: the disk is haunted") || strings.Contains(err.Error(), "driver") {
+				t.Errorf("got %v", err)
 			}
 			tries := hooks.tries
 			for range 3 {
@@ -358,4 +359,33 @@ func TestRefusedColdStartIsNotTriedAgain(t *testing.T) {
 			srv.one(t, now)
 		})
 	}
+}
+
+// The server that starts a stopped sandbox dies, and the hook refuses the start that the next one finishes: the
+// sandbox stays stopped all the same.
+func TestRefusedStartStaysStoppedAfterATakeover(t *testing.T) {
+	testkit.Proves(t, "H2")
+	hooks := new(refusing)
+	srv := shortLease(t).open(t, func(o *engine.Options) { o.Hooks, o.WorkTimeout = hooks, 5*time.Second })
+	sb := srv.ensure(t, project("a"))
+	if _, err := srv.Handle("default", sb.ID, "test").Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	hooks.no = true
+	sleeper, asleep, wake := srv.sleeper("after-start")
+	done := sleeper.inBackground(project("a"))
+	<-asleep
+	testkit.Eventually(t, 30*time.Second, func() error { return srv.leaseIsFree(t, sb.ID) })
+	srv.reconcile(t, func() error {
+		if now := srv.row(t, project("a")); now.Failure == nil {
+			return fmt.Errorf("it is %s, without a failure", now.State)
+		}
+		return nil
+	})
+	now := srv.row(t, project("a"))
+	if now.State != sandbox.Stopped || now.Instance != sb.Instance || now.Failure.Code != api.CodeHookFailed || !now.Failure.Final {
+		t.Errorf("%s with %q, %+v", now.State, now.Instance, now.Failure)
+	}
+	wake()
+	<-done
 }

@@ -5,46 +5,46 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// Delete ends a sandbox for good: from any state, leaving a tombstone that is never revived. It returns
-// once nothing of it is left, or with the caller's context; the engine then goes on by itself, and the
-// returned state says how far it came. A last version of the workspace is saved first, unless that is
-// skipped; a save that goes on failing is given up in the end, and the history says so. The sandbox's owner
-// is free when nothing is left.
+// Delete ends a sandbox in any state and leaves a tombstone, which is never revived. It returns when instance and
+// volume are gone, or when the caller's context ends; then the engine continues in the background, and the returned
+// sandbox has the state so far. A last version of the workspace is saved first, unless skipSave is set. If that save
+// fails for too long, the delete continues without it and records this in the history. The owner can have a new
+// sandbox once instance and volume are gone.
 func (e *Engine) Delete(ctx context.Context, tenant, id, actor string, skipSave bool) (sandbox.Sandbox, error) {
-	s, err := e.Store.Delete(ctx, tenant, id, skipSave, "deleted", actor)
+	s, err := e.opts.Store.Delete(ctx, tenant, id, skipSave, "deleted", actor)
 	if err != nil {
 		return s, err
 	}
-	if _, err = e.join(ctx, s, actor); err != nil && ctx.Err() == nil {
-		e.Logger.WarnContext(ctx, "delete goes on in the background", "sandbox_id", id, "error", err)
+	if _, err = e.settleShared(ctx, s, actor); err != nil && ctx.Err() == nil {
+		e.opts.Logger.WarnContext(ctx, "delete goes on in the background", "sandbox_id", id, "error", err)
 	}
-	now, err := e.Store.Sandbox(context.WithoutCancel(ctx), id)
+	now, err := e.opts.Store.Sandbox(context.WithoutCancel(ctx), id)
 	if err != nil {
 		return s, err
 	}
 	return now, nil
 }
 
-// awaitGone waits until nothing of a deleted sandbox is left, so that its owner is free. It joins the
-// delete and drives it if nothing else does. A delete that cannot be finished is tried again by the due
-// scan, of the sandbox's own machine if it is pinned to another. After GoneWait the answer is an error of
-// code deleting.
+// awaitGone waits until instance and volume of a deleted sandbox are gone, so that its owner can have a new sandbox. It
+// works on the delete itself, unless another holder does. After GoneWait it returns an error of code deleting. The scan
+// for due rows retries the delete, on the host that the sandbox is pinned to.
 func (e *Engine) awaitGone(ctx context.Context, s sandbox.Sandbox, actor string) error {
-	ctx, cancel := context.WithTimeout(ctx, e.GoneWait)
+	ctx, cancel := context.WithTimeout(ctx, e.opts.GoneWait)
 	defer cancel()
-	if got, err := e.join(ctx, s, actor); err == nil {
+	if got, err := e.settleShared(ctx, s, actor); err == nil {
 		s = got
 	}
 	for poll := firstPoll; !s.Settled(); poll = min(2*poll, maxPoll) {
 		select {
 		case <-ctx.Done():
-			return stillDeleting(s)
+			return deletingError(s)
 		case <-time.After(poll):
 		}
-		if got, err := e.Store.Sandbox(ctx, s.ID); err == nil {
+		if got, err := e.opts.Store.Sandbox(ctx, s.ID); err == nil {
 			s = got
 		} else if ctx.Err() == nil {
 			return err
@@ -53,10 +53,10 @@ func (e *Engine) awaitGone(ctx context.Context, s sandbox.Sandbox, actor string)
 	return nil
 }
 
-func stillDeleting(s sandbox.Sandbox) error {
+func deletingError(s sandbox.Sandbox) error {
 	why := "which is still being deleted"
 	if s.Failure != nil {
 		why += ": " + s.Failure.Message
 	}
-	return sandbox.Errorf("bring sandbox", api.CodeDeleting, "%s has the sandbox %s, %s", s.Owner, s.ID, why)
+	return fault.Errorf("run sandbox", api.CodeDeleting, "%s has the sandbox %s, %s", s.Owner, s.ID, why)
 }

@@ -13,14 +13,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
-	"golang.org/x/sync/errgroup"
 )
 
 // diary is what was done at the end of sandboxes, in order. It is the hooks and two finalizers.
@@ -56,8 +58,8 @@ func (d *diary) refuse(what string, err error) {
 	d.fail = map[string]error{what: err}
 }
 
-func (d *diary) ColdStart(context.Context, sandbox.Sandbox, driver.ID) error { return nil }
-func (d *diary) Terminate(context.Context, sandbox.Sandbox) error            { return d.write("hook") }
+func (d *diary) ColdStart(context.Context, *engine.Handle) error { return nil }
+func (d *diary) Terminate(context.Context, *engine.Handle) error { return d.write("hook") }
 
 func (d *diary) finalizer(name string) engine.Finalizer {
 	return engine.Finalizer{Name: name, Do: func(context.Context, sandbox.Sandbox) error { return d.write(name) }}
@@ -195,7 +197,7 @@ func TestFailingFinalizerIsRetriedAndVisible(t *testing.T) {
 		if d.read() != "hook" || len(v.boxes.all(driver.Selector{})) > 0 {
 			t.Errorf("done: %q, and there is %v", d.read(), v.boxes.all(driver.Selector{}))
 		}
-		if ahead := v.Ahead(got); len(ahead) != 1 || ahead[0].What != "work" {
+		if ahead := v.Upcoming(got); len(ahead) != 1 || ahead[0].What != "work" {
 			t.Errorf("%+v", ahead)
 		}
 		d.refuse("", nil)
@@ -295,7 +297,7 @@ func TestLastSaveThatFails(t *testing.T) {
 		v := inMemory(func(o *engine.Options) { o.Restorer = new(refusingSaver) })
 		defer v.run(t)()
 		kept, deleted, skipped := v.ensure(t, sandbox.OwnerProject, "kept"), v.ensure(t, sandbox.OwnerProject, "deleted"), v.ensure(t, sandbox.OwnerProject, "skipped")
-		if _, err := v.Handle("default", kept.ID, "test").Terminate(t.Context(), false); sandbox.CodeOf(err) != api.CodeSyncFailed || !strings.Contains(err.Error(), "bucket is on fire") {
+		if _, err := v.Handle("default", kept.ID, "test").Terminate(t.Context(), false); fault.CodeOf(err) != api.CodeSyncFailed || !strings.Contains(err.Error(), "bucket is on fire") {
 			t.Errorf("terminate: %v", err)
 		}
 		if s, err := v.Delete(t.Context(), "default", skipped.ID, "test", true); err != nil || s.State != sandbox.Terminated {
@@ -322,7 +324,7 @@ func TestLastSaveThatFails(t *testing.T) {
 		if s := v.row(t, kept.ID); s.State != sandbox.Running || s.Instance != kept.Instance || s.Failure == nil {
 			t.Errorf("terminated: %s, %+v", s.State, s.Failure)
 		}
-		// Whoever needs the space says so, or uses it on.
+		// The user skips the save, or goes on using it.
 		if s, err := v.Handle("default", kept.ID, "test").Terminate(t.Context(), true); err != nil || s.State != sandbox.Terminated {
 			t.Errorf("%s, %v", s.State, err)
 		}
@@ -333,7 +335,7 @@ func TestLastSaveThatFails(t *testing.T) {
 }
 
 // Deletes race with uses, with each other, and with the engine's own passes, at a driver that loses
-// answers and cannot always be asked. What is deleted goes soon, is gone for good, and leaves nothing.
+// answers and cannot always be asked. A deleted sandbox ends soon and for good, and leaves nothing.
 func TestDeletesRacingUses(t *testing.T) {
 	testkit.Proves(t, "O1", "O6")
 	onBoth(t, func(t *testing.T, at place) {
@@ -376,13 +378,13 @@ func TestDeletesRacingUses(t *testing.T) {
 // deleteAndUse has an owner's sandbox deleted while others use it, for the first time or not.
 func (s *server) deleteAndUse(o sandbox.Owner, mu *sync.Mutex, took *[]time.Duration) error {
 	ctx := context.Background()
-	sb, _, err := s.db.In("default").Intend(ctx, store.Intent{Kind: o.Kind, Owner: o.ID, Spec: s.Defaults, Want: sandbox.WantRunning})
+	sb, _, err := s.db.In("default").RequestSandbox(ctx, store.SandboxRequest{Kind: o.Kind, Owner: o.ID, Spec: s.Options().Defaults, Want: sandbox.WantRunning})
 	if err != nil {
 		return err
 	}
 	use := func() error {
 		_, _, err := s.Ensure(ctx, engine.Request{Owner: o, Actor: "use"})
-		if err != nil && !strings.Contains(err.Error(), "connection reset") && !slices.Contains([]api.Code{api.CodeBusy, api.CodeDeleting}, sandbox.CodeOf(err)) {
+		if err != nil && !strings.Contains(err.Error(), "connection reset") && !slices.Contains([]api.Code{api.CodeBusy, api.CodeDeleting}, fault.CodeOf(err)) {
 			return err
 		}
 		return nil
@@ -441,7 +443,7 @@ func (s *server) goneForGood(t *testing.T) {
 	}
 }
 
-// Terminate ends instance and volume; whoever uses it then, or meanwhile, gets the same sandbox anew.
+// Terminate ends instance and volume; a use during or after it gets the same sandbox with a new instance.
 func TestTerminatedSandboxIsRevived(t *testing.T) {
 	testkit.Proves(t, "O1", "V3")
 	onBoth(t, func(t *testing.T, at place) {
@@ -466,7 +468,7 @@ func TestTerminatedSandboxIsRevived(t *testing.T) {
 		used := srv.inBackground(project("a"))
 		close(goOn)
 		if err := <-used; err != nil {
-			t.Errorf("the use meanwhile: %v", err)
+			t.Errorf("the use during it: %v", err)
 		}
 		<-terminated // in time, or overtaken
 		now := srv.ensure(t, project("a"))

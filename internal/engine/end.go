@@ -6,21 +6,24 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// finalizeFor bounds one finalizer.
-const finalizeFor = time.Minute
+// finalizerTimeout limits the duration of one finalizer.
+const finalizerTimeout = time.Minute
 
-// finalizers are what must be done before the sandbox has ended, in this order; last is the plan's own.
+// finalizers lists the steps to do before the sandbox has ended, in this order. If last is not empty, it is the last
+// step.
 func (w *work) finalizers(last string) (names []string) {
-	if w.Hooks != nil && w.s.Instance != "" {
+	if w.opts.Hooks != nil && w.s.Instance != "" {
 		names = append(names, sandbox.FinalHook)
 	}
 	if w.s.Instance != "" {
 		names = append(names, sandbox.FinalInstance)
 	}
-	for _, f := range w.Options.Finalizers {
+	for _, f := range w.opts.Finalizers {
 		names = append(names, f.Name)
 	}
 	if last != "" {
@@ -29,70 +32,69 @@ func (w *work) finalizers(last string) (names []string) {
 	return names
 }
 
-// finalize does one of them. One that this server does not know was another version's, and is let go.
+// finalize runs a finalizer by its name. An unknown finalizer was recorded by another version of Berth; it is skipped.
 func (w *work) finalize(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, finalizeFor)
+	ctx, cancel := context.WithTimeout(ctx, finalizerTimeout)
 	defer cancel()
 	if name == sandbox.FinalHook {
-		if w.Hooks != nil {
-			if err := w.Hooks.Terminate(ctx, w.s); err != nil {
-				w.Logger.ErrorContext(ctx, "terminate hook", "error", w.scrub(err.Error()))
+		if w.opts.Hooks != nil {
+			if err := w.opts.Hooks.Terminate(ctx, w.HandleAt(w.s, driver.ID(w.s.Instance))); err != nil {
+				w.opts.Logger.ErrorContext(ctx, "terminate hook", "error", w.redact(err.Error()))
 			}
 		}
 		return nil
 	}
-	i := slices.IndexFunc(w.Options.Finalizers, func(f Finalizer) bool { return f.Name == name })
+	i := slices.IndexFunc(w.opts.Finalizers, func(f Finalizer) bool { return f.Name == name })
 	if i < 0 {
-		w.Logger.WarnContext(ctx, "this server does not know a finalizer; it is let go", "finalizer", name)
+		w.opts.Logger.WarnContext(ctx, "this server does not know a finalizer; it is let go", "finalizer", name)
 		return nil
 	}
-	return w.Options.Finalizers[i].Do(ctx, w.s)
+	return w.opts.Finalizers[i].Do(ctx, w.s)
 }
 
-// Terminate ends the sandbox's instance and its volume, after a last save unless that is skipped. The
-// next use revives it.
+// Terminate ends the sandbox's instance and volume, after a last save unless skipSave is set. The next use revives the
+// sandbox.
 func (h *Handle) Terminate(ctx context.Context, skipSave bool) (sandbox.Sandbox, error) {
-	return h.wish(ctx, "terminate", func(ctx context.Context) (sandbox.Sandbox, error) {
-		return h.e.Store.Terminate(ctx, h.tenant, h.id, skipSave, "asked to end", h.actor)
+	return h.setWant(ctx, "terminate", func(s sandbox.Sandbox) (sandbox.Sandbox, error) {
+		return h.e.opts.Store.Terminate(ctx, h.tenant, s.ID, skipSave, "asked to end", h.actor)
 	})
 }
 
-// Archive saves the sandbox's workspace and ends its instance and volume. The next use brings it back.
+// Archive saves the sandbox's workspace and ends its instance and volume. The next use restores the workspace.
 func (h *Handle) Archive(ctx context.Context) (sandbox.Sandbox, error) {
-	s, err := h.record(ctx)
-	if err != nil {
-		return s, err
-	}
-	if h.e.policy(s).NoSave {
-		e := sandbox.Errorf("archive sandbox", api.CodeUnsupported, "this sandbox's workspace is not saved, and archiving would lose the files")
-		e.Hint = "Stop the sandbox instead: its files are kept. To end it without them, terminate it."
-		return s, e
-	}
-	return h.wish(ctx, "archive", func(ctx context.Context) (sandbox.Sandbox, error) {
-		return h.e.Store.Want(ctx, h.tenant, h.id, sandbox.WantArchived, "asked to archive", h.actor)
+	return h.setWant(ctx, "archive", func(s sandbox.Sandbox) (sandbox.Sandbox, error) {
+		if h.e.policy(s).NoSave {
+			e := fault.Errorf("archive sandbox", api.CodeUnsupported, "this sandbox's workspace is not saved, and archiving would lose the files")
+			e.Hint = "Stop the sandbox instead: its files are kept. To end it without them, terminate it."
+			return s, e
+		}
+		return h.e.opts.Store.Want(ctx, h.tenant, s.ID, sandbox.WantArchived, "asked to archive", h.actor)
 	})
 }
 
-// wish records what is wanted of the sandbox and waits until it is so.
-func (h *Handle) wish(ctx context.Context, verb string, record func(context.Context) (sandbox.Sandbox, error)) (sandbox.Sandbox, error) {
-	h.just.Store(nil) // what was read before is history
-	s, err := h.e.Store.ByID(ctx, h.tenant, h.id)
+// setWant records the desired state of the sandbox and waits until it is reached.
+func (h *Handle) setWant(ctx context.Context, verb string, record func(sandbox.Sandbox) (sandbox.Sandbox, error)) (sandbox.Sandbox, error) {
+	if h.readOnly {
+		return sandbox.Sandbox{}, fault.Errorf(verb+" sandbox", api.CodeUnsupported, "the sandbox is open for reading only")
+	}
+	h.just.Store(nil) // discard the cached row, which may be out of date
+	s, err := h.record(ctx)
 	if err == nil {
-		err = h.e.here(ctx, s)
+		err = h.e.checkHost(ctx, s)
+	}
+	if err == nil {
+		s, err = record(s)
 	}
 	if err != nil {
-		return s, err
-	}
-	if s, err = record(ctx); err != nil {
 		return s, err
 	}
 	want := s.Want
-	s, err = h.e.join(ctx, s, h.actor)
+	s, err = h.e.settleShared(ctx, s, h.actor)
 	if err == nil && s.Deleted() {
-		return h.e.Store.ByID(ctx, h.tenant, h.id) // the store's own words for a tombstone
+		return h.Record(ctx) // returns the store's error for a tombstone
 	}
 	if err == nil && !want.Satisfied(s.State) {
-		err = sandbox.Errorf(verb+" sandbox", api.CodeBusy, "sandbox %s was asked to be %s meanwhile", s.ID, s.Want)
+		err = fault.Errorf(verb+" sandbox", api.CodeBusy, "the desired state of sandbox %s changed to %s", s.ID, s.Want)
 	}
 	return s, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
 )
@@ -43,7 +44,7 @@ func TestOneFlightPerOwner(t *testing.T) {
 		var made, flights atomic.Int64
 		srv := at.open(t, func(o *engine.Options) {
 			o.At = func(point string, _ sandbox.Sandbox) {
-				if point == "flight" {
+				if point == "shared-run" {
 					flights.Add(1)
 				}
 			}
@@ -63,7 +64,7 @@ func TestOneFlightPerOwner(t *testing.T) {
 		}
 		wg.Wait()
 		if made.Load() != 1 || srv.creates(t) != 1 {
-			t.Errorf("%d callers were told they created it, the driver saw %d creates", made.Load(), srv.creates(t))
+			t.Errorf("%d callers got that they created it, the driver saw %d creates", made.Load(), srv.creates(t))
 		}
 		// A caller that comes when the first flight has just ended may begin a second, empty one.
 		if n := flights.Load(); n > callers/4 {
@@ -112,7 +113,7 @@ func TestOtherSpecIsRefused(t *testing.T) {
 		"bad owner":        {engine.Request{Owner: project("")}, api.CodeInvalidID},
 	} {
 		_, created, err := srv.Ensure(t.Context(), c.r)
-		if created || (err == nil) != (c.want == "") || err != nil && sandbox.CodeOf(err) != c.want {
+		if created || (err == nil) != (c.want == "") || err != nil && fault.CodeOf(err) != c.want {
 			t.Errorf("%s: created %v, %v", name, created, err)
 		}
 	}
@@ -124,7 +125,7 @@ func TestFailedCreateLeavesNothingAndIsTriedOnNextUse(t *testing.T) {
 		srv := at.open(t)
 		refuse := srv.fake.On(fake.Create).Fail(driver.ErrQuota).After()
 		_, _, err := srv.Ensure(t.Context(), engine.Request{Owner: project("a"), Actor: "test"})
-		if sandbox.CodeOf(err) != api.CodeCreateFailed {
+		if fault.CodeOf(err) != api.CodeCreateFailed {
 			t.Fatalf("got %v", err)
 		}
 		if live := srv.live(t); len(live) > 0 {
@@ -190,7 +191,7 @@ func TestDeleteIsFinal(t *testing.T) {
 		if err != nil || gone.State != sandbox.Terminated || len(srv.live(t)) != 0 {
 			t.Fatalf("%+v, %v, left %v", gone, err, srv.live(t))
 		}
-		if _, _, err := srv.Ensure(t.Context(), engine.Request{Owner: sb.Owner, ID: sb.ID}); !errors.Is(err, sandbox.ErrDeleted) {
+		if _, _, err := srv.Ensure(t.Context(), engine.Request{Owner: sb.Owner, ID: sb.ID}); !errors.Is(err, fault.ErrDeleted) {
 			t.Errorf("a deleted id came back: %v", err)
 		}
 		next := srv.ensure(t, sb.Owner)
@@ -200,7 +201,7 @@ func TestDeleteIsFinal(t *testing.T) {
 		if again, err := srv.Delete(t.Context(), "default", sb.ID, "test", false); err != nil || again.State != sandbox.Terminated {
 			t.Errorf("a second delete: %+v, %v", again, err)
 		}
-		if _, err := srv.Delete(t.Context(), "other", next.ID, "test", false); !errors.Is(err, sandbox.ErrNotFound) {
+		if _, err := srv.Delete(t.Context(), "other", next.ID, "test", false); !errors.Is(err, fault.ErrNotFound) {
 			t.Errorf("another tenant's delete: %v", err)
 		}
 	})
@@ -230,7 +231,7 @@ func TestCallerMayLeaveTheWorkGoesOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-started; cancel() }()
 	_, _, err := srv.Ensure(ctx, engine.Request{Owner: project("a"), Actor: "test"})
-	if sandbox.CodeOf(err) != api.CodeTimeout {
+	if fault.CodeOf(err) != api.CodeTimeout {
 		t.Fatalf("got %v", err)
 	}
 	srv.one(t, srv.ensure(t, project("a")))
@@ -370,7 +371,7 @@ func TestDriversWordsDoNotCarryTheEnvironmentAway(t *testing.T) {
 	srv.fake.On(fake.Create).Fail(fmt.Errorf("bad value %s: %w", canary, driver.ErrInvalid))
 	_, _, err := srv.Ensure(t.Context(), engine.Request{Owner: project("a"), Spec: sandbox.Spec{Env: map[string]string{"TOKEN": canary}}})
 	if err == nil || strings.Contains(err.Error(), canary) || !errors.Is(err, driver.ErrInvalid) {
-		t.Errorf("told %v", err)
+		t.Errorf("got %v", err)
 	}
 	sb := srv.row(t, project("a"))
 	history, _, err := srv.db.In("default").History(t.Context(), sb.ID, 10, 0)

@@ -12,86 +12,107 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
 )
 
-// Request asks for an owner's sandbox. Empty fields were not given: they are filled in for a new
-// sandbox and not compared with one that is there.
+// Request describes the requested sandbox of an owner. Empty fields get defaults in a new sandbox, and are not compared
+// with an existing sandbox.
 type Request struct {
 	Owner sandbox.Owner
-	ID    string // the id it must have
-	NewID string // the id to give it if it is new and ID is empty
+	ID    string // required id of the sandbox; empty: any
+	NewID string // id of a new sandbox if ID is empty
 	Name  string
 	Spec  sandbox.Spec
 	Actor string
 
-	// Account and Agent are whom a new sandbox is made for; empty for none.
+	// Account and Agent are the account and agent that a new sandbox is created for; empty for none.
 	Account, Agent string
-	// Within is the only account whose sandboxes the caller may use; empty: those of all.
+	// Within is the account whose sandboxes the caller may use; empty: all accounts.
 	Within string
+	// Wait limits the first use of a handle on this request; zero: only the context limits it.
+	Wait time.Duration
 }
 
-// Ensure returns the owner's one sandbox, running, and whether this call created it. Of many callers at
-// once one does the work and all get its result.
+// Ensure returns the owner's sandbox, running, and whether this call created it. Concurrent callers share the work and
+// its result.
 func (e *Engine) Ensure(ctx context.Context, r Request) (s sandbox.Sandbox, created bool, err error) {
-	if err := e.check(r); err != nil {
+	s, created, err = e.ensure(ctx, r)
+	if err == nil {
+		err = e.touch(ctx, s)
+	}
+	return s, created, err
+}
+
+// ensure is Ensure, but does not record the use of a sandbox that already runs.
+func (e *Engine) ensure(ctx context.Context, r Request) (s sandbox.Sandbox, created bool, err error) {
+	if err := e.checkRequest(r); err != nil {
 		return s, false, err
 	}
-	e.Logger.InfoContext(aboutOwner(ctx, r.Owner), telemetry.EventResolveStart)
+	e.opts.Logger.InfoContext(aboutOwner(ctx, r.Owner), telemetry.EventResolveStart)
 	s, err = e.resolve(ctx, &r)
+	if refused := e.allowed(r, s, err == nil); refused != nil {
+		return sandbox.Sandbox{}, false, refused
+	}
 	switch {
 	case err == nil && s.State == sandbox.Running && s.Want == sandbox.WantRunning:
-		e.Logger.InfoContext(about(ctx, s), telemetry.EventResolveReuse)
-		return s, false, e.reuse(ctx, s, r)
-	case err != nil && !errors.Is(err, sandbox.ErrNotFound):
+		e.opts.Logger.InfoContext(about(ctx, s), telemetry.EventResolveReuse)
+		return s, false, e.checkReuse(ctx, s, r)
+	case err != nil && !errors.Is(err, fault.ErrNotFound):
 		return s, false, err
 	}
-	return e.bring(ctx, r)
+	return e.ensureRunning(ctx, r)
 }
 
-// reuse checks and records the use of a sandbox that runs.
-func (e *Engine) reuse(ctx context.Context, s sandbox.Sandbox, r Request) error {
+// checkReuse returns an error if a running sandbox does not match the request, or cannot be used by this server.
+func (e *Engine) checkReuse(ctx context.Context, s sandbox.Sandbox, r Request) error {
 	if err := agree(s, r); err != nil {
 		return err
 	}
-	if err := e.here(ctx, s); err != nil {
+	if err := e.checkHost(ctx, s); err != nil {
 		return err
 	}
-	if e.Drivers[s.Spec.Driver] == nil {
-		return sandbox.Errorf("use sandbox", api.CodeUnknownDriver, "sandbox %s is at the driver %q, which is not configured here", s.ID, s.Spec.Driver)
+	if e.opts.Drivers[s.Spec.Driver] == nil {
+		return fault.Errorf("use sandbox", api.CodeUnknownDriver, "sandbox %s is at the driver %q, which is not configured here", s.ID, s.Spec.Driver)
 	}
-	// Uses within a second of each other count as one; one in the future is another clock's.
+	return nil
+}
+
+// touch records a use. It skips a use within a second of the last recorded one. A recorded time in the future comes from
+// another clock and is replaced.
+func (e *Engine) touch(ctx context.Context, s sandbox.Sandbox) error {
 	if since := time.Since(s.ActiveAt); since >= 0 && since < time.Second {
 		return nil
 	}
-	return e.Store.Touch(ctx, s.Owner.Tenant, s.ID)
+	return e.opts.Store.Touch(ctx, s.Owner.Tenant, s.ID)
 }
 
-// resolve reads the row there is. A sandbox asked for by its id alone is found whatever owns it.
+// resolve reads the row of the requested sandbox. If the request has an id and no name, resolve sets its owner to the
+// sandbox's owner.
 func (e *Engine) resolve(ctx context.Context, r *Request) (sandbox.Sandbox, error) {
 	if r.ID == "" {
-		return e.Store.ByOwner(ctx, r.Owner)
+		return e.opts.Store.ByOwner(ctx, r.Owner)
 	}
-	s, err := e.Store.ByID(ctx, r.Owner.Tenant, r.ID)
+	s, err := e.opts.Store.ByID(ctx, r.Owner.Tenant, r.ID)
 	if err == nil && r.Name == "" {
 		r.Owner = s.Owner
 	}
 	return s, err
 }
 
-// bring records the wish and waits until it is fulfilled. A sandbox that is deleted meanwhile is not
-// what was asked for: its owner gets a new one, once nothing of the old one is left.
-func (e *Engine) bring(ctx context.Context, r Request) (s sandbox.Sandbox, created bool, err error) {
-	if e.Room != nil {
-		if err := e.Room(); err != nil {
+// ensureRunning records that the sandbox should run and waits until it does. If the sandbox is deleted, it waits until
+// the delete is done and then creates a new sandbox for the owner.
+func (e *Engine) ensureRunning(ctx context.Context, r Request) (s sandbox.Sandbox, created bool, err error) {
+	if e.opts.Room != nil {
+		if err := e.opts.Room(); err != nil {
 			return s, false, err
 		}
 	}
 	for {
-		s, created, err = e.Store.Intend(ctx, r.Owner.Tenant, e.intent(r))
-		if errors.Is(err, sandbox.ErrDeleting) {
+		s, created, err = e.opts.Store.RequestSandbox(ctx, r.Owner.Tenant, e.storeRequest(r))
+		if errors.Is(err, fault.ErrDeleting) {
 			if err = e.awaitGone(ctx, s, r.Actor); err == nil {
 				continue
 			}
@@ -100,46 +121,46 @@ func (e *Engine) bring(ctx context.Context, r Request) (s sandbox.Sandbox, creat
 		if err != nil {
 			return s, false, err
 		}
-		s, err = e.join(ctx, s, r.Actor)
+		s, err = e.settleShared(ctx, s, r.Actor)
 		switch {
 		case err == nil && s.Deleted():
-			r.NewID = "" // is the tombstone's now
+			r.NewID = "" // the tombstone keeps the id
 			continue
 		case err == nil && s.State != sandbox.Running:
-			err = sandbox.Errorf("bring sandbox", api.CodeBusy, "sandbox %s was asked to be %s meanwhile", s.ID, s.Want)
+			err = fault.Errorf("run sandbox", api.CodeBusy, "the desired state of sandbox %s changed to %s", s.ID, s.Want)
 		}
 		return s, created && err == nil, err
 	}
 }
 
-// join waits for the one flight of this sandbox in this process, starting it if there is none. A flight
-// that was about to land when the wish was made knows nothing of it: its answer is an older question's,
-// and the next flight is taken.
-func (e *Engine) join(ctx context.Context, s sandbox.Sandbox, actor string) (got sandbox.Sandbox, err error) {
-	for range mostFlights {
-		got, err = e.fly(ctx, s.ID, s, func(ctx context.Context) (sandbox.Sandbox, error) {
-			e.at("flight", s)
+// settleShared settles the sandbox in one run for all callers of this process. A run may have read the record before
+// the request of s was written. Its result is then too old, and settleShared starts or joins another run.
+func (e *Engine) settleShared(ctx context.Context, s sandbox.Sandbox, actor string) (got sandbox.Sandbox, err error) {
+	for range maxSharedRuns {
+		got, err = e.shareRun(ctx, s.ID, s, func(ctx context.Context) (sandbox.Sandbox, error) {
+			e.at("shared-run", s)
 			return e.await(ctx, s, actor)
 		})
-		if got.ID == "" || knows(got, s) {
+		if got.ID == "" || readAfter(got, s) {
 			break
 		}
 	}
 	return got, err
 }
 
-// mostFlights bounds how many flights are taken should the database's clock go backwards.
-const mostFlights = 5
+// maxSharedRuns is the number of runs that settleShared waits for. It prevents an endless loop if the database's clock
+// goes backwards.
+const maxSharedRuns = 5
 
-// knows reports whether a record was read after the wish that s was returned for.
-func knows(got, s sandbox.Sandbox) bool {
+// readAfter reports whether got was read after the request that returned s was recorded.
+func readAfter(got, s sandbox.Sandbox) bool {
 	return !got.ActiveAt.Before(s.ActiveAt) && (got.Deleted() || !s.Deleted())
 }
 
-// doubt has the engine look at the instance of a sandbox that is recorded as running and does not
-// answer, and do what is to be done about it.
-func (e *Engine) doubt(ctx context.Context, s sandbox.Sandbox, actor string) (sandbox.Sandbox, error) {
-	return e.fly(ctx, "doubt "+s.ID, s, func(ctx context.Context) (sandbox.Sandbox, error) {
+// verify observes the instance of a sandbox and settles the sandbox. It is used when a sandbox that is recorded as
+// running does not answer.
+func (e *Engine) verify(ctx context.Context, s sandbox.Sandbox, actor string) (sandbox.Sandbox, error) {
+	return e.shareRun(ctx, "verify "+s.ID, s, func(ctx context.Context) (sandbox.Sandbox, error) {
 		got, err := e.drive(ctx, s.ID, actor, true)
 		if unfinished(got, err) {
 			return e.await(ctx, s, actor)
@@ -148,28 +169,28 @@ func (e *Engine) doubt(ctx context.Context, s sandbox.Sandbox, actor string) (sa
 	})
 }
 
-// fly does the work once for all who wait for it at the same time, on a context that outlives them.
-func (e *Engine) fly(ctx context.Context, key string, s sandbox.Sandbox, do func(context.Context) (sandbox.Sandbox, error)) (sandbox.Sandbox, error) {
-	if err := e.here(ctx, s); err != nil {
+// shareRun calls do once for all concurrent callers with the same key. The context of do does not end with the callers.
+func (e *Engine) shareRun(ctx context.Context, key string, s sandbox.Sandbox, do func(context.Context) (sandbox.Sandbox, error)) (sandbox.Sandbox, error) {
+	if err := e.checkHost(ctx, s); err != nil {
 		return s, err
 	}
-	flight := e.flights.DoChan(key, func() (any, error) {
+	run := e.runs.DoChan(key, func() (any, error) {
 		defer e.working()()
-		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.WorkTimeout)
+		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.opts.WorkTimeout)
 		defer cancel()
 		return do(own)
 	})
 	select {
-	case got := <-flight:
+	case got := <-run:
 		s, _ := got.Val.(sandbox.Sandbox)
 		return s, got.Err
 	case <-ctx.Done():
-		return s, waited(ctx)
+		return s, waitTimeout(ctx)
 	}
 }
 
-func waited(ctx context.Context) error {
-	return sandbox.Errorf("wait for sandbox", api.CodeTimeout, "the sandbox is not ready yet; the work on it goes on: %w", context.Cause(ctx))
+func waitTimeout(ctx context.Context) error {
+	return fault.Errorf("wait for sandbox", api.CodeTimeout, "the sandbox is not ready yet; the work on it goes on: %w", context.Cause(ctx))
 }
 
 const (
@@ -177,13 +198,13 @@ const (
 	maxPoll   = 250 * time.Millisecond
 )
 
-// unfinished reports whether somebody else works on the sandbox, or it waits for its next probe.
+// unfinished reports whether another holder works on the sandbox, or the sandbox waits for its next probe.
 func unfinished(s sandbox.Sandbox, err error) bool {
-	return errors.Is(err, sandbox.ErrBusy) || errors.Is(err, sandbox.ErrStale) || err != nil && s.State == sandbox.Unhealthy
+	return errors.Is(err, fault.ErrBusy) || errors.Is(err, fault.ErrStale) || err != nil && s.State == sandbox.Unhealthy
 }
 
-// await drives the sandbox until it is settled, waiting while another holder does so, and while an
-// unhealthy one recovers.
+// await works on the sandbox until it is settled. It waits while another holder works on the sandbox, and between the
+// probes of an unhealthy one.
 func (e *Engine) await(ctx context.Context, s sandbox.Sandbox, actor string) (sandbox.Sandbox, error) {
 	asked := s.ActiveAt
 	for poll := firstPoll; ; poll = min(2*poll, maxPoll) {
@@ -193,10 +214,10 @@ func (e *Engine) await(ctx context.Context, s sandbox.Sandbox, actor string) (sa
 		}
 		select {
 		case <-ctx.Done():
-			return s, waited(ctx)
+			return s, waitTimeout(ctx)
 		case <-time.After(poll):
 		}
-		if s, err = e.Store.Sandbox(ctx, s.ID); err != nil {
+		if s, err = e.opts.Store.Sandbox(ctx, s.ID); err != nil {
 			return s, err
 		}
 		if s.Settled() {
@@ -208,62 +229,82 @@ func (e *Engine) await(ctx context.Context, s sandbox.Sandbox, actor string) (sa
 	}
 }
 
-func (e *Engine) check(r Request) error {
+func (e *Engine) checkRequest(r Request) error {
 	if err := r.Owner.Validate(); err != nil {
 		return err
 	}
-	if err := e.CheckTemplate(r.Spec.Template); err != nil {
-		return err
+	if t := r.Spec.Template; t != "" && e.opts.Templates != nil && !slices.Contains(e.opts.Templates.Names(), t) {
+		return e.CheckTemplate(r.Owner.Tenant, t)
 	}
-	if d := r.Spec.Driver; d != "" && e.Drivers[d] == nil {
-		return sandbox.Errorf("check driver", api.CodeUnknownDriver, "there is no driver %q; there are: %s", d, strings.Join(e.DriverNames(), ", "))
+	if d := r.Spec.Driver; d != "" && e.opts.Drivers[d] == nil {
+		return fault.Errorf("check driver", api.CodeUnknownDriver, "there is no driver %q; there are: %s", d, strings.Join(e.DriverNames(), ", "))
 	}
 	if p := r.Spec.Profile; p != "" && !slices.Contains(sandbox.Profiles, p) {
-		return sandbox.Errorf("check profile", api.CodeUnknownProfile, "there is no profile %q; there are: %s", p, strings.Join(sandbox.Profiles, ", "))
+		return fault.Errorf("check profile", api.CodeUnknownProfile, "there is no profile %q; there are: %s", p, strings.Join(sandbox.Profiles, ", "))
 	}
 	return nil
 }
 
-// CheckTemplate says whether there is no such template. None named is the server's default.
-func (e *Engine) CheckTemplate(name string) error {
-	if name == "" || e.Templates == nil {
+// allowed returns an error if the request needs a template that the tenant may not use. An existing sandbox keeps its
+// template.
+func (e *Engine) allowed(r Request, there sandbox.Sandbox, found bool) error {
+	asked := r.Spec.Template
+	if found && (asked == "" || asked == there.Spec.Template) {
 		return nil
 	}
-	names := e.Templates.Names()
-	if slices.Contains(names, name) {
+	if asked != "" {
+		return e.CheckTemplate(r.Owner.Tenant, asked)
+	}
+	if e.opts.Templates == nil || e.opts.Templates.Allows(r.Owner.Tenant, e.opts.Defaults.Template) || !slices.Contains(e.opts.Templates.Names(), e.opts.Defaults.Template) {
 		return nil
 	}
-	return sandbox.Errorf("check template", api.CodeUnknownTemplate, "there is no template %q; there are: %s", name, strings.Join(names, ", "))
+	return fault.Errorf("check template", api.CodeUnknownTemplate, "the server's default template is not for this tenant; name one of: %s", strings.Join(e.templatesOf(r.Owner.Tenant), ", "))
 }
 
-func (e *Engine) intent(r Request) store.Intent {
-	spec := r.Spec
-	spec.Template = cmp.Or(spec.Template, e.Defaults.Template)
-	if e.Templates != nil {
-		spec = spec.Or(e.Templates.Spec(spec.Template))
+func (e *Engine) templatesOf(tenant string) []string {
+	return slices.DeleteFunc(slices.Clone(e.opts.Templates.Names()), func(name string) bool { return !e.opts.Templates.Allows(tenant, name) })
+}
+
+// CheckTemplate returns an error if the tenant may not use the template. An empty name means the default template
+// and is always valid.
+func (e *Engine) CheckTemplate(tenant, name string) error {
+	if name == "" || e.opts.Templates == nil || e.opts.Templates.Allows(tenant, name) {
+		return nil
 	}
-	spec = spec.Or(e.Defaults)
-	return store.Intent{
-		Kind: r.Owner.Kind, Owner: r.Owner.ID, ID: r.ID, NewID: r.NewID, Name: r.Name, Spec: spec, Host: e.pin(spec), Cap: e.MaxSandboxes,
-		Account: r.Account, Agent: r.Agent, Prefix: e.Prefix,
+	names := e.templatesOf(tenant)
+	return fault.Errorf("check template", api.CodeUnknownTemplate, "there is no template %q; there are: %s", name, strings.Join(names, ", "))
+}
+
+func (e *Engine) storeRequest(r Request) store.SandboxRequest {
+	spec := r.Spec
+	spec.Template = cmp.Or(spec.Template, e.opts.Defaults.Template)
+	if e.opts.Templates != nil {
+		spec = spec.Or(e.opts.Templates.Spec(spec.Template))
+	}
+	spec = spec.Or(e.opts.Defaults)
+	return store.SandboxRequest{
+		Kind: r.Owner.Kind, Owner: r.Owner.ID, ID: r.ID, NewID: r.NewID, Name: r.Name, Spec: spec, Host: e.pin(spec), Cap: e.opts.MaxSandboxes,
+		Account: r.Account, Agent: r.Agent, Prefix: e.opts.Prefix,
 		Want: sandbox.WantRunning, Reason: "asked for", Actor: r.Actor,
 		Accept: func(s sandbox.Sandbox) error { return agree(s, r) },
 	}
 }
 
-// pin is the machine that a new sandbox belongs to: a driver that keeps instances on its own machine
-// says so.
+// pin returns the host that a new sandbox is pinned to. It is empty unless the driver keeps instances on this machine.
 func (e *Engine) pin(spec sandbox.Spec) string {
-	if _, local := driver.As[driver.Local](e.Drivers[spec.Driver]); local {
-		return e.Host
+	if _, local := driver.As[driver.Local](e.opts.Drivers[spec.Driver]); local {
+		return e.opts.Host
 	}
 	return ""
 }
 
-// agree compares what was asked for with what is there, over the fields given.
+// agree returns an error if the non-empty fields of a request differ from an existing sandbox.
 func agree(s sandbox.Sandbox, r Request) error {
 	if r.Within != "" && s.Account != r.Within {
-		return sandbox.Errorf("find sandbox", api.CodeNotFound, "%s %q is not one of this key's account", r.Owner.Kind, r.Owner.ID)
+		return fault.Errorf("find sandbox", api.CodeNotFound, "there is no %s %q in this account", r.Owner.Kind, r.Owner.ID)
+	}
+	if s.EnvProblem != nil {
+		return s.EnvProblem
 	}
 	var differ []string
 	for _, f := range []struct{ name, is, asked string }{
@@ -283,5 +324,5 @@ func agree(s sandbox.Sandbox, r Request) error {
 	if differ == nil {
 		return nil
 	}
-	return sandbox.Errorf("", api.CodeSpecMismatch, "the sandbox %s exists and is different: %s", s.ID, strings.Join(differ, "; "))
+	return fault.Errorf("", api.CodeSpecMismatch, "the sandbox %s exists and is different: %s", s.ID, strings.Join(differ, "; "))
 }

@@ -6,20 +6,22 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 )
 
-// Reading is when the files of a version began to be read, by the database's clock, and whether processes ran then,
-// which may have changed them since.
+// Reading describes the read of files for a save.
 type Reading struct {
-	Began time.Time
-	Busy  bool
+	Began time.Time // start of the read by the database's clock; zero: nothing was saved
+	Busy  bool      // processes ran at the start, and may have changed files since
 }
 
+// marking saves files and returns the mark and the reading of the saved files. The argument now is the reading that
+// starts with the call.
 type marking func(ctx context.Context, s sandbox.Sandbox, now Reading) (mark sandbox.SyncMark, saved Reading, err error)
 
-// Saving is Exclusively for what saves the workspace: with its success, changes made before it began are
+// Saving is like Exclusively, for a do that saves the workspace. If do succeeds, changes from before its start are
 // recorded as saved.
 func (h *Handle) Saving(ctx context.Context, doing string, do func(context.Context, sandbox.Sandbox) (sandbox.SyncMark, error)) (sandbox.Sandbox, error) {
 	return h.Marking(ctx, doing, func(ctx context.Context, s sandbox.Sandbox, now Reading) (sandbox.SyncMark, Reading, error) {
@@ -28,9 +30,9 @@ func (h *Handle) Saving(ctx context.Context, doing string, do func(context.Conte
 	})
 }
 
-// Exclusively does something to the sandbox's workspace while nobody else works on the sandbox: under its
-// lease, so that it never meets a stop, an archive or another sync. What it returns is recorded as the
-// version that the workspace is now the same as. The sandbox must have an instance, running or stopped.
+// Exclusively calls do under the sandbox's lease, so that its work on the workspace never overlaps a stop, an archive
+// or another sync. It records the mark that do returns as the version that the workspace now equals. The sandbox must
+// have an instance, running or stopped.
 func (h *Handle) Exclusively(ctx context.Context, doing string, do func(context.Context, sandbox.Sandbox) (sandbox.SyncMark, error)) (sandbox.Sandbox, error) {
 	return h.leased(ctx, doing, false, func(ctx context.Context, s sandbox.Sandbox, _ Reading) (sandbox.SyncMark, Reading, error) {
 		mark, err := do(ctx, s)
@@ -38,17 +40,21 @@ func (h *Handle) Exclusively(ctx context.Context, doing string, do func(context.
 	})
 }
 
-// Marking is Exclusively for a save that reads files at one time and is recorded at another. It gets the reading of
-// now, and returns that of the files that are saved; a zero one means that nothing was saved.
+// Marking is like Saving, for a save that may have read the files earlier than the call. Changes from before the Began
+// of the reading that do returns are recorded as saved.
 func (h *Handle) Marking(ctx context.Context, doing string, do marking) (sandbox.Sandbox, error) {
 	return h.leased(ctx, doing, true, do)
 }
 
+// leased waits for the sandbox's lease and calls exclusively with it.
 func (h *Handle) leased(ctx context.Context, doing string, saves bool, do marking) (sandbox.Sandbox, error) {
-	h.just.Store(nil)
+	if h.readOnly {
+		return sandbox.Sandbox{}, fault.Errorf(doing, api.CodeUnsupported, "the sandbox is open for reading only")
+	}
+	h.just.Store(nil) // discard the cached row, which may be out of date
 	s, err := h.record(ctx)
 	if err == nil {
-		err = h.e.here(ctx, s)
+		err = h.e.checkHost(ctx, s)
 	}
 	if err != nil {
 		return s, err
@@ -56,7 +62,7 @@ func (h *Handle) leased(ctx context.Context, doing string, saves bool, do markin
 	defer h.e.working()()
 	for poll := firstPoll; ; poll = min(2*poll, maxPoll) {
 		asked := time.Now()
-		grant, err := h.e.Store.Lease(ctx, store.LeaseSandbox, s.ID, h.e.Holder)
+		grant, err := h.e.opts.Store.Lease(ctx, store.LeaseSandbox, s.ID, h.e.opts.Holder)
 		if err != nil {
 			return s, err
 		}
@@ -65,32 +71,35 @@ func (h *Handle) leased(ctx context.Context, doing string, saves bool, do markin
 		}
 		select {
 		case <-ctx.Done():
-			return s, waited(ctx)
+			return s, waitTimeout(ctx)
 		case <-time.After(poll):
 		}
 	}
 }
 
+// exclusively calls do under the lease of grant and records the mark and the reading that do returns. If saves is false,
+// the reading passed to do has Busy false.
 func (e *Engine) exclusively(ctx context.Context, grant store.Grant, asked time.Time, doing string, saves bool, do marking) (sandbox.Sandbox, error) {
 	s := grant.Sandbox
 	ctx, stop := e.renew(about(ctx, s), grant.Lease, asked)
 	defer stop()
 	if s.Deleted() || s.Instance == "" {
-		return s, sandbox.Errorf(doing, api.CodeNotRunning, "sandbox %s has no instance: it is %s", s.ID, s.State)
+		return s, fault.Errorf(doing, api.CodeNotRunning, "sandbox %s has no instance: it is %s", s.ID, s.State)
 	}
-	now := Reading{Began: grant.Lease.Until.Add(-e.LeaseTTL), Busy: saves && e.processesRun(ctx, s)}
+	now := Reading{Began: grant.Lease.Until.Add(-e.opts.LeaseTTL), Busy: saves && e.processesRun(ctx, s)}
+	e.savesBegun.Add(1) // count this save before it reads files
 	working, unwatch := e.untilDiscarded(ctx, s.ID)
 	mark, read, err := do(working, s, now)
 	unwatch()
 	switch {
 	case err != nil && errors.Is(context.Cause(working), sandbox.ErrOvertaken):
-		e := sandbox.Errorf(doing, api.CodeNotRunning, "sandbox %s is to end without a last save", s.ID)
+		e := fault.Errorf(doing, api.CodeNotRunning, "sandbox %s is to end without a last save", s.ID)
 		e.Hint = "It was deleted or terminated with --no-save since this began; 'berth get' shows its state."
 		return s, e
 	case err != nil:
 		return s, err
 	case read.Began.IsZero():
-		return e.Store.Synced(ctx, grant.Lease, mark, time.Time{})
+		return e.opts.Store.RecordSync(ctx, grant.Lease, mark, time.Time{})
 	}
 	return e.saved(ctx, grant.Lease, mark, read.Began, read.Busy)
 }

@@ -73,7 +73,7 @@ func (s *server) takeOver(t *testing.T, n int) (rows []sandbox.Sandbox) {
 	return rows
 }
 
-// leaseIsFree looks whether anybody could take the lease, without keeping it.
+// leaseIsFree checks whether the lease can be taken, without keeping it.
 func (s *server) leaseIsFree(t *testing.T, id string) error {
 	grant, err := s.db.Lease(t.Context(), store.LeaseSandbox, id, "test")
 	if err != nil || !grant.OK {

@@ -13,6 +13,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
@@ -88,8 +89,8 @@ func handled(t *testing.T, at place) (*server, *manned, sandbox.Sandbox, *engine
 
 func wantCode(t *testing.T, err error, code api.Code) {
 	t.Helper()
-	if sandbox.CodeOf(err) != code {
-		t.Errorf("%v has code %s, not %s", err, sandbox.CodeOf(err), code)
+	if fault.CodeOf(err) != code {
+		t.Errorf("%v has code %s, not %s", err, fault.CodeOf(err), code)
 	}
 }
 
@@ -159,8 +160,11 @@ func TestHandleWithoutASandboxMakesNone(t *testing.T) {
 
 // The command's own environment wins over the sandbox's, and that over the template's.
 func TestCommandHasTemplatesAndSandboxesEnvironment(t *testing.T) {
-	_, _, s, h := handled(t, onSQLite(t))
-	cmd := h.Command(s, guest.Cmd{Env: []string{"OF_CMD=own"}})
+	_, _, _, h := handled(t, onSQLite(t))
+	if _, err := h.Sandbox(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cmd := h.Command(guest.Cmd{Env: []string{"OF_CMD=own"}})
 	if cmd.User != guest.Root {
 		t.Fatalf("%+v", cmd)
 	}
@@ -168,7 +172,7 @@ func TestCommandHasTemplatesAndSandboxesEnvironment(t *testing.T) {
 		slices.Index(cmd.Env, "OF_BOTH=template's") > slices.Index(cmd.Env, "OF_BOTH=sandbox's") {
 		t.Errorf("%q", cmd.Env)
 	}
-	if cmd := h.Command(s, guest.Cmd{User: guest.Agent}); cmd.User != guest.Agent {
+	if cmd := h.Command(guest.Cmd{User: guest.Agent}); cmd.User != guest.Agent {
 		t.Errorf("the command's user became %s", cmd.User)
 	}
 }
@@ -250,7 +254,7 @@ func TestFilesAndOutputDoNotStartASandbox(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	for range h.Output(t.Context(), "known", 0) {
-		break // whoever stops reading is not read to
+		break // a reader that stops gets no more
 	}
 	for _, err := range h.Output(t.Context(), "other", 0) {
 		if !errors.Is(err, guest.ErrNoProcess) {
@@ -281,7 +285,7 @@ func TestHelperThatFailsIsTheDriversFault(t *testing.T) {
 		{errors.New("pipe burst"), api.CodeDriverUnreachable},
 		{guest.ErrGone, api.CodeNotRunning},
 		{driver.ErrNotRunning, api.CodeNotRunning},
-		{sandbox.Errorf("x", api.CodeBusy, "known"), api.CodeBusy},
+		{fault.Errorf("x", api.CodeBusy, "known"), api.CodeBusy},
 	} {
 		m.broken = c.err
 		_, err := h.Guest(t.Context())
@@ -341,5 +345,16 @@ func TestTemplateThatCannotBePreparedFailsTheCreate(t *testing.T) {
 	wantCode(t, err, api.CodeCreateFailed)
 	if n := srv.creates(t); n != 0 {
 		t.Errorf("%d creates", n)
+	}
+}
+
+// A command has each variable once: its own, else the sandbox's, else the template's.
+func TestCommandHasEachVariableOnce(t *testing.T) {
+	srv := onSQLite(t).open(t)
+	h := srv.HandleAt(sandbox.Sandbox{Spec: sandbox.Spec{Env: map[string]string{"A": "sandbox", "OF_BOTH": "sandbox"}}}, "i")
+	got := h.Command(guest.Cmd{Env: []string{"A=first", "A=own", "C=own"}}).Env
+	slices.Sort(got)
+	if want := []string{"A=own", "C=own", "OF_BOTH=sandbox", "OF_TEMPLATE=template's"}; !slices.Equal(got, want) {
+		t.Errorf("the environment is %q", got)
 	}
 }

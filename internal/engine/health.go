@@ -12,12 +12,12 @@ import (
 	"github.com/berthdev/berth/internal/telemetry"
 )
 
-// examine looks into an instance that the driver says is up. Only a sandbox that should be well is
-// examined: one that is coming or going has every right not to answer.
+// examine checks the health of an instance that is up, and records a problem in o. It checks only in the states
+// running, unhealthy and error: in other states, such as starting or stopping, the instance need not answer.
 func (w *work) examine(ctx context.Context, o *sandbox.Observation) {
 	switch w.s.State {
 	case sandbox.Unhealthy:
-		w.retried(ctx, fmt.Sprint(failure(w.s)))
+		w.countHealthRetry(ctx, fmt.Sprint(failure(w.s)))
 	case sandbox.Running, sandbox.Failed:
 	default:
 		return
@@ -26,7 +26,7 @@ func (w *work) examine(ctx context.Context, o *sandbox.Observation) {
 	if !ok {
 		return
 	}
-	short, cancel := context.WithTimeout(ctx, w.ProbeFor)
+	short, cancel := context.WithTimeout(ctx, w.opts.ProbeFor)
 	defer cancel()
 	conn, err := d.Guest(short, driver.ID(w.s.Instance))
 	if err == nil {
@@ -34,27 +34,27 @@ func (w *work) examine(ctx context.Context, o *sandbox.Observation) {
 		err = conn.Ping(short)
 	}
 	switch {
-	case ctx.Err() != nil: // our own time is over: nothing was found out
+	case ctx.Err() != nil: // the caller's context has ended, so that err says nothing about the health
 	case err != nil:
 		o.Ill, o.Detail = sandbox.IllInside, err.Error()
-	case w.Prober != nil:
-		if err := w.Prober.Probe(short, w.s, conn); err != nil {
+	case w.opts.Prober != nil:
+		if err := w.opts.Prober.Probe(short, w.s, conn); err != nil {
 			o.Ill, o.Detail = sandbox.AgentIsIll, err.Error()
 		}
 	}
 }
 
-// retried records that the health of a sandbox is asked for again after it was found wanting.
-func (w *work) retried(ctx context.Context, why string) {
-	w.Metrics.HealthRetries.Inc()
-	w.Logger.InfoContext(ctx, telemetry.EventHealthRetry, "reason", w.scrub(why))
+// countHealthRetry logs and counts a repeated health check after a failed one.
+func (w *work) countHealthRetry(ctx context.Context, why string) {
+	w.opts.Metrics.HealthRetries.Inc()
+	w.opts.Logger.InfoContext(ctx, telemetry.EventHealthRetry, "reason", w.redact(why))
 }
 
-// coldStart brings the workspace and what runs in it to life.
+// coldStart restores the workspace, runs the cold start hooks and starts the agent's server.
 func (w *work) coldStart(ctx context.Context) error {
 	id := driver.ID(w.instance())
 	restoring, unwatch := w.untilDiscarded(ctx, w.s.ID)
-	synced, err := w.Restorer.Restore(restoring, w.s, id)
+	synced, err := w.opts.Restorer.Restore(restoring, w.s, id)
 	unwatch()
 	if err != nil && errors.Is(context.Cause(restoring), sandbox.ErrOvertaken) {
 		return sandbox.ErrOvertaken
@@ -65,12 +65,12 @@ func (w *work) coldStart(ctx context.Context) error {
 	if w.synced = synced; !synced.SavedAt.IsZero() {
 		w.restored = &sandbox.Restored{Version: synced.Version, SavedAt: synced.SavedAt, At: w.now()}
 	}
-	if w.Hooks != nil {
-		if err := w.Hooks.ColdStart(ctx, w.s, id); err != nil {
+	if w.opts.Hooks != nil {
+		if err := w.opts.Hooks.ColdStart(ctx, w.HandleAt(w.s, id)); err != nil {
 			return fmt.Errorf("run the cold start hook: %w", err)
 		}
 	}
-	if w.Prober == nil {
+	if w.opts.Prober == nil {
 		return nil
 	}
 	if err := w.heal(ctx); err != nil {
@@ -79,41 +79,41 @@ func (w *work) coldStart(ctx context.Context) error {
 	return nil
 }
 
-// heal has the agent's server started where it is not, and waits until it is well.
+// heal starts the agent's server if it does not run, and waits until it is healthy.
 func (w *work) heal(ctx context.Context) error {
 	d, ok := driver.As[driver.Guester](w.driver)
 	if !ok {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, w.HealFor, errors.New("the agent's server did not get well in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, w.opts.HealFor, errors.New("the agent's server did not get well in time"))
 	defer cancel()
 	conn, err := d.Guest(ctx, driver.ID(w.instance()))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	replaced, err := w.Prober.Heal(ctx, w.s, conn)
+	replaced, err := w.opts.Prober.Heal(ctx, w.s, conn)
 	for range replaced {
-		w.Metrics.SessionReplacements.Inc()
-		w.Logger.InfoContext(ctx, telemetry.EventSessionReplaced)
+		w.opts.Metrics.SessionReplacements.Inc()
+		w.opts.Logger.InfoContext(ctx, telemetry.EventSessionReplaced)
 	}
 	if err != nil {
 		return err
 	}
-	return w.wellAgain(ctx, conn)
+	return w.waitHealthy(ctx, conn)
 }
 
-func (w *work) wellAgain(ctx context.Context, conn guest.Conn) error {
+func (w *work) waitHealthy(ctx context.Context, conn guest.Conn) error {
 	for {
-		err := w.Prober.Probe(ctx, w.s, conn)
+		err := w.opts.Prober.Probe(ctx, w.s, conn)
 		if err == nil {
 			return nil
 		}
-		w.retried(ctx, err.Error())
+		w.countHealthRetry(ctx, err.Error())
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		case <-time.After(w.HealPoll):
+		case <-time.After(w.opts.HealPoll):
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/telemetry"
 	"github.com/berthdev/berth/internal/testkit"
@@ -84,7 +85,7 @@ func (v *virtual) events(id string, from time.Time) string {
 	return strings.Join(words, " ")
 }
 
-// Each illness is found by the next probe and cured by the one after it, and by what is needed and no
+// Each illness is found by the next probe and cured by the one after it, by the mildest step and no
 // more.
 func TestIllnessesAreCured(t *testing.T) {
 	testkit.Proves(t, "O4", "P4")
@@ -144,7 +145,7 @@ func TestIllnessesAreCured(t *testing.T) {
 				if v.boxes.count("stop") != c.stops || a.healed()-heals != c.heals || got.Incarnation != c.incarnation || got.StartedAt.Equal(s.StartedAt) != c.sameStartTime {
 					t.Errorf("%d stops, %d heals, incarnation %d, started at %s and before at %s", v.boxes.count("stop"), a.healed()-heals, got.Incarnation, got.StartedAt, s.StartedAt)
 				}
-				if n := counted(t, v.Metrics, "session_replacements_total"); n != c.replacements || len(j.entries(telemetry.EventSessionReplaced)) != n {
+				if n := counted(t, v.Options().Metrics, "session_replacements_total"); n != c.replacements || len(j.entries(telemetry.EventSessionReplaced)) != n {
 					t.Errorf("%d sessions replaced, %d log records", n, len(j.entries(telemetry.EventSessionReplaced)))
 				}
 				before := v.events(s.ID, from)
@@ -216,8 +217,8 @@ func TestRecoveryThatNeverSucceeds(t *testing.T) {
 			t.Errorf("started again %d times", n)
 		}
 		_, _, err := v.Ensure(t.Context(), engine.Request{Owner: s.Owner})
-		if sandbox.CodeOf(err) != api.CodeCreateFailed || !strings.Contains(err.Error(), "start the agent's server") {
-			t.Errorf("a use that cannot be served: %s %v", sandbox.CodeOf(err), err)
+		if fault.CodeOf(err) != api.CodeCreateFailed || !strings.Contains(err.Error(), "start the agent's server") {
+			t.Errorf("a use that cannot be served: %s %v", fault.CodeOf(err), err)
 		}
 		a.befall(func() { a.stubborn = false })
 		pass(time.Second) // by the clock, too, it is another use
@@ -262,7 +263,7 @@ func TestFlappingOpensTheBreaker(t *testing.T) {
 	})
 }
 
-// With sandbox_auto_recover off, nothing is recovered before somebody asks for it.
+// With sandbox_auto_recover off, nothing is recovered before a request for it.
 func TestNoRecoveryUnasked(t *testing.T) {
 	testkit.Proves(t, "P4")
 	for name, befall := range map[string]func(v *virtual, a *agents, s sandbox.Sandbox){
@@ -406,7 +407,7 @@ func TestEventsAndCountersOfEveryOwnerKind(t *testing.T) {
 					}
 				}
 				for name, want := range map[string]int{"sandbox_creates_total": 2, "sandbox_resumes_total": 1, "session_replacements_total": 1, "health_retries_total": len(j.entries(telemetry.EventHealthRetry))} {
-					if n := counted(t, v.Metrics, name); n != want {
+					if n := counted(t, v.Options().Metrics, name); n != want {
 						t.Errorf("%s is %d, not %d", name, n, want)
 					}
 				}
@@ -492,7 +493,7 @@ func TestDriverAwayAtStartEvictsNothing(t *testing.T) {
 			if _, err := v.boxes.become("", driver.ID(s.Instance), driver.PhaseUnknown); err != nil {
 				t.Fatal(err)
 			}
-			next := &virtual{Engine: engine.New(v.Options), mem: v.mem, boxes: v.boxes}
+			next := &virtual{Engine: engine.New(v.Options()), mem: v.mem, boxes: v.boxes}
 			defer next.run(t)()
 			pass(2 * time.Minute)
 			_, _ = v.boxes.become("", driver.ID(s.Instance), driver.PhaseRunning)
@@ -504,7 +505,7 @@ func TestDriverAwayAtStartEvictsNothing(t *testing.T) {
 	}
 }
 
-// Whoever works with a sandbox that fell ill waits for its recovery, and gets it.
+// A use of an unhealthy sandbox waits for its recovery.
 func TestUseWaitsForARecovery(t *testing.T) {
 	testkit.Proves(t, "O4", "V3")
 	synctest.Test(t, func(t *testing.T) {
@@ -525,7 +526,7 @@ func TestUseWaitsForARecovery(t *testing.T) {
 			}
 		}
 		a.befall(func() { a.down[s.ID] = true })
-		if l, err := v.Look(t.Context(), v.row(t, s.ID)); err != nil || l.Healthy() || l.Agrees() || len(l.Would) != 1 {
+		if l, err := v.Inspect(t.Context(), v.row(t, s.ID)); err != nil || l.Healthy() || l.Agrees() || len(l.Would) != 1 {
 			t.Errorf("%+v, %v", l, err)
 		}
 		if got := v.row(t, s.ID); got.State != sandbox.Running {
@@ -534,7 +535,7 @@ func TestUseWaitsForARecovery(t *testing.T) {
 	})
 }
 
-// A hung helper holds up nobody for longer than a probe may take.
+// A hung helper holds up callers for no longer than a probe may take.
 func TestHungHelperIsIll(t *testing.T) {
 	testkit.Proves(t, "O4")
 	synctest.Test(t, func(t *testing.T) {
@@ -544,14 +545,14 @@ func TestHungHelperIsIll(t *testing.T) {
 		s := v.ensure(t, sandbox.OwnerProject, "x")
 		v.boxes.silence(driver.ID(s.Instance), 1)
 		began := time.Now()
-		l, err := v.Look(t.Context(), s)
+		l, err := v.Inspect(t.Context(), s)
 		if took := time.Since(began); err != nil || l.Seen.Ill != sandbox.IllInside || took > 10*time.Second {
 			t.Errorf("%+v, %v after %s", l.Seen, err, took)
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if l, _ := v.Look(ended, s); l.Seen.Ill != sandbox.Well {
-			t.Error("whoever has no time found an illness")
+		if l, _ := v.Inspect(ended, s); l.Seen.Ill != sandbox.Well {
+			t.Error("a look without time found an illness")
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -18,7 +19,7 @@ import (
 
 // twin is another server on the same database and driver.
 func (s *server) twin(change ...func(*engine.Options)) *server {
-	o := s.Options
+	o := s.Options()
 	o.Holder = store.NewID()
 	for _, c := range change {
 		c(&o)
@@ -78,15 +79,15 @@ func TestHolderThatSleptEndsNothingOfItsSuccessor(t *testing.T) {
 	srv.one(t, won)
 }
 
-// deaf is a driver that finishes a create which nobody waits for any more.
+// deaf is a driver that finishes a create whose caller is gone.
 type deaf struct{ *fake.Driver }
 
 func (d deaf) Create(ctx context.Context, spec driver.Spec) (driver.Status, error) {
 	return d.Driver.Create(context.WithoutCancel(ctx), spec)
 }
 
-// A holder that is cut off sleeps inside its create; meanwhile the sandbox is deleted and nothing is
-// there to find. What it makes when it wakes, nobody but itself can end.
+// A holder that is cut off sleeps inside its create; the sandbox is deleted and there is no instance to find. Only
+// the holder itself can end the instance that it makes when it wakes.
 func TestHolderThatSleptEndsWhatItMade(t *testing.T) {
 	testkit.Proves(t, "O2")
 	srv := shortLease(t).open(t)
@@ -153,7 +154,7 @@ func (l *lostReply) Renew(ctx context.Context, lease store.Lease) error {
 func TestRecordedInstanceSurvivesALostReply(t *testing.T) {
 	testkit.Proves(t, "O2")
 	srv := shortLease(t).open(t)
-	l := &lostReply{Store: srv.Options.Store, committed: make(chan struct{}), healed: make(chan struct{})}
+	l := &lostReply{Store: srv.Options().Store, committed: make(chan struct{}), healed: make(chan struct{})}
 	cut := srv.twin(func(o *engine.Options) { o.Store = l })
 	done := cut.inBackground(project("a"))
 	<-l.committed
@@ -169,7 +170,7 @@ func TestRecordedInstanceSurvivesALostReply(t *testing.T) {
 type noRenewal struct{ engine.Store }
 
 func (noRenewal) Renew(context.Context, store.Lease) error {
-	return sandbox.Errorf("renew lease", api.CodeStoreUnavailable, "cut off")
+	return fault.Errorf("renew lease", api.CodeStoreUnavailable, "cut off")
 }
 
 // A holder that cannot renew stops acting when its lease has run out, in the middle of a driver call.
@@ -198,8 +199,8 @@ func (k skewed) fix(s sandbox.Sandbox) sandbox.Sandbox {
 	return s
 }
 
-func (k skewed) Intend(ctx context.Context, tenant string, in store.Intent) (sandbox.Sandbox, bool, error) {
-	s, created, err := k.Store.Intend(ctx, tenant, in)
+func (k skewed) RequestSandbox(ctx context.Context, tenant string, in store.SandboxRequest) (sandbox.Sandbox, bool, error) {
+	s, created, err := k.Store.RequestSandbox(ctx, tenant, in)
 	return k.fix(s), created, err
 }
 

@@ -7,22 +7,23 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 )
 
-// hostEvery is how often a server reports that its machine runs: several times within store.HostAlive.
-const hostEvery = store.HostAlive / 4
+// hostInterval is the interval at which a server reports that its machine runs: several times within store.HostAlive.
+const hostInterval = store.HostAlive / 4
 
-// RunHost reports that this machine runs until the context ends. A machine that was forgotten and is back
-// stops what it had of sandboxes that went elsewhere before it counts again.
+// RunHost reports that this machine runs, until the context ends. If the machine was forgotten, it first stops its
+// instances of sandboxes that were moved to other machines.
 func (e *Engine) RunHost(ctx context.Context, o SweepOptions) {
 	started := time.Now()
-	tick := time.NewTicker(hostEvery)
+	tick := time.NewTicker(hostInterval)
 	defer tick.Stop()
 	for {
-		if err := e.report(ctx, started, o); err != nil && ctx.Err() == nil {
-			e.Logger.WarnContext(ctx, "report that this machine runs", "host", e.Host, "error", err)
+		if err := e.reportHost(ctx, started, o); err != nil && ctx.Err() == nil {
+			e.opts.Logger.WarnContext(ctx, "report that this machine runs", "host", e.opts.Host, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -32,12 +33,14 @@ func (e *Engine) RunHost(ctx context.Context, o SweepOptions) {
 	}
 }
 
-func (e *Engine) report(ctx context.Context, started time.Time, o SweepOptions) error {
-	forgotten, err := e.Store.SeeHost(ctx, e.Host, e.AdvertiseURL, started)
+// reportHost reports once that this machine runs. If the machine was forgotten, it first sweeps, which stops instances
+// that were left here, and then readmits the machine.
+func (e *Engine) reportHost(ctx context.Context, started time.Time, o SweepOptions) error {
+	forgotten, err := e.opts.Store.RenewHost(ctx, e.opts.Host, e.opts.AdvertiseURL, started)
 	if err != nil || !forgotten {
 		return err
 	}
-	e.Logger.WarnContext(ctx, "this machine was forgotten; what it has of sandboxes that went elsewhere is stopped and kept", "host", e.Host)
+	e.opts.Logger.WarnContext(ctx, "this machine was forgotten; what it has of sandboxes that went elsewhere is stopped and kept", "host", e.opts.Host)
 	sw, err := e.Sweep(ctx, o)
 	e.reportSweep(ctx, sw, err)
 	for _, d := range sw.Drivers {
@@ -53,20 +56,20 @@ func (e *Engine) report(ctx context.Context, started time.Time, o SweepOptions) 
 	if err != nil {
 		return err
 	}
-	return e.Store.ReadmitHost(ctx, e.Host)
+	return e.opts.Store.ReadmitHost(ctx, e.opts.Host)
 }
 
-// here refuses to work on a sandbox that another machine has, and names that machine's address.
-func (e *Engine) here(ctx context.Context, s sandbox.Sandbox) error {
-	if s.Host == "" || s.Host == e.Host {
+// checkHost returns an error if the sandbox is pinned to another machine. The error has that machine's address.
+func (e *Engine) checkHost(ctx context.Context, s sandbox.Sandbox) error {
+	if s.Host == "" || s.Host == e.opts.Host {
 		return nil
 	}
 	where := s.Host
-	host, unknown := e.Store.Host(ctx, s.Host)
+	host, unknown := e.opts.Store.Host(ctx, s.Host)
 	if host.AdvertiseURL != "" {
 		where += " at " + host.AdvertiseURL
 	}
-	err := sandbox.Errorf("use sandbox", api.CodeWrongHost, "sandbox %s is on the machine %s, this is %s", s.ID, where, e.Host)
+	err := fault.Errorf("use sandbox", api.CodeWrongHost, "sandbox %s is on the machine %s, this is %s", s.ID, where, e.opts.Host)
 	switch {
 	case unknown != nil:
 	case !host.Alive:
@@ -81,73 +84,74 @@ func (e *Engine) here(ctx context.Context, s sandbox.Sandbox) error {
 
 // Forgotten is a sandbox that a forgotten machine had.
 type Forgotten struct {
-	Sandbox sandbox.Sandbox // as it was
-	Lost    bool            // it had an instance there
-	Err     error           // why it still belongs to the machine
+	Sandbox sandbox.Sandbox // record before the machine was forgotten
+	Lost    bool            // whether it had an instance on the machine
+	Err     error           // error of removing it from the machine; nil: it was removed
 }
 
-// Forget gives up a machine that is gone for good. Its sandboxes can start elsewhere from their last
-// version, and deletes that waited for it go on. A machine whose server was seen lately is refused unless
-// that is forced.
+// Forget removes a machine that is gone for good. Its sandboxes can start on other machines from their last version,
+// and deletes that waited for the machine continue. If the machine's server has reported lately, Forget returns an
+// error unless force is set.
 func (e *Engine) Forget(ctx context.Context, host string, force bool, actor string) (forgotten []Forgotten, err error) {
-	if host == e.Host {
-		return nil, sandbox.Errorf("forget host", api.CodeConflict, "%s is the machine that answers", host)
+	if host == e.opts.Host {
+		return nil, fault.Errorf("forget host", api.CodeConflict, "%s is the machine that answers", host)
 	}
-	if _, err := e.Store.ForgetHost(ctx, host, force); err != nil {
+	if _, err := e.opts.Store.ForgetHost(ctx, host, force); err != nil {
 		return nil, err
 	}
 	for after := ""; ; {
-		page, err := e.Store.OnHost(ctx, host, after, batch)
+		page, err := e.opts.Store.ListOnHost(ctx, host, after, pageSize)
 		if err != nil {
 			return forgotten, err
 		}
 		for _, s := range page {
 			f := Forgotten{Sandbox: s, Lost: s.Instance != ""}
-			if f.Err = e.letGo(ctx, s, host, actor); f.Err != nil {
-				e.Logger.WarnContext(about(ctx, s), "forget a host's sandbox", "host", host, "error", f.Err)
+			if f.Err = e.takeFromHost(ctx, s, host, actor); f.Err != nil {
+				e.opts.Logger.WarnContext(about(ctx, s), "forget a host's sandbox", "host", host, "error", f.Err)
 			}
 			forgotten = append(forgotten, f)
 		}
-		if len(page) < batch {
+		if len(page) < pageSize {
 			return forgotten, ctx.Err()
 		}
 		after = page[len(page)-1].ID
 	}
 }
 
-// letGo takes a sandbox from its machine, fenced by its lease: its instance there is lost to it.
-func (e *Engine) letGo(ctx context.Context, s sandbox.Sandbox, host, actor string) error {
-	grant, err := e.Store.Seize(ctx, s.ID, e.Holder)
+// takeFromHost unpins a sandbox from its machine, fenced by its lease, and records its instance there as lost.
+func (e *Engine) takeFromHost(ctx context.Context, s sandbox.Sandbox, host, actor string) error {
+	grant, err := e.opts.Store.Seize(ctx, s.ID, e.opts.Holder)
 	if err != nil {
 		return err
 	}
 	if !grant.OK {
-		return sandbox.Errorf("forget host", api.CodeBusy, "%s works on sandbox %s", grant.Lease.Holder, s.ID)
+		return fault.Errorf("forget host", api.CodeBusy, "%s works on sandbox %s", grant.Lease.Holder, s.ID)
 	}
 	s = grant.Sandbox
 	reason := "its machine " + host + " was forgotten"
 	_, cannot := sandbox.Next(s.State, sandbox.EventLost)
 	if cannot == nil && s.Want != sandbox.WantGone {
-		_, err = e.Store.Commit(ctx, grant.Lease, sandbox.Change{Event: sandbox.EventLost, Reason: reason, Actor: actor, Synced: s.Synced}, store.Due{})
+		_, err = e.opts.Store.Commit(ctx, grant.Lease, sandbox.Change{Event: sandbox.EventLost, Reason: reason, Actor: actor, Synced: s.Synced}, store.Due{})
 	}
 	if err == nil {
-		_, err = e.Store.Unpin(ctx, grant.Lease, reason, actor)
+		_, err = e.opts.Store.Unpin(ctx, grant.Lease, reason, actor)
 	}
-	if released := e.Store.Release(ctx, grant.Lease); err == nil {
+	if released := e.opts.Store.Release(ctx, grant.Lease); err == nil {
 		err = released
 	}
 	return err
 }
 
-// leftBehind reports whether an instance was left on a machine when that was forgotten. It may hold work
-// that was never saved, so that nothing but the sandbox's delete ends it.
+// leftBehind reports whether an instance was left on a machine that was forgotten. The instance may have files that
+// were never saved, so that only the delete of its sandbox ends it.
 func leftBehind(s sandbox.Sandbox, st driver.Status) bool {
 	return st.Key.Incarnation <= s.Left && sandbox.InstanceID(st.ID) != s.Instance && !s.Deleted()
 }
 
-// keepLeft stops an instance that was left on this machine, and keeps its files until its sandbox is deleted.
+// keepLeft stops an instance that was left on this machine. It keeps the instance's files until the sandbox is
+// deleted.
 func (e *Engine) keepLeft(ctx context.Context, name string, row sandbox.Sandbox, st driver.Status, o SweepOptions) (action, detail string) {
-	d := e.Drivers[name]
+	d := e.opts.Drivers[name]
 	stopper, can := driver.As[driver.Stopper](d)
 	var err error
 	switch {

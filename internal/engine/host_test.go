@@ -11,11 +11,12 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-// machine is a server on a machine with sandboxes of its own, in the same database.
+// machine is a server on another machine with its sandboxes, in the same database.
 func (at place) machine(t *testing.T, host, url string) *server {
 	t.Helper()
 	at.FakeDir = t.TempDir()
@@ -53,10 +54,10 @@ func TestWrongHostNamesTheOther(t *testing.T) {
 	north, south, quiet := at.machine(t, "north", "https://north.example.com"), at.machine(t, "south", ""), at.machine(t, "quiet", "")
 	north.ensure(t, project("a"))
 	quiet.ensure(t, project("b"))
-	told := func(owner string, wants ...string) {
+	refused := func(owner string, wants ...string) {
 		t.Helper()
 		_, _, err := south.Ensure(t.Context(), engine.Request{Owner: project(owner)})
-		var e *sandbox.Error
+		var e *fault.Error
 		if !errors.As(err, &e) || e.Code != api.CodeWrongHost {
 			t.Fatalf("%v", err)
 		}
@@ -66,11 +67,11 @@ func TestWrongHostNamesTheOther(t *testing.T) {
 			}
 		}
 	}
-	told("a", "north", "berth host forget north")
+	refused("a", "north", "berth host forget north")
 	north.runHost(t, south.alive(t, "north"))
 	quiet.runHost(t, south.alive(t, "quiet"))
-	told("a", "north at https://north.example.com", "Send the request to https://north.example.com")
-	told("b", "quiet", "advertise_url", "BERTH_ADVERTISE_URL")
+	refused("a", "north at https://north.example.com", "Send the request to https://north.example.com")
+	refused("b", "quiet", "advertise_url", "BERTH_ADVERTISE_URL")
 }
 
 // A machine is gone for good. Once it is forgotten its sandboxes start elsewhere, the deletes that waited for
@@ -82,10 +83,10 @@ func TestForgottenMachine(t *testing.T) {
 	a, b, c := gone.ensure(t, project("a")), gone.ensure(t, project("b")), gone.ensure(t, project("c"))
 	here.deleteBriefly(t, c)
 	gone.runHost(t, here.alive(t, "gone"))
-	if _, err := here.Forget(t.Context(), "gone", false, "admin"); sandbox.CodeOf(err) != api.CodeConflict {
+	if _, err := here.Forget(t.Context(), "gone", false, "admin"); fault.CodeOf(err) != api.CodeConflict {
 		t.Fatalf("forgot a machine that runs: %v", err)
 	}
-	if _, err := here.Forget(t.Context(), "here", true, "admin"); sandbox.CodeOf(err) != api.CodeConflict {
+	if _, err := here.Forget(t.Context(), "here", true, "admin"); fault.CodeOf(err) != api.CodeConflict {
 		t.Errorf("the machine that answers: %v", err)
 	}
 	forgotten, err := here.Forget(t.Context(), "gone", true, "admin")
@@ -118,7 +119,7 @@ func TestForgottenMachine(t *testing.T) {
 	if left[a.ID] != driver.PhaseStopped || left[c.ID] != "" || len(left) != 2 && len(left) != 1 {
 		t.Errorf("the old machine has %v", left)
 	}
-	if _, _, err := gone.Ensure(t.Context(), engine.Request{Owner: project("a")}); sandbox.CodeOf(err) != api.CodeWrongHost {
+	if _, _, err := gone.Ensure(t.Context(), engine.Request{Owner: project("a")}); fault.CodeOf(err) != api.CodeWrongHost {
 		t.Errorf("the old machine answers %v", err)
 	}
 	// What it starts itself again is another incarnation; what was left stays as it is.

@@ -13,6 +13,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -159,7 +160,7 @@ func TestRemovedDriverIsSaid(t *testing.T) {
 	srv := onSQLite(t).open(t)
 	sb := srv.ensure(t, project("a"))
 	without := srv.twin(func(o *engine.Options) { o.Drivers = nil })
-	if _, _, err := without.Ensure(t.Context(), engine.Request{Owner: project("a")}); sandbox.CodeOf(err) != api.CodeUnknownDriver {
+	if _, _, err := without.Ensure(t.Context(), engine.Request{Owner: project("a")}); fault.CodeOf(err) != api.CodeUnknownDriver {
 		t.Errorf("ensure: %v", err)
 	}
 	got, err := without.Delete(t.Context(), "default", sb.ID, "test", false)
@@ -203,12 +204,12 @@ type slowIntend struct {
 	held    atomic.Bool
 }
 
-func (l *slowIntend) Intend(ctx context.Context, tenant string, in store.Intent) (sandbox.Sandbox, bool, error) {
+func (l *slowIntend) RequestSandbox(ctx context.Context, tenant string, in store.SandboxRequest) (sandbox.Sandbox, bool, error) {
 	if l.held.CompareAndSwap(false, true) {
 		close(l.in)
 		<-l.out
 	}
-	return l.Store.Intend(ctx, tenant, in)
+	return l.Store.RequestSandbox(ctx, tenant, in)
 }
 
 func TestRefusalOfOneRequestIsNotAnothers(t *testing.T) {
@@ -218,7 +219,7 @@ func TestRefusalOfOneRequestIsNotAnothers(t *testing.T) {
 	if _, err := srv.db.In("default").Want(t.Context(), sb.ID, sandbox.WantStopped, "test", "test"); err != nil {
 		t.Fatal(err)
 	}
-	held := &slowIntend{Store: srv.Options.Store, in: make(chan struct{}), out: make(chan struct{})}
+	held := &slowIntend{Store: srv.Options().Store, in: make(chan struct{}), out: make(chan struct{})}
 	far := srv.twin(func(o *engine.Options) { o.Store = held })
 	refused := make(chan error, 1)
 	go func() {
@@ -228,7 +229,7 @@ func TestRefusalOfOneRequestIsNotAnothers(t *testing.T) {
 	<-held.in
 	far.ensure(t, project("a"))
 	close(held.out)
-	if err := <-refused; sandbox.CodeOf(err) != api.CodeSpecMismatch {
+	if err := <-refused; fault.CodeOf(err) != api.CodeSpecMismatch {
 		t.Errorf("got %v", err)
 	}
 }
@@ -257,8 +258,8 @@ func TestHungCallStopsNothingElse(t *testing.T) {
 // wish records that the owner wants a sandbox, as a request does that dies right after.
 func (s *server) wish(t *testing.T, owner string) {
 	t.Helper()
-	in := store.Intent{Kind: sandbox.OwnerProject, Owner: owner, Spec: s.Defaults, Want: sandbox.WantRunning}
-	if _, _, err := s.db.In("default").Intend(context.Background(), in); err != nil {
+	in := store.SandboxRequest{Kind: sandbox.OwnerProject, Owner: owner, Spec: s.Options().Defaults, Want: sandbox.WantRunning}
+	if _, _, err := s.db.In("default").RequestSandbox(context.Background(), in); err != nil {
 		t.Error(err)
 	}
 }
@@ -302,7 +303,7 @@ func TestUseDuringAFailureStaysDue(t *testing.T) {
 	})
 }
 
-// A delete that the driver refuses says why, in the record and in the list of what is ending, and is
+// A delete that the driver refuses says why, in the record and in the list of ending sandboxes, and is
 // tried again ever more rarely.
 func TestRefusedDeleteIsNotInvisible(t *testing.T) {
 	testkit.Proves(t, "O6")

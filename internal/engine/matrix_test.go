@@ -141,7 +141,7 @@ func (s *server) befall(t *testing.T, a *agents, owner sandbox.Owner, i, k int) 
 	if err != nil {
 		return 0, err
 	}
-	both := []int{k, i} // k first: what is missing cannot be halted
+	both := []int{k, i} // k first: a missing instance cannot be halted
 	if k == i {
 		both = both[:1]
 	}
@@ -163,8 +163,8 @@ func (s *server) befall(t *testing.T, a *agents, owner sandbox.Owner, i, k int) 
 	}
 }
 
-// The columns and words of each row, one after the other: what is recorded, in which order, and what an
-// API shows meanwhile.
+// The columns and words of each row in order: the writes to the record, and what the API shows
+// in each state.
 func TestFailureMatrixColumns(t *testing.T) {
 	testkit.Proves(t, "O4")
 	for i, c := range []struct {
@@ -185,7 +185,7 @@ func TestFailureMatrixColumns(t *testing.T) {
 				var j journal
 				srv, a := hospital(t, at, withJournal(&j))
 				sb := srv.ensure(t, project("a"))
-				before := srv.told(t, sb.ID)
+				before := srv.history(t, sb.ID)
 				lost := make(chan sandbox.Sandbox, 1)
 				srv.fake.On(fake.Create).Do(func() { lost <- srv.row(t, project("a")) })
 				if err := failures[i].befall(srv, a, sb); err != nil {
@@ -195,7 +195,7 @@ func TestFailureMatrixColumns(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				states := strings.Fields(strings.TrimPrefix(srv.told(t, sb.ID), before))
+				states := strings.Fields(strings.TrimPrefix(srv.history(t, sb.ID), before))
 				var threads []string
 				for _, state := range states {
 					threads = append(threads, sandbox.State(state).ThreadStatus())
@@ -233,7 +233,7 @@ func TestFailureMatrixWithoutACure(t *testing.T) {
 	a.befall(func() { a.stubborn = true })
 	_, err := srv.Handle("default", sb.ID, "test").Reconcile(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("told %v", err)
+		t.Errorf("got %v", err)
 	}
 	got := srv.row(t, project("a"))
 	if got.State.ThreadStatus() != "error" || got.State.ProjectStatus() != "ERROR" || got.Failure == nil || !strings.Contains(got.Failure.Message, "connection refused") {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 )
@@ -38,7 +39,7 @@ func newMemory() *memory {
 func (m *memory) read(id string) (sandbox.Sandbox, error) {
 	row, ok := m.rows[id]
 	if !ok {
-		return sandbox.Sandbox{}, sandbox.Errorf("read sandbox", api.CodeNotFound, "there is no sandbox %s", id)
+		return sandbox.Sandbox{}, fault.Errorf("read sandbox", api.CodeNotFound, "there is no sandbox %s", id)
 	}
 	s := *row
 	for _, until := range m.holds[id] {
@@ -63,7 +64,7 @@ func (m *memory) ByOwner(_ context.Context, o sandbox.Owner) (sandbox.Sandbox, e
 			return m.read(id)
 		}
 	}
-	return sandbox.Sandbox{}, sandbox.Errorf("read sandbox", api.CodeNotFound, "%s has none", o)
+	return sandbox.Sandbox{}, fault.Errorf("read sandbox", api.CodeNotFound, "%s has none", o)
 }
 
 func (m *memory) ByID(_ context.Context, _, id string) (sandbox.Sandbox, error) {
@@ -71,7 +72,7 @@ func (m *memory) ByID(_ context.Context, _, id string) (sandbox.Sandbox, error) 
 	defer m.mu.Unlock()
 	s, err := m.read(id)
 	if err == nil && s.Deleted() {
-		err = sandbox.Errorf("read sandbox", api.CodeDeleted, "sandbox %s was deleted", id)
+		err = fault.Errorf("read sandbox", api.CodeDeleted, "sandbox %s was deleted", id)
 	}
 	return s, err
 }
@@ -82,7 +83,7 @@ func (m *memory) Sandbox(_ context.Context, id string) (sandbox.Sandbox, error) 
 	return m.read(id)
 }
 
-func (m *memory) Intend(ctx context.Context, tenant string, in store.Intent) (sandbox.Sandbox, bool, error) {
+func (m *memory) RequestSandbox(ctx context.Context, tenant string, in store.SandboxRequest) (sandbox.Sandbox, bool, error) {
 	owner := sandbox.Owner{Tenant: tenant, Kind: in.Kind, ID: in.Owner}
 	if s, err := m.ByOwner(ctx, owner); err == nil {
 		if err := in.Accept(s); err != nil {
@@ -96,7 +97,7 @@ func (m *memory) Intend(ctx context.Context, tenant string, in store.Intent) (sa
 	for id, row := range m.rows {
 		if row.Owner == owner && row.State != sandbox.Terminated {
 			s, _ := m.read(id)
-			return s, false, sandbox.Errorf("record sandbox", api.CodeDeleting, "sandbox %s is being deleted", id)
+			return s, false, fault.Errorf("record sandbox", api.CodeDeleting, "sandbox %s is being deleted", id)
 		}
 	}
 	now := time.Now()
@@ -106,13 +107,13 @@ func (m *memory) Intend(ctx context.Context, tenant string, in store.Intent) (sa
 	return s, true, nil
 }
 
-// wish changes what is wanted of a sandbox that is not deleted.
+// wish changes the desired state of a sandbox that is not deleted.
 func (m *memory) wish(id string, w sandbox.Want, reason, actor string, change func(*sandbox.Sandbox)) (sandbox.Sandbox, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	row := m.rows[id]
 	if row == nil || row.Deleted() {
-		return sandbox.Sandbox{}, sandbox.Errorf("set what is wanted", api.CodeDeleted, "sandbox %s was deleted", id)
+		return sandbox.Sandbox{}, fault.Errorf("set desired state", api.CodeDeleted, "sandbox %s was deleted", id)
 	}
 	row.Want, row.DueAt = w, time.Now()
 	change(row)
@@ -139,7 +140,7 @@ func (m *memory) Delete(_ context.Context, _, id string, skip bool, reason, acto
 	return m.wish(id, sandbox.WantGone, reason, actor, func(s *sandbox.Sandbox) { s.SkipSave, s.DeletedAt = skip, time.Now() })
 }
 
-func (m *memory) Lapse(_ context.Context, seen sandbox.Sandbox, w sandbox.Want, reason, actor string) (sandbox.Sandbox, bool, error) {
+func (m *memory) WantIfIdle(_ context.Context, seen sandbox.Sandbox, w sandbox.Want, reason, actor string) (sandbox.Sandbox, bool, error) {
 	if m.onLapse != nil {
 		m.onLapse(seen.ID)
 	}
@@ -160,7 +161,7 @@ func (m *memory) Touch(_ context.Context, _, id string) error {
 	return nil
 }
 
-func (m *memory) Changed(_ context.Context, _, id string, saved bool, saveAfter time.Duration) error {
+func (m *memory) RecordChange(_ context.Context, _, id string, saved bool, saveAfter time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	row, now := m.rows[id], time.Now()
@@ -174,7 +175,7 @@ func (m *memory) Changed(_ context.Context, _, id string, saved bool, saveAfter 
 	return nil
 }
 
-func (m *memory) Synced(_ context.Context, l store.Lease, mark sandbox.SyncMark, began time.Time) (sandbox.Sandbox, error) {
+func (m *memory) RecordSync(_ context.Context, l store.Lease, mark sandbox.SyncMark, began time.Time) (sandbox.Sandbox, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	row, err := m.fenced(l)
@@ -196,7 +197,7 @@ func (m *memory) Synced(_ context.Context, l store.Lease, mark sandbox.SyncMark,
 	return *row, nil
 }
 
-func (m *memory) SaveFailed(_ context.Context, l store.Lease, f sandbox.Failure) error {
+func (m *memory) RecordSaveFailure(_ context.Context, l store.Lease, f sandbox.Failure) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	row, err := m.fenced(l)
@@ -206,7 +207,7 @@ func (m *memory) SaveFailed(_ context.Context, l store.Lease, f sandbox.Failure)
 	return err
 }
 
-func (m *memory) StayUnsaved(_ context.Context, l store.Lease, began time.Time) error {
+func (m *memory) RecordStillUnsaved(_ context.Context, l store.Lease, began time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	row, err := m.fenced(l)
@@ -231,7 +232,7 @@ func (m *memory) Holds(_ context.Context, id string) (held []store.Held, err err
 	return held, nil
 }
 
-func (m *memory) Unsaved(context.Context) (int64, time.Time, error) { return 0, time.Time{}, nil }
+func (m *memory) CountUnsaved(context.Context) (int64, time.Time, error) { return 0, time.Time{}, nil }
 
 func (m *memory) Hold(_ context.Context, id, kind, ref string, until time.Time) error {
 	m.mu.Lock()
@@ -244,7 +245,7 @@ func (m *memory) Hold(_ context.Context, id, kind, ref string, until time.Time) 
 	return nil
 }
 
-func (m *memory) Drop(_ context.Context, id, kind, ref string) error {
+func (m *memory) DropHold(_ context.Context, id, kind, ref string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.holds[id], kind+ref)
@@ -268,7 +269,7 @@ func (m *memory) Lease(_ context.Context, kind, id, holder string) (store.Grant,
 // fenced is the row, for the holder of its newest lease.
 func (m *memory) fenced(l store.Lease) (*sandbox.Sandbox, error) {
 	if m.leases[l.ID].Epoch != l.Epoch || m.rows[l.ID].Generation != l.Epoch {
-		return nil, sandbox.Errorf("write", api.CodeStale, "a newer lease of %s exists", l.ID)
+		return nil, fault.Errorf("write", api.CodeStale, "a newer lease of %s exists", l.ID)
 	}
 	return m.rows[l.ID], nil
 }
@@ -278,7 +279,7 @@ func (m *memory) Renew(_ context.Context, l store.Lease) error {
 	defer m.mu.Unlock()
 	_, err := m.fenced(l)
 	if err == nil && m.leases[l.ID].Holder != l.Holder {
-		err = sandbox.Errorf("renew lease", api.CodeStale, "it was released")
+		err = fault.Errorf("renew lease", api.CodeStale, "it was released")
 	}
 	if err == nil {
 		l.Until = time.Now().Add(m.ttl)
@@ -324,7 +325,7 @@ func (m *memory) Commit(_ context.Context, l store.Lease, c sandbox.Change, d st
 	return m.read(l.ID)
 }
 
-func (m *memory) Stumble(_ context.Context, l store.Lease, f sandbox.Failure, d store.Due, probed time.Time) error {
+func (m *memory) RecordFailure(_ context.Context, l store.Lease, f sandbox.Failure, d store.Due, probed time.Time) error {
 	return m.set(l, d, probed, func(s *sandbox.Sandbox) { s.Failure = &f })
 }
 
@@ -362,15 +363,15 @@ func (m *memory) Due(_ context.Context, _ string, limit int) (claimed []sandbox.
 	return claimed, nil
 }
 
-func (m *memory) Placed(_ context.Context, d, _, after string, limit int) (claims []store.Placed, err error) {
+func (m *memory) ListInstances(_ context.Context, d, _, after string, limit int) (claims []store.InstanceRecord, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, row := range m.rows {
 		if row.Spec.Driver == d && row.Instance != "" && id > after {
-			claims = append(claims, store.Placed{Sandbox: id, Instance: row.Instance, State: row.State})
+			claims = append(claims, store.InstanceRecord{Sandbox: id, Instance: row.Instance, State: row.State})
 		}
 	}
-	slices.SortFunc(claims, func(a, b store.Placed) int { return strings.Compare(a.Sandbox, b.Sandbox) })
+	slices.SortFunc(claims, func(a, b store.InstanceRecord) int { return strings.Compare(a.Sandbox, b.Sandbox) })
 	return claims[:min(len(claims), limit)], nil
 }
 

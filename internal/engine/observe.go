@@ -7,22 +7,24 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// observe asks the driver what it has of this sandbox: the recorded instance, and any other. It is
-// ErrStale when there is an instance of a later incarnation, and somebody else has the lease.
+// observe asks the driver for the recorded instance and any other instance of this sandbox. It returns ErrStale if there
+// is an instance of a later incarnation and another holder has the lease.
 func (w *work) observe(ctx context.Context) (sandbox.Observation, error) {
 	o, recorded := sandbox.Observation{Sight: sandbox.Missing}, driver.Status{}
 	ending := w.s.Want == sandbox.WantGone || w.s.State == sandbox.Terminating
-	// Of instances that were given up unseen the sweep ends those that can be reached again.
+	// With UnseenReplace, instances in an unknown phase were replaced. They are no strays here: a sweep ends them once
+	// they can be reached again.
 	replacing := w.policy.Unreachable == sandbox.UnseenReplace && w.s.Want == sandbox.WantRunning && !ending
 	for st, err := range w.driver.List(ctx, driver.Selector{Sandbox: w.s.ID}) {
 		switch {
 		case err != nil:
 			return w.unseenNow(sandbox.Unreachable, err.Error()), nil
 		case st.Key.Sandbox != w.s.ID || w.ended[st.ID]:
-			// Not ours, whatever the driver thought we asked for; or gone, whatever its list says.
+			// Instance of another sandbox, or destroyed by this work: the driver's list can be wrong.
 		case st.ID == "":
 			return w.unseenNow(sandbox.Unreachable, "the driver lists an instance of this sandbox without its id"), nil
 		case st.Key.Incarnation > w.s.Incarnation && !(ending && w.holds(ctx)):
@@ -31,7 +33,7 @@ func (w *work) observe(ctx context.Context) (sandbox.Observation, error) {
 			recorded = st
 			o.Sight, o.Detail = sight(st)
 		case leftBehind(w.s, st):
-			// The sweep stops it and keeps its files.
+			// Instance left on a forgotten machine: the sweep stops it and keeps its files.
 		case st.Phase == driver.PhaseUnknown && replacing && sandbox.InstanceID(st.ID) != w.made:
 		default:
 			o.Strays = append(o.Strays, sandbox.InstanceID(st.ID))
@@ -48,39 +50,38 @@ func (w *work) observe(ctx context.Context) (sandbox.Observation, error) {
 		since.Strays = o.Strays
 		return since, nil
 	}
-	o.Detail = w.scrub(o.Detail)
+	o.Detail = w.redact(o.Detail)
 	w.s.ProbedAt = w.now()
 	w.unseen.forget(w.sighting())
 	return o, nil
 }
 
-// holds reports whether we have the lease for certain.
+// holds reports whether this holder has the lease. It renews the lease to find out.
 func (w *work) holds(ctx context.Context) bool { return w.extend(ctx, w.lease) == nil }
 
-// unknown is about an instance of a later incarnation than the record knows of. It is our successor's; or
-// if we have the lease, of a time that the database has forgotten. Then it may be all there is of
-// somebody's work, and is left alone until somebody asks for its end.
+// unknown returns the error for an instance of a later incarnation than the recorded one. Without the lease, the
+// instance is the new holder's. With the lease, the database was probably restored from a backup: the instance may have
+// the only copy of a user's files, and stays until the end of the sandbox is requested.
 func (w *work) unknown(ctx context.Context, st driver.Status) error {
 	const op, what = "look for the sandbox", "the driver has incarnation %d of sandbox %s, the record knows of %d"
 	if !w.holds(ctx) {
-		return sandbox.Errorf(op, api.CodeStale, what, st.Key.Incarnation, w.s.ID, w.s.Incarnation)
+		return fault.Errorf(op, api.CodeStale, what, st.Key.Incarnation, w.s.ID, w.s.Incarnation)
 	}
-	e := sandbox.Errorf(op, api.CodeConflict, what+"; was the database restored?", st.Key.Incarnation, w.s.ID, w.s.Incarnation)
-	e.Hint = "Save what is needed from the instance " + string(st.ID) + ", then terminate the sandbox: that ends all of its instances, and the next use begins anew."
+	e := fault.Errorf(op, api.CodeConflict, what+"; was the database restored?", st.Key.Incarnation, w.s.ID, w.s.Incarnation)
+	e.Hint = "Save the files you need from the instance " + string(st.ID) + ", then terminate the sandbox: that ends all of its instances, and the next use begins anew."
 	return e
 }
 
-// unseenNow is the observation of an instance that nobody can say anything about, with since when that
-// is so.
+// unseenNow returns the observation of an instance whose state is unknown, and since when.
 func (w *work) unseenNow(sight sandbox.Sight, detail string) sandbox.Observation {
 	since := w.unseen.since(w.sighting(), w.now(), w.s.ProbedAt)
-	return sandbox.Observation{Sight: sight, Since: since, Detail: w.scrub(detail)}
+	return sandbox.Observation{Sight: sight, Since: since, Detail: w.redact(detail)}
 }
 
 func (w *work) sighting() sighting { return sighting{w.s.Spec.Driver, driver.ID(w.s.Instance)} }
 
-// confirm asks about the recorded instance itself. A list may lag; only a direct not-found makes an
-// instance lost.
+// confirm inspects the recorded instance, which was missing in the driver's list. The list may be old: an instance is
+// lost only if the driver does not find it by its id.
 func (w *work) confirm(ctx context.Context, o sandbox.Observation) (sandbox.Observation, driver.Status) {
 	st, err := w.driver.Inspect(ctx, driver.ID(w.s.Instance))
 	switch {
@@ -94,8 +95,7 @@ func (w *work) confirm(ctx context.Context, o sandbox.Observation) (sandbox.Obse
 	return o, st
 }
 
-// sight is a driver's word as the plan sees it, with the reason. A frozen instance is up: freezing is
-// an attribute of a running one.
+// sight converts a driver's status to a Sight, with the reason. A frozen instance counts as up.
 func sight(st driver.Status) (sandbox.Sight, string) {
 	switch st.Phase {
 	case driver.PhaseRunning, driver.PhaseFrozen:

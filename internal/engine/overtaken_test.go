@@ -5,11 +5,12 @@ import (
 
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-// Who was told that the sandbox runs can rely on it: a stop that was asked for before, and has not begun
+// A caller that was answered that the sandbox runs can rely on it: a stop that was asked for before, and has not begun
 // by then, never begins.
 func TestOvertakenWishIsNotBegun(t *testing.T) {
 	testkit.Proves(t, "O6")
@@ -35,7 +36,7 @@ func TestOvertakenWishIsNotBegun(t *testing.T) {
 			t.Fatalf("it is %s", got.State)
 		}
 		close(goOn)
-		if err := <-stopped; sandbox.CodeOf(err) != "sandbox_busy" {
+		if err := <-stopped; fault.CodeOf(err) != "sandbox_busy" {
 			t.Errorf("the stop that was overtaken: %v", err)
 		}
 		calls, err := srv.fake.Log()

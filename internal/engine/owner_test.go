@@ -11,6 +11,7 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -90,12 +91,12 @@ func TestEnsureSaysWhatTheDeleteWaitsFor(t *testing.T) {
 		old := srv.ensure(t, project("a"))
 		srv.deleteBriefly(t, old)
 		_, _, err := srv.Ensure(t.Context(), engine.Request{Owner: project("a")})
-		var told *sandbox.Error
-		if !errors.As(err, &told) || told.Code != api.CodeDeleting || !told.Retry || !strings.Contains(err.Error(), "object store is down") || !strings.Contains(err.Error(), old.ID) {
+		var problem *fault.Error
+		if !errors.As(err, &problem) || problem.Code != api.CodeDeleting || !problem.Retry || !strings.Contains(err.Error(), "object store is down") || !strings.Contains(err.Error(), old.ID) {
 			t.Errorf("%v", err)
 		}
 		srv.one(t, old)
-		if n, err := srv.db.In("default").Used(t.Context(), store.QuotaSandboxes); err != nil || n != 0 {
+		if n, err := srv.db.In("default").QuotaUsed(t.Context(), store.QuotaSandboxes); err != nil || n != 0 {
 			t.Errorf("the quota counts %d (%v)", n, err)
 		}
 		saves.mend()
@@ -146,7 +147,7 @@ func TestEnsureWaitsForADeleteOnAnotherMachine(t *testing.T) {
 		t.Fatalf("pinned to %q", old.Host)
 	}
 	here.deleteBriefly(t, old)
-	if _, _, err := here.Ensure(t.Context(), engine.Request{Owner: project("a")}); sandbox.CodeOf(err) != api.CodeDeleting {
+	if _, _, err := here.Ensure(t.Context(), engine.Request{Owner: project("a")}); fault.CodeOf(err) != api.CodeDeleting {
 		t.Errorf("%v", err)
 	}
 	there.reconcile(t, func() error {

@@ -6,7 +6,7 @@ package engine_test
 //	a timed save keeps less than one by hand      TestEverySaveIsTheSame
 //	stopped is taken for dead, and replaced       TestFailureMatrixColumns, sandbox.TestStoppedLostAndUnreachableDiffer
 //	unreachable is taken for dead, and replaced   TestDriverAwayAtStartEvictsNothing, sandbox.TestShortOutageEvictsNothing
-//	two restore, and the loser says what is there TestOvertakenColdStartLeavesNothing
+//	two restore, and the loser reports the winner TestOvertakenColdStartLeavesNothing
 //	a failed restore is recorded as a good one    TestFailedStartStaysStopped
 //	not in a valid state to be deleted            TestDeleteFromEveryStateThereIs, sandbox.TestDeleteSettlesAfterAnyHistory
 //	what cannot be deleted holds quota            TestEndingSandboxHoldsNoPlace
@@ -14,11 +14,11 @@ package engine_test
 //	starting, for ever                            TestNoStateIsForEver
 //	running, and the daemon in it is dead         TestIllnessesAreCured, TestKilledAgentIsBack
 //	one failed probe evicts                       TestOneFailedProbeChangesNothingThatRuns
-//	stop of what is gone                          TestWishAboutWhatIsGone
+//	stop of a missing instance                    TestWishAboutWhatIsGone
 //	time that it lay stopped counts as lived      TestStoppedTimeIsNotLived
 //	orphans of crashes and of failed deletes      TestOrphansAreEndedAfterTheGrace, TestLateCreateOfADeletedSandboxIsSwept, TestStrayOfAPausedHolder
 //	an unreadable list is taken for an empty one  TestUnreadableIsNotEmpty, TestOnlyNotFoundIsLost
-//	the sweep ends what is on its way             TestSweepsEndNothingThatLives
+//	the sweep ends a sandbox that is being made   TestSweepsEndNothingThatLives
 //	something keeps the idle clock alive          TestOnlyUseCountsAsUse, TestTimersReachWhatIsInError in sandbox
 //	stopped in the middle of work                 TestHoldKeepsTimersOff, TestUseVoidsATimersWish, TestUseBetweenDecisionAndWish
 //	only an API call wakes it                     TestUseFindsARunningInstance, TestUseWaitsForARecovery
@@ -41,6 +41,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -80,7 +81,7 @@ func TestNoStateIsForEver(t *testing.T) {
 						return nil
 					})
 				}
-				if l, err := srv.Look(t.Context(), srv.row(t, project("a"))); err != nil || len(l.Seen.Strays) > 0 || !l.Agrees() && state != sandbox.Failed {
+				if l, err := srv.Inspect(t.Context(), srv.row(t, project("a"))); err != nil || len(l.Seen.Strays) > 0 || !l.Agrees() && state != sandbox.Failed {
 					t.Errorf("%+v, %v", l, err)
 				}
 			})
@@ -88,7 +89,7 @@ func TestNoStateIsForEver(t *testing.T) {
 	}
 }
 
-// Whoever asks for something of a sandbox whose instance is gone gets it, or is told; nothing gets stuck.
+// A request to a sandbox whose instance is gone is fulfilled or refused with a reason; nothing gets stuck.
 func TestWishAboutWhatIsGone(t *testing.T) {
 	testkit.Proves(t, "O4", "O6")
 	onBoth(t, func(t *testing.T, at place) {
@@ -120,7 +121,7 @@ func TestWishAboutWhatIsGone(t *testing.T) {
 				}
 				now := srv.row(t, project(name))
 				if !now.Settled() || got.State != now.State {
-					t.Errorf("%s: told that it is %s, and it is %s, wanted %s", name, got.State, now.State, now.Want)
+					t.Errorf("%s: the answer is %s, the state %s, wanted %s", name, got.State, now.State, now.Want)
 				}
 				back := srv.ensure(t, project(name))
 				if back.Incarnation != 2 {
@@ -132,7 +133,7 @@ func TestWishAboutWhatIsGone(t *testing.T) {
 	})
 }
 
-// eager is a store in which somebody uses the sandbox the moment before a timer's first wish.
+// eager is a store in which the sandbox is used just before a timer acts first.
 type eager struct {
 	engine.Store
 	use   func(id string)
@@ -140,12 +141,12 @@ type eager struct {
 	done  atomic.Bool // the first wish was granted
 }
 
-func (e *eager) Lapse(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, reason, actor string) (sandbox.Sandbox, bool, error) {
+func (e *eager) WantIfIdle(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, reason, actor string) (sandbox.Sandbox, bool, error) {
 	first := e.wishs.Add(1) == 1
 	if first {
 		e.use(seen.ID)
 	}
-	s, done, err := e.Store.Lapse(ctx, seen, w, reason, actor)
+	s, done, err := e.Store.WantIfIdle(ctx, seen, w, reason, actor)
 	if first {
 		e.done.Store(done)
 	}
@@ -169,7 +170,7 @@ func TestUseBetweenDecisionAndWish(t *testing.T) {
 			onBoth(t, func(t *testing.T, at place) {
 				srv := at.open(t)
 				sb := srv.ensure(t, project("a"))
-				store := &eager{Store: srv.Options.Store, use: func(id string) {
+				store := &eager{Store: srv.Options().Store, use: func(id string) {
 					if err := use(srv, id); err != nil {
 						t.Error(err)
 					}
@@ -219,7 +220,7 @@ func TestQuotaUnderARace(t *testing.T) {
 					switch {
 					case err == nil:
 						got[i].Add(1)
-					case sandbox.CodeOf(err) != api.CodeQuotaExceeded:
+					case fault.CodeOf(err) != api.CodeQuotaExceeded:
 						t.Error(err)
 					}
 				})
@@ -255,7 +256,7 @@ func TestEndingSandboxHoldsNoPlace(t *testing.T) {
 			t.Fatalf("%s, %v", got.State, err)
 		}
 		srv.ensure(t, project("b"))
-		if used, err := srv.db.In("default").Used(t.Context(), store.QuotaSandboxes); err != nil || used != 1 {
+		if used, err := srv.db.In("default").QuotaUsed(t.Context(), store.QuotaSandboxes); err != nil || used != 1 {
 			t.Errorf("%d places are taken, %v", used, err)
 		}
 	})

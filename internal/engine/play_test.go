@@ -15,10 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
-	"golang.org/x/sync/errgroup"
 )
 
 // A test that needs a second server, or one that it may stop and kill, runs this binary again in a
@@ -145,7 +147,7 @@ func fail(err error) int {
 	return 1
 }
 
-// all ensures, or deletes, every owner's sandbox at once, in an order of its own. A holder that lost
+// all ensures, or deletes, every owner's sandbox at once, in its own order. A holder that lost
 // its lease is not an error: it waits for the winner's result.
 func (s *server) all(sc script) error {
 	var g errgroup.Group
@@ -183,7 +185,7 @@ func (s *server) act(sc script, owner sandbox.Owner) error {
 // may take longer for a connection than the store waits for it.
 func retried(f func() error) error {
 	for range 20 {
-		var e *sandbox.Error
+		var e *fault.Error
 		err := f()
 		if !errors.As(err, &e) || !e.Retry || e.Code != api.CodeStoreUnavailable {
 			return err
@@ -227,7 +229,7 @@ func (h *hooks) at(role string) func(string, sandbox.Sandbox) {
 	}
 }
 
-// meet gathers all owners' work at the point. Then the process stops or kills itself, once, and nobody
+// meet gathers all owners' work at the point. Then the process stops or kills itself, once, and no caller
 // goes on before that has happened: other threads run on for a moment after the signal is sent.
 func (h *hooks) meet(role string) {
 	if h.arrived.Add(1) < int64(len(h.script.Owners)) {

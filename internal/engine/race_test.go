@@ -9,6 +9,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
 )
@@ -60,12 +61,13 @@ func TestEightServersRaceOneCreatePerOwner(t *testing.T) {
 func TestEightEnginesRaceInOneServer(t *testing.T) {
 	testkit.Proves(t, "O1", "O3", "X1")
 	at := onSQLite(t)
+	at.LeaseTTL = time.Minute // none runs out on a busy machine, which would allow a second create
 	owners := names(testkit.Size(t, "i1.engines"))
 	srv := at.open(t)
 	var wg sync.WaitGroup
 	for range 8 {
 		one := *srv
-		one.Engine = engine.New(srv.Options)
+		one.Engine = engine.New(srv.Options())
 		wg.Go(func() {
 			if err := one.all(script{Owners: owners}); err != nil {
 				t.Error(err)
@@ -74,7 +76,7 @@ func TestEightEnginesRaceInOneServer(t *testing.T) {
 	}
 	wg.Wait()
 	srv.exactlyOneEach(t, owners, 0)
-	if _, err := open(at); sandbox.CodeOf(err) != api.CodeDataDirLocked {
+	if _, err := open(at); fault.CodeOf(err) != api.CodeDataDirLocked {
 		t.Errorf("a second server in the same data directory: %v", err)
 	}
 }

@@ -7,48 +7,51 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berthdev/berth/internal/sandbox"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// Report is what one pass did.
+// Report counts the due sandboxes of one pass and the results of the work on them.
 type Report struct {
-	Looked  int // sandboxes that were due
-	Settled int // of them, now where they should be
-	Busy    int // held by somebody else
+	Looked  int // all sandboxes that were due
+	Settled int // nothing more to do
+	Busy    int // another server has the lease
 	Failed  int // not settled; due again
 }
 
-const batch = 64
+// pageSize is the number of rows that one query for sandboxes returns.
+const pageSize = 64
 
-// Reconcile looks once at every sandbox that is due and does what is left to do about it. It is the
-// truth behind every wish: requests and wake-ups only make it faster.
+// Reconcile works once on every due sandbox. Repeated calls alone fulfil every request; other work on sandboxes only
+// makes this faster.
 func (e *Engine) Reconcile(ctx context.Context) (total Report, err error) {
-	e.Metrics.ReconcilePasses.Inc()
+	e.opts.Metrics.ReconcilePasses.Inc()
 	for ctx.Err() == nil {
-		due, err := e.Store.Due(ctx, e.Host, batch)
+		due, err := e.opts.Store.Due(ctx, e.opts.Host, pageSize)
 		if err != nil {
 			return total, err
 		}
-		total.add(e.all(ctx, due))
-		if len(due) < batch {
+		total.add(e.reconcileAll(ctx, due))
+		if len(due) < pageSize {
 			break
 		}
 	}
-	e.Metrics.ReconcileClaims.Add(float64(total.Looked))
+	e.opts.Metrics.ReconcileClaims.Add(float64(total.Looked))
 	return total, ctx.Err()
 }
 
-func (e *Engine) all(ctx context.Context, due []sandbox.Sandbox) Report {
+func (e *Engine) reconcileAll(ctx context.Context, due []sandbox.Sandbox) Report {
 	var (
 		g     errgroup.Group
 		mu    sync.Mutex
 		total Report
 	)
-	g.SetLimit(e.Workers)
+	g.SetLimit(e.opts.Workers)
 	for _, s := range due {
 		g.Go(func() error {
-			r := e.one(ctx, s.ID)
+			r := e.reconcileOne(ctx, s.ID)
 			mu.Lock()
 			defer mu.Unlock()
 			total.add(r)
@@ -59,8 +62,8 @@ func (e *Engine) all(ctx context.Context, due []sandbox.Sandbox) Report {
 	return total
 }
 
-// one looks at one sandbox, unless the context has ended: then it is due again soon.
-func (e *Engine) one(ctx context.Context, id string) Report {
+// reconcileOne works on one sandbox. It does nothing if the context has ended; the sandbox stays due.
+func (e *Engine) reconcileOne(ctx context.Context, id string) Report {
 	if ctx.Err() != nil {
 		return Report{Looked: 1, Failed: 1}
 	}
@@ -69,10 +72,10 @@ func (e *Engine) one(ctx context.Context, id string) Report {
 	switch {
 	case err == nil:
 		return Report{Looked: 1, Settled: 1}
-	case errors.Is(err, sandbox.ErrBusy), errors.Is(err, sandbox.ErrStale):
+	case errors.Is(err, fault.ErrBusy), errors.Is(err, fault.ErrStale):
 		return Report{Looked: 1, Busy: 1}
 	}
-	e.Logger.WarnContext(ctx, "sandbox is not settled; it is looked at again", slog.String("sandbox_id", id), slog.Any("error", err))
+	e.opts.Logger.WarnContext(ctx, "sandbox is not settled; it is looked at again", slog.String("sandbox_id", id), slog.Any("error", err))
 	return Report{Looked: 1, Failed: 1}
 }
 
@@ -83,21 +86,20 @@ func (r *Report) add(o Report) {
 	r.Failed += o.Failed
 }
 
-// Run looks for due sandboxes every interval until the context ends, and works on as many at once as
-// there are workers. It never waits for one that is slow, and does not wait for those under way when
-// it ends; see Quiesce.
+// Run looks for due sandboxes every interval until the context ends, and works on at most Options.Workers at once. A
+// slow sandbox does not delay the others. Run returns without waiting for running work; see Quiesce.
 func (e *Engine) Run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	freed := make(chan struct{}, e.Workers)
+	freed := make(chan struct{}, e.opts.Workers)
 	var counted time.Time
 	for busy := 0; ; {
-		if time.Since(counted) >= countEvery {
+		if time.Since(counted) >= countInterval {
 			e.countUnsaved(ctx)
 			counted = time.Now()
 		}
-		started := e.start(ctx, e.Workers-busy, freed)
-		full := started > 0 && busy+started == e.Workers
+		started := e.start(ctx, e.opts.Workers-busy, freed)
+		full := started > 0 && busy+started == e.opts.Workers
 		busy += started
 		select {
 		case <-ctx.Done():
@@ -105,7 +107,7 @@ func (e *Engine) Run(ctx context.Context, every time.Duration) {
 		case <-freed:
 			busy--
 			if full {
-				continue // there may be more where those came from
+				continue // there may be more due sandboxes
 			}
 		case <-tick.C:
 		}
@@ -115,41 +117,43 @@ func (e *Engine) Run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// start begins work on at most free due sandboxes. Each frees its place when it is done.
+// start starts work on due sandboxes, at most as many as free, and returns their number. Each sends on freed when it is
+// done.
 func (e *Engine) start(ctx context.Context, free int, freed chan<- struct{}) int {
 	if free == 0 {
 		return 0
 	}
-	e.Metrics.ReconcilePasses.Inc()
-	due, err := e.Store.Due(ctx, e.Host, free)
+	e.opts.Metrics.ReconcilePasses.Inc()
+	due, err := e.opts.Store.Due(ctx, e.opts.Host, free)
 	if err != nil && ctx.Err() == nil {
-		e.Metrics.ReconcileErrors.Inc()
-		e.Logger.ErrorContext(ctx, "look for due sandboxes", "error", err)
+		e.opts.Metrics.ReconcileErrors.Inc()
+		e.opts.Logger.ErrorContext(ctx, "look for due sandboxes", "error", err)
 	}
-	e.Metrics.ReconcileClaims.Add(float64(len(due)))
+	e.opts.Metrics.ReconcileClaims.Add(float64(len(due)))
 	for _, s := range due {
 		go func() {
-			e.one(ctx, s.ID)
+			e.reconcileOne(ctx, s.ID)
 			freed <- struct{}{}
 		}()
 	}
 	return len(due)
 }
 
-// countEvery is how old the metrics of unsaved changes may be.
-const countEvery = 10 * time.Second
+// countInterval is the interval at which unsaved changes are counted for metrics.
+const countInterval = 10 * time.Second
 
+// countUnsaved updates the metrics of unsaved changes.
 func (e *Engine) countUnsaved(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, countEvery)
+	ctx, cancel := context.WithTimeout(ctx, countInterval)
 	defer cancel()
-	n, oldest, err := e.Store.Unsaved(ctx)
+	n, oldest, err := e.opts.Store.CountUnsaved(ctx)
 	if err != nil {
-		return // the scan for due sandboxes reports a database that does not answer
+		return // not logged here: the scan for due sandboxes logs database errors
 	}
-	e.Metrics.Unsaved.Set(float64(n))
+	e.opts.Metrics.Unsaved.Set(float64(n))
 	age := 0.0
 	if n > 0 {
 		age = max(0, time.Since(oldest).Seconds())
 	}
-	e.Metrics.UnsavedSeconds.Set(age)
+	e.opts.Metrics.UnsavedSeconds.Set(age)
 }

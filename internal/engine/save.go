@@ -9,51 +9,53 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 )
 
 const (
-	// stopSaveFor bounds the save before a stop: what is not saved by then is saved from the stopped instance.
-	stopSaveFor = 10 * time.Second
-	// watchEvery is how often a save looks whether it is still wanted.
-	watchEvery = time.Second
-	// processesFor bounds the question which processes run.
-	processesFor = 2 * time.Second
+	// stopSaveTimeout limits the save before a stop. Changes that it does not save are saved from the stopped instance.
+	stopSaveTimeout = 10 * time.Second
+	// watchInterval is the interval at which a save checks whether it is still wanted.
+	watchInterval = time.Second
+	// processesTimeout limits the query for running processes.
+	processesTimeout = 2 * time.Second
 )
 
-// save saves the workspace and records its version. What was not saved is not recorded as saved. A soft
-// save that fails is recorded, and the next step is taken; again asks for a new plan, on another wish.
+// save saves the workspace and records its version. If a soft save fails, save records the failure and returns no error,
+// so that the next step runs. The result again requires a new plan, because the sandbox's Want has changed.
 func (w *work) save(ctx context.Context, step sandbox.Step) (again bool, err error) {
 	began := w.now()
 	busy := w.processesRun(ctx, w.s)
+	w.savesBegun.Add(1) // count this save before it reads files
 	synced, err := w.saveWhileWanted(ctx, step)
 	switch {
 	case errors.Is(err, sandbox.ErrOvertaken):
-		w.s, err = w.Store.Sandbox(ctx, w.s.ID)
+		w.s, err = w.opts.Store.Sandbox(ctx, w.s.ID)
 		return true, err
 	case err != nil && step.Soft && ctx.Err() == nil:
-		return false, w.saveFailed(ctx, w.told(step, err))
+		return false, w.saveFailed(ctx, w.wrapStepErr(step, err))
 	case err != nil:
 		return false, err
 	}
 	s, err := w.saved(ctx, w.lease, synced, began, busy)
 	if err == nil {
-		again = s.Want != w.s.Want // what comes next was planned for a wish that is no more
+		again = s.Want != w.s.Want // the next steps were planned for an earlier Want
 		w.s, w.synced = s, synced
-		w.Logger.InfoContext(ctx, "workspace saved", "version", synced.Version, "reason", step.Reason)
+		w.opts.Logger.InfoContext(ctx, "workspace saved", "version", synced.Version, "reason", step.Reason)
 	}
 	return again, err
 }
 
-// saveWhileWanted saves until it is done or something else is wanted: an end without a save, or for a soft
-// save anything else. Then it returns ErrOvertaken.
+// saveWhileWanted saves the workspace. It stops and returns ErrOvertaken when an end without a save is requested or, for
+// a soft save, when the sandbox's Want changes.
 func (w *work) saveWhileWanted(ctx context.Context, step sandbox.Step) (sandbox.SyncMark, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if step.Soft && w.s.State == sandbox.Running && w.s.Want != sandbox.WantRunning {
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, stopSaveFor)
+		ctx, stop = context.WithTimeout(ctx, stopSaveTimeout)
 		defer stop()
 	}
 	unwatch := w.watchWish(ctx, w.s.ID, func(s sandbox.Sandbox) {
@@ -61,7 +63,7 @@ func (w *work) saveWhileWanted(ctx context.Context, step sandbox.Step) (sandbox.
 			cancel(sandbox.ErrOvertaken)
 		}
 	})
-	synced, err := w.Restorer.Save(ctx, w.s)
+	synced, err := w.opts.Restorer.Save(ctx, w.s)
 	unwatch()
 	if err != nil && errors.Is(context.Cause(ctx), sandbox.ErrOvertaken) {
 		err = sandbox.ErrOvertaken
@@ -69,12 +71,13 @@ func (w *work) saveWhileWanted(ctx context.Context, step sandbox.Step) (sandbox.
 	return synced, err
 }
 
-// watchWish looks at the sandbox's record every second until the returned function is called or the context ends.
+// watchWish reads the sandbox's record every watchInterval and calls look with it, until stop is called or the context
+// ends.
 func (e *Engine) watchWish(ctx context.Context, id string, look func(sandbox.Sandbox)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		tick := time.NewTicker(watchEvery)
+		tick := time.NewTicker(watchInterval)
 		defer tick.Stop()
 		for {
 			select {
@@ -82,7 +85,7 @@ func (e *Engine) watchWish(ctx context.Context, id string, look func(sandbox.San
 				return
 			case <-tick.C:
 			}
-			if s, err := e.Store.Sandbox(ctx, id); err == nil {
+			if s, err := e.opts.Store.Sandbox(ctx, id); err == nil {
 				look(s)
 			}
 		}
@@ -93,8 +96,8 @@ func (e *Engine) watchWish(ctx context.Context, id string, look func(sandbox.San
 	}
 }
 
-// untilDiscarded ends the context of work on a sandbox's files once the sandbox is to end without a last save: a
-// store that hangs must not hold up such an end. The cause is ErrOvertaken.
+// untilDiscarded returns a context for work on a sandbox's files. It ends, with the cause ErrOvertaken, when an end
+// without a last save is requested: an object store that hangs must not delay such an end.
 func (e *Engine) untilDiscarded(ctx context.Context, id string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	unwatch := e.watchWish(ctx, id, func(s sandbox.Sandbox) {
@@ -108,39 +111,39 @@ func (e *Engine) untilDiscarded(ctx context.Context, id string) (context.Context
 	}
 }
 
-// saveFailed records why a save failed, and how often in a row.
+// saveFailed records the failure of a save and the number of failures in a row.
 func (w *work) saveFailed(ctx context.Context, err error) error {
-	f := sandbox.Failure{Code: sandbox.CodeOf(err), Message: w.scrub(err.Error()), At: w.now(), Want: w.s.Want, Attempts: 1}
+	f := sandbox.Failure{Code: fault.CodeOf(err), Message: w.redact(err.Error()), At: w.now(), Want: w.s.Want, Attempts: 1}
 	if w.s.SaveFailure != nil {
 		f.Attempts += w.s.SaveFailure.Attempts
 	}
-	w.Logger.WarnContext(ctx, "save workspace; it is tried again", "unsaved_since", w.s.UnsavedSince, "attempts", f.Attempts, "error", f.Message)
-	if err := w.Store.SaveFailed(ctx, w.lease, f); err != nil {
+	w.opts.Logger.WarnContext(ctx, "save workspace; it is tried again", "unsaved_since", w.s.UnsavedSince, "attempts", f.Attempts, "error", f.Message)
+	if err := w.opts.Store.RecordSaveFailure(ctx, w.lease, f); err != nil {
 		return err
 	}
 	w.s.SaveFailure = &f
 	return nil
 }
 
-// saved records a save that began at the given time. Where processes ran by then, files may have changed
-// since though no use was recorded.
+// saved records a save that began at the given time. If processes ran then (busy), files may have changed since without
+// a recorded use, so the workspace stays marked as unsaved since that time.
 func (e *Engine) saved(ctx context.Context, l store.Lease, mark sandbox.SyncMark, began time.Time, busy bool) (sandbox.Sandbox, error) {
-	s, err := e.Store.Synced(ctx, l, mark, began)
+	s, err := e.opts.Store.RecordSync(ctx, l, mark, began)
 	if err != nil || !busy || !s.UnsavedSince.IsZero() {
 		return s, err
 	}
 	s.UnsavedSince = began
-	return s, e.Store.StayUnsaved(ctx, l, began)
+	return s, e.opts.Store.RecordStillUnsaved(ctx, l, began)
 }
 
-// processesRun reports whether started processes run in the sandbox. Where that cannot be found out, none
-// are assumed.
+// processesRun reports whether processes that the helper started run in the sandbox. It returns false if this cannot be
+// found out.
 func (e *Engine) processesRun(ctx context.Context, s sandbox.Sandbox) bool {
-	d, ok := driver.As[driver.Guester](e.Drivers[s.Spec.Driver])
+	d, ok := driver.As[driver.Guester](e.opts.Drivers[s.Spec.Driver])
 	if !ok || s.State != sandbox.Running {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, processesFor)
+	ctx, cancel := context.WithTimeout(ctx, processesTimeout)
 	defer cancel()
 	conn, err := d.Guest(ctx, driver.ID(s.Instance))
 	if err != nil {
@@ -156,13 +159,13 @@ func (e *Engine) processesRun(ctx context.Context, s sandbox.Sandbox) bool {
 	return false
 }
 
-// turnUntil is when the hold of a turn in the sandbox ends; zero: there is none. It is asked for only where
-// it matters.
+// turnUntil returns the end of the hold of a turn in the sandbox; zero: there is none. It reads holds only if there are
+// unsaved changes, because only timers that save need it.
 func (e *Engine) turnUntil(ctx context.Context, s sandbox.Sandbox) (until time.Time) {
 	if s.UnsavedSince.IsZero() {
 		return until
 	}
-	holds, err := e.Store.Holds(ctx, s.ID)
+	holds, err := e.opts.Store.Holds(ctx, s.ID)
 	for _, h := range holds {
 		if err == nil && h.Kind == HoldTurn && h.Until.After(until) {
 			until = h.Until
@@ -171,11 +174,11 @@ func (e *Engine) turnUntil(ctx context.Context, s sandbox.Sandbox) (until time.T
 	return until
 }
 
-// HoldTurn is the kind of hold that a running turn has on its sandbox.
+// HoldTurn is the kind of the hold of a running turn.
 const HoldTurn = "turn"
 
-// filesOf completes a change with what it means for the sandbox's files.
-func (w *work) filesOf(step sandbox.Step, c *sandbox.Change) {
+// addFileInfo adds the restored version and the lost changes of files to a change and its reason.
+func (w *work) addFileInfo(step sandbox.Step, c *sandbox.Change) {
 	switch step.Event {
 	case sandbox.EventReady:
 		if c.Restored = w.restored; c.Restored != nil {
@@ -183,7 +186,7 @@ func (w *work) filesOf(step sandbox.Step, c *sandbox.Change) {
 		}
 	case sandbox.EventLost:
 		c.Lost = w.s.UnsavedSince
-		if w.policy.NoSave && !w.s.ChangedAt.IsZero() { // nothing of this instance was ever saved
+		if w.policy.NoSave && !w.s.ChangedAt.IsZero() { // no files of this instance were ever saved
 			if c.Lost = w.s.CreatedAt; w.s.DestroyedAt.After(c.Lost) {
 				c.Lost = w.s.DestroyedAt
 			}
@@ -198,13 +201,19 @@ func (w *work) filesOf(step sandbox.Step, c *sandbox.Change) {
 	}
 }
 
-// Notice says what happened to the sandbox's files between its last use and the first connection of this
-// handle: which version was restored, and what is lost. It is empty when nothing did.
+// Notice returns a text for people about the sandbox's files: which version was restored and which changes were lost
+// between the last use before this handle and the last use of this handle. It is empty if there were none.
 func (h *Handle) Notice() string {
 	first, now := h.first.Load(), h.used.Load()
 	if first == nil || now == nil {
 		return ""
 	}
+	return Notice(*first, *now)
+}
+
+// Notice returns a text for people about a sandbox's files: which version was restored and which changes were lost after
+// the last use in the record first, according to the record now. It is empty if there were none.
+func Notice(first, now sandbox.Sandbox) string {
 	lost, restored := now.Lost, now.Restored
 	text := ""
 	if lost.At.After(first.ActiveAt) {

@@ -43,7 +43,7 @@ func inMemoryMoody() (*virtual, *moody) {
 
 func (v *virtual) change(t *testing.T, s sandbox.Sandbox) {
 	t.Helper()
-	if err := v.mem.Changed(t.Context(), s.Owner.Tenant, s.ID, true, 30*time.Second); err != nil {
+	if err := v.mem.RecordChange(t.Context(), s.Owner.Tenant, s.ID, true, 30*time.Second); err != nil {
 		t.Fatal(err)
 	}
 }

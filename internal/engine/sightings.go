@@ -8,20 +8,21 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
-// sighting is an instance as this process has seen it.
+// sighting identifies an instance of a driver.
 type sighting struct {
 	driver string
 	id     driver.ID
 }
 
-// sightings remember since when something has been true of instances. They are this process's own: a
-// restart begins anew.
+// sightings holds, for a condition, the time since which it has been true for each instance. It is kept in memory: a
+// restart begins with none.
 type sightings struct {
 	mu    sync.Mutex
 	first map[sighting]time.Time
 }
 
-// since is when it was first so, now if it was not, or if it was otherwise at some time after that.
+// since returns the time since which the condition has been true for an instance, and records now if it was not true
+// before. Otherwise is the last time at which the condition was known to be false; older records do not count.
 func (ss *sightings) since(s sighting, now, otherwise time.Time) time.Time {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -35,14 +36,14 @@ func (ss *sightings) since(s sighting, now, otherwise time.Time) time.Time {
 	return now
 }
 
-// forget says that it is no longer so.
+// forget removes an instance for which the condition is no longer true.
 func (ss *sightings) forget(s sighting) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	delete(ss.first, s)
 }
 
-// keep forgets all instances of a driver but these.
+// keep removes all instances of a driver except these.
 func (ss *sightings) keep(d string, these map[driver.ID]bool) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()

@@ -9,13 +9,17 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
 )
 
-// take does one step. again asks for a new plan before the next.
+// take runs one step. The result again requires a new plan before the next step.
 func (w *work) take(ctx context.Context, step sandbox.Step) (again bool, err error) {
+	if w.s.EnvProblem != nil && (step.Op == sandbox.OpCreate || step.Op == sandbox.OpStart) {
+		return false, w.s.EnvProblem // processes would run without the variables of the environment
+	}
 	switch step.Op {
 	case sandbox.OpObserve:
 		w.seen, err = w.observe(ctx)
@@ -32,7 +36,7 @@ func (w *work) take(ctx context.Context, step sandbox.Step) (again bool, err err
 		return w.stop(ctx)
 	case sandbox.OpRestore:
 		if err = w.coldStart(ctx); errors.Is(err, sandbox.ErrOvertaken) {
-			w.s, err = w.Store.Sandbox(ctx, w.s.ID)
+			w.s, err = w.opts.Store.Sandbox(ctx, w.s.ID)
 			return true, err
 		}
 	case sandbox.OpHeal:
@@ -48,8 +52,8 @@ func (w *work) take(ctx context.Context, step sandbox.Step) (again bool, err err
 	return false, err
 }
 
-// destroy ends an instance, if we still hold the lease: what a holder without one takes for a leftover
-// may be its successor's pride.
+// destroy ends an instance if this holder still has the lease. Without the lease, the instance may be one that the next
+// holder created.
 func (w *work) destroy(ctx context.Context, id driver.ID) error {
 	if err := w.extend(ctx, w.lease); err != nil {
 		return err
@@ -61,7 +65,7 @@ func (w *work) destroy(ctx context.Context, id driver.ID) error {
 	return err
 }
 
-// instance is the one that this round is about.
+// instance returns the instance that this round created, or else the recorded instance.
 func (w *work) instance() sandbox.InstanceID {
 	if w.made != "" {
 		return w.made
@@ -69,11 +73,12 @@ func (w *work) instance() sandbox.InstanceID {
 	return w.s.Instance
 }
 
-// begins are the events that begin something which was wished for. One that is overtaken by another wish
-// before it is written never happens: whoever was told that the sandbox is as they asked can rely on it.
+// begins lists the events that begin the work for a desired state. Such an event is not written if the sandbox's Want
+// has changed since the plan. So a caller that got a running sandbox can rely on it.
 var begins = []sandbox.Event{sandbox.EventBegin, sandbox.EventStart, sandbox.EventStop, sandbox.EventEnd}
 
-// mark writes an event, fenced by the lease. again asks for a new plan, on another wish.
+// mark writes an event, fenced by the lease. The result again requires a new plan, because the sandbox's Want has
+// changed.
 func (w *work) mark(ctx context.Context, step sandbox.Step) (again bool, err error) {
 	change := sandbox.Change{
 		Event: step.Event, Reason: step.Reason, Actor: w.actor,
@@ -89,22 +94,22 @@ func (w *work) mark(ctx context.Context, step sandbox.Step) (again bool, err err
 		change.If = w.s.Want
 	}
 	if step.Event == sandbox.EventBegin || step.Event == sandbox.EventStart {
-		change.Failure = w.s.Failure // still unproven: a success clears it, the next failure counts on
+		change.Failure = w.s.Failure // a success clears it, the next failure adds to its Attempts
 	}
-	w.filesOf(step, &change)
+	w.addFileInfo(step, &change)
 	w.at("before-"+string(step.Event), w.s)
-	s, err := w.Store.Commit(ctx, w.lease, change, store.Due{}) // stays due until the plan is empty
+	s, err := w.opts.Store.Commit(ctx, w.lease, change, store.Due{}) // a zero Due: the sandbox stays due until a plan has no steps
 	if errors.Is(err, sandbox.ErrOvertaken) {
-		w.s, err = w.Store.Sandbox(ctx, w.s.ID)
+		w.s, err = w.opts.Store.Sandbox(ctx, w.s.ID)
 		return true, err
 	}
 	if err != nil {
 		return false, err
 	}
-	w.Logger.InfoContext(ctx, "sandbox "+string(step.Event), "from", w.s.State, "to", s.State, "reason", change.Reason,
+	w.opts.Logger.InfoContext(ctx, "sandbox "+string(step.Event), "from", w.s.State, "to", s.State, "reason", change.Reason,
 		"actor", w.actor, "driver", s.Spec.Driver, "generation", w.lease.Epoch, "incarnation", s.Incarnation)
 	if !change.Lost.IsZero() {
-		w.Metrics.LostChanges.Inc()
+		w.opts.Metrics.LostChanges.Inc()
 	}
 	if step.Event == sandbox.EventStart {
 		w.from = w.s.State
@@ -114,11 +119,11 @@ func (w *work) mark(ctx context.Context, step sandbox.Step) (again bool, err err
 	return false, nil
 }
 
-// ask is a timer's wish. It is void if the sandbox was used or asked for otherwise since it was read.
+// ask changes Want for a timer. It changes nothing if the sandbox was used, or its Want was changed, since it was read.
 func (w *work) ask(ctx context.Context, step sandbox.Step) error {
-	s, done, err := w.Store.Lapse(ctx, w.s, step.Want, step.Reason, "timer")
+	s, done, err := w.opts.Store.WantIfIdle(ctx, w.s, step.Want, step.Reason, "timer")
 	if err == nil && !done {
-		s, err = w.Store.Sandbox(ctx, w.s.ID)
+		s, err = w.opts.Store.Sandbox(ctx, w.s.ID)
 	}
 	if err == nil {
 		w.s = s
@@ -128,8 +133,8 @@ func (w *work) ask(ctx context.Context, step sandbox.Step) error {
 
 // Labels of an instance.
 const (
-	LabelTemplate     = "berth.template"     // its sandbox's template
-	LabelInstallation = "berth.installation" // whose it is
+	LabelTemplate     = "berth.template"     // template of the sandbox
+	LabelInstallation = "berth.installation" // installation that created the instance
 )
 
 func (w *work) create(ctx context.Context) error {
@@ -138,11 +143,11 @@ func (w *work) create(ctx context.Context) error {
 		Tenant: w.s.Owner.Tenant,
 		Labels: map[string]string{"berth.owner.kind": string(w.s.Owner.Kind), "berth.owner.id": w.s.Owner.ID, LabelTemplate: w.s.Spec.Template},
 	}
-	if w.Installation != "" {
-		spec.Labels[LabelInstallation] = w.Installation
+	if w.opts.Installation != "" {
+		spec.Labels[LabelInstallation] = w.opts.Installation
 	}
-	if w.Templates != nil {
-		if err := w.Templates.Prepare(w.s, &spec); err != nil {
+	if w.opts.Templates != nil {
+		if err := w.opts.Templates.Prepare(w.s, &spec); err != nil {
 			return err
 		}
 	}
@@ -152,12 +157,12 @@ func (w *work) create(ctx context.Context) error {
 	}
 	w.made = sandbox.InstanceID(st.ID)
 	if st.Phase != driver.PhaseRunning {
-		// Found after a lost reply, and something has happened to it since.
+		// An earlier call of Create, whose reply was lost, made the instance, and it has stopped since.
 		return fmt.Errorf("the new instance is %s: %w", st.Phase, driver.ErrNotRunning)
 	}
-	w.Metrics.SandboxCreates.Inc()
+	w.opts.Metrics.SandboxCreates.Inc()
 	if w.s.Incarnation > 1 {
-		w.Logger.InfoContext(ctx, telemetry.EventResolveRecreate, "incarnation", w.s.Incarnation, "instance", st.ID)
+		w.opts.Logger.InfoContext(ctx, telemetry.EventResolveRecreate, "incarnation", w.s.Incarnation, "instance", st.ID)
 	}
 	w.at("after-create", w.s)
 	return nil
@@ -170,8 +175,8 @@ func (w *work) start(ctx context.Context) (again bool, err error) {
 	}
 	_, err = stopper.Start(ctx, driver.ID(w.s.Instance))
 	if err == nil {
-		w.Metrics.SandboxResumes.Inc()
-		w.Logger.InfoContext(ctx, telemetry.EventResolveReuse, "resumed", true, "instance", w.s.Instance)
+		w.opts.Metrics.SandboxResumes.Inc()
+		w.opts.Logger.InfoContext(ctx, telemetry.EventResolveReuse, "resumed", true, "instance", w.s.Instance)
 	}
 	return w.unlessMissing(err)
 }
@@ -184,66 +189,68 @@ func (w *work) stop(ctx context.Context) (again bool, err error) {
 	return w.unlessMissing(stopper.Stop(ctx, driver.ID(w.s.Instance)))
 }
 
-// unlessMissing turns the driver's confirmed not-found into an observation to plan on.
+// unlessMissing turns driver.ErrNotFound into an observation and requires a new plan. It returns any other error.
 func (w *work) unlessMissing(err error) (again bool, _ error) {
 	if errors.Is(err, driver.ErrNotFound) {
-		w.seen = sandbox.Observation{Sight: sandbox.Missing, Detail: w.scrub(err.Error())}
+		w.seen = sandbox.Observation{Sight: sandbox.Missing, Detail: w.redact(err.Error())}
 		return true, nil
 	}
 	return false, err
 }
 
-// broken deals with a step that failed and returns the error for the caller. What this attempt made is
-// ended; a start that cannot be undone now stays as it is, for the next pass to find.
+// broken handles a step that failed and returns the error for the caller. If the step belongs to a start, broken ends or
+// stops the instance and records the failure. If this fails too, the next pass over the sandbox finds the instance.
 func (w *work) broken(ctx context.Context, step sandbox.Step, err error) error {
-	if lost := context.Cause(ctx); errors.Is(lost, sandbox.ErrStale) {
-		err = lost // whatever the driver or the store said of the cancelled call
+	if lost := context.Cause(ctx); errors.Is(lost, fault.ErrStale) {
+		err = lost // err only says that the call was cancelled
 	}
-	if errors.Is(err, sandbox.ErrStale) {
+	if errors.Is(err, fault.ErrStale) {
 		w.at("stale", w.s)
-		w.Metrics.StaleCommits.Inc()
+		w.opts.Metrics.StaleCommits.Inc()
 		w.disown(ctx)
 		return err
 	}
-	told := w.told(step, err)
+	stepErr := w.wrapStepErr(step, err)
 	switch step.Op {
 	case sandbox.OpCreate, sandbox.OpStart, sandbox.OpRestore, sandbox.OpHeal:
 	default:
-		return told
+		return stepErr
 	}
 	ctx, cancel := w.aftermath(ctx)
 	defer cancel()
 	var stopped error
 	if w.s.Instance == "" {
 		if cleanErr := w.cleanUp(ctx); cleanErr != nil {
-			return errors.Join(told, cleanErr)
+			return errors.Join(stepErr, cleanErr)
 		}
 	} else if step.Op != sandbox.OpHeal {
-		_, stopped = w.stop(ctx) // as it was before; one that cannot be stopped is found running
+		_, stopped = w.stop(ctx) // an instance that cannot be stopped is observed later
 	}
 	if w.s.Instance == "" {
-		w.synced = w.s.Synced // whatever was restored is gone with it
+		w.synced = w.s.Synced // the restored files are gone with the instance
 	}
 	w.made = ""
 	event := sandbox.EventFail
-	if told.Code == api.CodeHookFailed && w.from == sandbox.Stopped && stopped == nil {
-		event = sandbox.EventHalted // a start from stopped that a hook refuses stays stopped
+	// A stopped sandbox whose start a hook refuses stays stopped, even if another server began the start.
+	fromStopped := w.s.Instance != "" && (w.from == sandbox.Stopped || w.from == sandbox.Starting)
+	if stepErr.Code == api.CodeHookFailed && fromStopped && stopped == nil {
+		event = sandbox.EventHalted
 	}
-	_, failed := w.mark(ctx, sandbox.Step{Op: sandbox.OpMark, Event: event, Reason: told.Error(), Failure: w.failed(told)})
-	return errors.Join(told, failed)
+	_, failed := w.mark(ctx, sandbox.Step{Op: sandbox.OpMark, Event: event, Reason: stepErr.Error(), Failure: w.newFailure(stepErr)})
+	return errors.Join(stepErr, failed)
 }
 
-// disown ends the instance that this holder made and may not record any more. If its own commit went
-// through although the answer was lost, the instance is the sandbox's, and stays. Nothing else is
-// touched: whatever is recorded by now belongs to the new holder.
+// disown ends the instance that this holder created but could not record because it lost the lease. If the commit
+// succeeded although its reply was lost, the record names the instance, and disown keeps it. It ends no other instance:
+// those are the new holder's.
 func (w *work) disown(ctx context.Context) {
 	if w.made == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	// The generation has moved on, so that our commit has come through by now or never will.
-	row, err := w.Store.Sandbox(ctx, w.s.ID)
+	// The generation has changed, so that a commit of this holder that is not done yet can no longer succeed.
+	row, err := w.opts.Store.Sandbox(ctx, w.s.ID)
 	if err == nil && row.Instance == w.made {
 		return
 	}
@@ -251,18 +258,18 @@ func (w *work) disown(ctx context.Context) {
 		err = w.driver.Destroy(ctx, driver.ID(w.made))
 	}
 	if err != nil {
-		w.Logger.WarnContext(ctx, "end a disowned instance; the next pass over this sandbox ends it", "instance", w.made, "error", err)
+		w.opts.Logger.WarnContext(ctx, "end a disowned instance; the next pass over this sandbox ends it", "instance", w.made, "error", err)
 	}
 }
 
-// cleanUp ends every instance of a sandbox that has none recorded: whatever an unfinished create made.
+// cleanUp ends all instances of a sandbox whose record names none. They come from unfinished creates.
 func (w *work) cleanUp(ctx context.Context) error {
 	o, err := w.observe(ctx)
 	if err != nil {
 		return err
 	}
 	if o.Sight == sandbox.Unreachable {
-		return sandbox.Errorf("clean up", api.CodeDriverUnreachable, "%s", o.Detail)
+		return fault.Errorf("clean up", api.CodeDriverUnreachable, "%s", o.Detail)
 	}
 	for _, id := range o.Strays {
 		if err := w.destroy(ctx, driver.ID(id)); err != nil {
@@ -272,9 +279,9 @@ func (w *work) cleanUp(ctx context.Context) error {
 	return nil
 }
 
-// told is a driver's error in Berth's words.
-func (w *work) told(step sandbox.Step, err error) *sandbox.Error {
-	var known *sandbox.Error
+// wrapStepErr returns an Error with a code for the error of a step.
+func (w *work) wrapStepErr(step sandbox.Step, err error) *fault.Error {
+	var known *fault.Error
 	if errors.As(err, &known) {
 		return known
 	}
@@ -288,27 +295,27 @@ func (w *work) told(step sandbox.Step, err error) *sandbox.Error {
 		code, who = api.CodeSyncFailed, "workspace"
 	case step.Op == sandbox.OpFinal:
 		code, who = api.CodeInternal, "finalizer "+step.Final
-	case final(err):
+	case isPermanent(err):
 		code = api.CodeDriverRefused
 	case errors.Is(err, driver.ErrQuota), errors.Is(err, driver.ErrNotRunning):
 		code = api.CodeCreateFailed
 	}
 	op := fmt.Sprintf("%s sandbox %s", step.Op, w.s.ID)
-	return sandbox.Errorf(op, code, "%s: %w", who, &scrubbed{w.scrub(err.Error()), err})
+	return fault.Errorf(op, code, "%s: %w", who, &redactedError{w.redact(err.Error()), err})
 }
 
-// scrubbed is an error without the secrets in its words.
-type scrubbed struct {
+// redactedError is an error whose text has no secrets of the sandbox's environment.
+type redactedError struct {
 	text string
 	err  error
 }
 
-func (e *scrubbed) Error() string { return e.text }
-func (e *scrubbed) Unwrap() error { return e.err }
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }
 
-// scrub takes the values of the sandbox's environment out of a driver's words: a driver may repeat
-// what it was given, and those words are stored, logged and shown.
-func (w *work) scrub(text string) string {
+// redact removes the values of the sandbox's environment from a text. Errors of a driver may contain them, and are
+// stored, logged and shown.
+func (w *work) redact(text string) string {
 	secrets := new(telemetry.Redactor)
 	for _, value := range w.s.Spec.Env {
 		secrets.Add(value)
@@ -316,15 +323,15 @@ func (w *work) scrub(text string) string {
 	return secrets.String(text)
 }
 
-// final reports whether the same request would meet the same error for ever.
-func final(err error) bool {
+// isPermanent reports whether a retry of the same call would always fail with the same error.
+func isPermanent(err error) bool {
 	return errors.Is(err, driver.ErrUnauthenticated) || errors.Is(err, driver.ErrInvalid) || errors.Is(err, driver.ErrUnsupported)
 }
 
-// failed is the failure to record for an error: one more in a row, unless the sandbox was used since
-// the last.
-func (w *work) failed(err error) *sandbox.Failure {
-	f := &sandbox.Failure{Code: sandbox.CodeOf(err), Message: w.scrub(err.Error()), At: w.now(), Want: w.s.Want, Attempts: 1, Final: final(err) || sandbox.CodeOf(err) == api.CodeHookFailed}
+// newFailure returns the failure to record for an error. Its Attempts continue those of the recorded failure, unless the
+// sandbox was used since.
+func (w *work) newFailure(err error) *sandbox.Failure {
+	f := &sandbox.Failure{Code: fault.CodeOf(err), Message: w.redact(err.Error()), At: w.now(), Want: w.s.Want, Attempts: 1, Final: isPermanent(err) || fault.CodeOf(err) == api.CodeHookFailed}
 	if w.s.Failure != nil && !w.s.ActiveAt.After(w.s.Failure.At) {
 		f.Attempts += w.s.Failure.Attempts
 	}

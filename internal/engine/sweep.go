@@ -9,41 +9,42 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// DefaultOrphanGrace is how long an instance that nobody claims is left alone: longer than any create
-// takes, and long enough for a person to notice that a database was restored from the day before.
+// DefaultOrphanGrace is the time for which a sweep keeps an instance without a record. It is longer than any create, and
+// gives people time to notice that a database was restored from an old backup.
 const DefaultOrphanGrace = time.Hour
 
-// SweepOptions says how to sweep.
+// SweepOptions configures a sweep.
 type SweepOptions struct {
-	DryRun bool          // find, and do nothing about it
-	Grace  time.Duration // how long an orphan must have been seen before it is ended; zero: DefaultOrphanGrace
+	DryRun bool          // only report the differences
+	Grace  time.Duration // time for which an orphan must have been seen before it is ended; zero: DefaultOrphanGrace
 }
 
-// Sweep is what a sweep found and did.
+// Sweep is the result of a sweep.
 type Sweep struct {
 	Drivers []DriverSweep
-	Keys    int64 // idempotency keys forgotten
-	Holds   int64 // holds that had run out
-	Places  int64 // reserved places that had run out
+	Keys    int64 // removed idempotency keys
+	Holds   int64 // removed holds that had expired
+	Places  int64 // removed quota reservations that had expired
 	Took    time.Duration
 	DryRun  bool
 	BeganAt time.Time
 }
 
-// DriverSweep is what a sweep found at one driver.
+// DriverSweep is the result of a sweep at one driver.
 type DriverSweep struct {
 	Driver     string
-	Instances  int       // listed
-	Unreadable int       // listed without a key of ours: nobody's, and left alone
-	Foreign    int       // of another installation of Berth
-	Found      []Finding // what does not fit
-	Err        error     // the list could not be read to its end: nothing was done
+	Instances  int       // number of listed instances
+	Unreadable int       // number of instances without an id or a sandbox id; they are kept
+	Foreign    int       // number of instances of other installations of Berth; they are kept
+	Found      []Finding // differences from the records
+	Err        error     // the list or the records could not be read, and nothing was done; nil: they were read
 }
 
-// Finding is one thing that does not fit.
+// Finding is one difference between a driver's list and the rows.
 type Finding struct {
 	Kind     string // orphan, stray, left or missing
 	Sandbox  string
@@ -52,23 +53,23 @@ type Finding struct {
 	Detail   string
 }
 
-// The kinds of findings, and what was done about them.
+// The kinds of findings, and the actions on them.
 const (
-	FoundOrphan  = "orphan"  // an instance of a sandbox that there is no record of
-	FoundStray   = "stray"   // an instance that its sandbox's record does not name
-	FoundLeft    = "left"    // an instance that was here when this machine was forgotten, of a sandbox that is no longer here
-	FoundMissing = "missing" // a record that names an instance which the driver does not list
+	FoundOrphan  = "orphan"  // instance of a sandbox without a record
+	FoundStray   = "stray"   // instance that the record of its sandbox does not name
+	FoundLeft    = "left"    // instance that was left here when this machine was forgotten
+	FoundMissing = "missing" // record that names an instance that the driver does not have
 
-	ActionEnded   = "ended"
-	ActionSettled = "settled" // the engine looked, and what it found is settled
-	ActionWaits   = "waits"   // not seen for long enough, or somebody works on it
-	ActionKept    = "kept"    // a dry run, or files that may be all there is
+	ActionEnded   = "ended"   // the instance was destroyed
+	ActionSettled = "settled" // the engine has settled the sandbox
+	ActionWaits   = "waits"   // the grace is not over, or another holder works on the sandbox
+	ActionKept    = "kept"    // dry run, or the instance may have the only copy of files
 	ActionFailed  = "failed"
 )
 
-// Sweep compares what every driver has with what the records say, ends what nobody claims, has the
-// engine look at what does not fit, and forgets what has run out. A list that cannot be read to its end
-// is not an empty list: nothing is done about that driver.
+// Sweep compares the instances of every driver with the records. It ends instances without a record, settles sandboxes
+// whose instances differ from the record, and removes expired rows. If a driver's list cannot be read to its end, Sweep
+// does nothing for that driver.
 func (e *Engine) Sweep(ctx context.Context, o SweepOptions) (sw Sweep, err error) {
 	o.Grace = cmp.Or(o.Grace, DefaultOrphanGrace)
 	sw.BeganAt, sw.DryRun = time.Now(), o.DryRun
@@ -79,26 +80,28 @@ func (e *Engine) Sweep(ctx context.Context, o SweepOptions) (sw Sweep, err error
 		sw.Drivers = append(sw.Drivers, e.sweepDriver(ctx, name, o))
 	}
 	if !o.DryRun {
-		err = e.forget(ctx, &sw)
+		err = e.expireRows(ctx, &sw)
 	}
 	sw.Took = time.Since(sw.BeganAt)
 	return sw, err
 }
 
-// forgetKeysAfter is how long the answer to an idempotency key is kept.
+// forgetKeysAfter is the age at which the stored answer to an idempotency key is removed.
 const forgetKeysAfter = 24 * time.Hour
 
-// forget removes what has run out, in pieces that hold up nobody.
-func (e *Engine) forget(ctx context.Context, sw *Sweep) error {
+// expireRows removes expired rows in batches, so that no lock is held for long.
+func (e *Engine) expireRows(ctx context.Context, sw *Sweep) error {
 	for _, f := range []struct {
 		n  *int64
 		do func() (int64, error)
 	}{
-		{&sw.Keys, func() (int64, error) { return e.Store.ExpireKeys(ctx, time.Now().Add(-forgetKeysAfter), forgetPiece) }},
-		{&sw.Holds, func() (int64, error) { return e.Store.ExpireHolds(ctx, forgetPiece) }},
-		{&sw.Places, func() (int64, error) { return e.Store.ExpireReservations(ctx, forgetPiece) }},
+		{&sw.Keys, func() (int64, error) {
+			return e.opts.Store.ExpireKeys(ctx, time.Now().Add(-forgetKeysAfter), expireBatch)
+		}},
+		{&sw.Holds, func() (int64, error) { return e.opts.Store.ExpireHolds(ctx, expireBatch) }},
+		{&sw.Places, func() (int64, error) { return e.opts.Store.ExpireReservations(ctx, expireBatch) }},
 	} {
-		for n := int64(forgetPiece); n == forgetPiece; *f.n += n {
+		for n := int64(expireBatch); n == expireBatch; *f.n += n {
 			var err error
 			if n, err = f.do(); err != nil {
 				return err
@@ -108,12 +111,12 @@ func (e *Engine) forget(ctx context.Context, sw *Sweep) error {
 	return nil
 }
 
-const forgetPiece = 1000
+const expireBatch = 1000
 
 func (e *Engine) sweepDriver(ctx context.Context, name string, o SweepOptions) DriverSweep {
 	sw := DriverSweep{Driver: name}
 	listed := map[driver.ID]driver.Status{}
-	for st, err := range e.Drivers[name].List(ctx, driver.Selector{}) {
+	for st, err := range e.opts.Drivers[name].List(ctx, driver.Selector{}) {
 		if err != nil {
 			sw.Err = fmt.Errorf("read the list of instances: %w", err)
 			return sw
@@ -147,7 +150,7 @@ func (e *Engine) sweepDriver(ctx context.Context, name string, o SweepOptions) D
 	return sw
 }
 
-// orphans are the instances that were found to be.
+// orphans returns the ids of the orphans that were found.
 func (sw *DriverSweep) orphans() map[driver.ID]bool {
 	found := map[driver.ID]bool{}
 	for _, f := range sw.Found {
@@ -158,11 +161,11 @@ func (sw *DriverSweep) orphans() map[driver.ID]bool {
 	return found
 }
 
-// claims is which instance each record names at a driver.
+// claims returns the recorded instance of each sandbox at a driver, by sandbox id.
 func (e *Engine) claims(ctx context.Context, name string) (map[string]sandbox.InstanceID, error) {
 	claims := map[string]sandbox.InstanceID{}
 	for after := ""; ; {
-		page, err := e.Store.Placed(ctx, name, e.Host, after, claimsPage)
+		page, err := e.opts.Store.ListInstances(ctx, name, e.opts.Host, after, claimsPage)
 		if err != nil {
 			return nil, err
 		}
@@ -178,25 +181,25 @@ func (e *Engine) claims(ctx context.Context, name string) (map[string]sandbox.In
 
 const claimsPage = 1000
 
-// unclaimedOne is about an instance that no record names. If its sandbox has a record, that is for the
-// holder of the sandbox's lease to judge. A record comes before its instance and is never removed: an
-// instance of our own without one is left over from a database that is no more.
+// unclaimedOne handles an instance that no record names. If its sandbox has a record, the engine settles the sandbox
+// under its lease. Records are written before their instances and never removed. So an instance of this installation
+// without a record comes from an earlier state of the database; it is ended after the grace.
 func (e *Engine) unclaimedOne(ctx context.Context, sw *DriverSweep, st driver.Status, o SweepOptions) {
 	f := Finding{Kind: FoundStray, Sandbox: st.Key.Sandbox, Instance: st.ID}
-	row, err := e.Store.Sandbox(ctx, st.Key.Sandbox)
+	row, err := e.opts.Store.Sandbox(ctx, st.Key.Sandbox)
 	switch {
 	case err == nil && row.Instance != sandbox.InstanceID(st.ID) && st.Key.Incarnation <= row.Left:
 		f.Kind = FoundLeft
 		f.Action, f.Detail = e.keepLeft(ctx, sw.Driver, row, st, o)
-	case err == nil && row.Host != "" && row.Host != e.Host:
+	case err == nil && row.Host != "" && row.Host != e.opts.Host:
 		f.Action, f.Detail = ActionWaits, "the sandbox is on the machine "+row.Host+" now"
 	case err == nil && row.Instance == sandbox.InstanceID(st.ID):
-		return // recorded meanwhile
+		return // it was recorded after the records were read
 	case err == nil:
 		f.Action, f.Detail = e.settleFound(ctx, st.Key.Sandbox, o)
-	case !errors.Is(err, sandbox.ErrNotFound):
+	case !errors.Is(err, fault.ErrNotFound):
 		f.Action, f.Detail = ActionFailed, err.Error()
-	case e.Installation == "" || st.Labels[LabelInstallation] != e.Installation:
+	case e.opts.Installation == "" || st.Labels[LabelInstallation] != e.opts.Installation:
 		sw.Foreign++
 		return
 	default:
@@ -206,12 +209,12 @@ func (e *Engine) unclaimedOne(ctx context.Context, sw *DriverSweep, st driver.St
 	sw.Found = append(sw.Found, f)
 }
 
-// missing is about an instance that was not listed when its record was read. Either may have come or gone
-// since, so both are asked again.
+// missing handles a recorded instance that the driver did not list. Both may have changed since they were read, so it
+// reads both again.
 func (e *Engine) missing(ctx context.Context, sw *DriverSweep, id string, instance sandbox.InstanceID, o SweepOptions) {
 	f := Finding{Kind: FoundMissing, Sandbox: id, Instance: driver.ID(instance)}
-	_, err := e.Drivers[sw.Driver].Inspect(ctx, f.Instance)
-	row, unread := e.Store.Sandbox(ctx, id)
+	_, err := e.opts.Drivers[sw.Driver].Inspect(ctx, f.Instance)
+	row, unread := e.opts.Store.Sandbox(ctx, id)
 	switch {
 	case err == nil, unread == nil && row.Instance != instance:
 		return
@@ -225,7 +228,7 @@ func (e *Engine) missing(ctx context.Context, sw *DriverSweep, id string, instan
 	sw.Found = append(sw.Found, f)
 }
 
-// settleFound has the engine look at a sandbox that does not fit.
+// settleFound observes and settles a sandbox that differs from its record.
 func (e *Engine) settleFound(ctx context.Context, id string, o SweepOptions) (action, detail string) {
 	switch {
 	case o.DryRun:
@@ -238,12 +241,12 @@ func (e *Engine) settleFound(ctx context.Context, id string, o SweepOptions) (ac
 	case err == nil:
 		return ActionSettled, ""
 	case unfinished(sandbox.Sandbox{}, err):
-		return ActionWaits, "somebody works on the sandbox"
+		return ActionWaits, "another holder works on the sandbox"
 	}
 	return ActionFailed, err.Error()
 }
 
-// endOrphan ends an instance that there is no record of, once it has been seen for the grace.
+// endOrphan ends an instance without a record that has been seen for the grace.
 func (e *Engine) endOrphan(ctx context.Context, name string, st driver.Status, o SweepOptions) (action, detail string) {
 	now := time.Now()
 	left := o.Grace - now.Sub(e.orphans.since(sighting{name, st.ID}, now, time.Time{}))
@@ -253,14 +256,14 @@ func (e *Engine) endOrphan(ctx context.Context, name string, st driver.Status, o
 	case o.DryRun:
 		return ActionKept, "a dry run"
 	}
-	if err := e.Drivers[name].Destroy(ctx, st.ID); err != nil {
+	if err := e.opts.Drivers[name].Destroy(ctx, st.ID); err != nil {
 		return ActionFailed, err.Error()
 	}
-	e.Logger.WarnContext(ctx, "ended an instance that no record claims", "driver", name, "instance", st.ID, "sandbox_id", st.Key.Sandbox)
+	e.opts.Logger.WarnContext(ctx, "ended an instance that no record claims", "driver", name, "instance", st.ID, "sandbox_id", st.Key.Sandbox)
 	return ActionEnded, ""
 }
 
-// RunSweeps sweeps every so often until the context ends.
+// RunSweeps sweeps at the given interval until the context ends.
 func (e *Engine) RunSweeps(ctx context.Context, every time.Duration, o SweepOptions) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -277,18 +280,18 @@ func (e *Engine) RunSweeps(ctx context.Context, every time.Duration, o SweepOpti
 	}
 }
 
-// reportSweep says what people should know of a sweep, and nothing if all is well.
+// reportSweep logs the errors and findings of a sweep.
 func (e *Engine) reportSweep(ctx context.Context, sw Sweep, err error) {
 	if err != nil {
-		e.Logger.WarnContext(ctx, "forget what has run out", "error", err)
+		e.opts.Logger.WarnContext(ctx, "forget what has run out", "error", err)
 	}
 	for _, d := range sw.Drivers {
 		if d.Err != nil {
-			e.Logger.WarnContext(ctx, "sweep: nothing was done about a driver", "driver", d.Driver, "error", d.Err)
+			e.opts.Logger.WarnContext(ctx, "sweep: nothing was done about a driver", "driver", d.Driver, "error", d.Err)
 		}
 		for _, f := range d.Found {
-			e.Metrics.SweepFindings.WithLabelValues(f.Kind, f.Action).Inc()
-			e.Logger.InfoContext(ctx, "sweep: "+f.Kind, "driver", d.Driver, "sandbox_id", f.Sandbox, "instance", f.Instance, "action", f.Action, "detail", f.Detail)
+			e.opts.Metrics.SweepFindings.WithLabelValues(f.Kind, f.Action).Inc()
+			e.opts.Logger.InfoContext(ctx, "sweep: "+f.Kind, "driver", d.Driver, "sandbox_id", f.Sandbox, "instance", f.Instance, "action", f.Action, "detail", f.Detail)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -56,7 +57,7 @@ func TestStrayOfAPausedHolder(t *testing.T) {
 	srv.one(t, srv.row(t, project("a")))
 }
 
-// A late create of a sandbox that was deleted meanwhile, whose maker died: nobody looks at the tombstone
+// A late create of a sandbox that was deleted since, whose maker died: no scan reads the tombstone
 // again but the sweep.
 func TestLateCreateOfADeletedSandboxIsSwept(t *testing.T) {
 	testkit.Proves(t, "O8")
@@ -160,10 +161,10 @@ type between struct {
 	do func()
 }
 
-func (b *between) Placed(ctx context.Context, d, host, after string, limit int) ([]store.Placed, error) {
-	page, err := b.Store.Placed(ctx, d, host, after, limit)
+func (b *between) ListInstances(ctx context.Context, d, host, after string, limit int) ([]store.InstanceRecord, error) {
+	page, err := b.Store.ListInstances(ctx, d, host, after, limit)
 	b.do()
-	again, _ := b.Store.Placed(ctx, d, host, after, limit)
+	again, _ := b.Store.ListInstances(ctx, d, host, after, limit)
 	return append(page, again...), err
 }
 
@@ -185,7 +186,7 @@ func TestSweepForgetsWhatHasRunOut(t *testing.T) {
 		if err := errors.Join(srv.db.Hold(t.Context(), sb.ID, "turn", "new", future), in.Reserve(t.Context(), store.QuotaTurns, "new", 100, future)); err != nil {
 			t.Fatal(err)
 		}
-		keys := &manyKeys{Store: srv.Options.Store, left: 2500}
+		keys := &manyKeys{Store: srv.Options().Store, left: 2500}
 		far := srv.twin(func(o *engine.Options) { o.Store = keys })
 		if sw, err := far.Sweep(t.Context(), engine.SweepOptions{DryRun: true}); err != nil || sw.Keys+sw.Holds+sw.Places > 0 || keys.left != 2500 {
 			t.Errorf("dry: %+v, %v", sw, err)
@@ -200,7 +201,7 @@ func TestSweepForgetsWhatHasRunOut(t *testing.T) {
 		if held, err := srv.db.HeldUntil(t.Context(), sb.ID); err != nil || held.Before(time.Now()) {
 			t.Errorf("held until %s, %v", held, err)
 		}
-		if used, err := in.Used(t.Context(), store.QuotaTurns); err != nil || used != 1 {
+		if used, err := in.QuotaUsed(t.Context(), store.QuotaTurns); err != nil || used != 1 {
 			t.Errorf("%d places are taken, %v", used, err)
 		}
 	})
@@ -221,7 +222,7 @@ func (m *manyKeys) ExpireKeys(_ context.Context, before time.Time, limit int) (i
 }
 
 // A database that was restored from yesterday knows nothing of an incarnation that the driver has: that
-// may be all there is of a day's work. It is left alone and said; whoever asks for its end gets it.
+// may have the only copy of a day's work. It is left alone and reported; a request ends it.
 func TestIncarnationThatTheDatabaseForgot(t *testing.T) {
 	testkit.Proves(t, "O8")
 	onBoth(t, func(t *testing.T, at place) {
@@ -234,8 +235,8 @@ func TestIncarnationThatTheDatabaseForgot(t *testing.T) {
 		if err := srv.fake.Vanish(driver.ID(sb.Instance)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.Reconcile(t.Context()); sandbox.CodeOf(err) != "conflict" || !strings.Contains(err.Error(), "was the database restored") {
-			t.Errorf("told %v", err)
+		if _, err := h.Reconcile(t.Context()); fault.CodeOf(err) != "conflict" || !strings.Contains(err.Error(), "was the database restored") {
+			t.Errorf("got %v", err)
 		}
 		if _, got := srv.sweep(t, engine.SweepOptions{Grace: time.Nanosecond}); got != "missing failed, stray failed" {
 			t.Errorf("%q", got)
@@ -263,7 +264,7 @@ func TestFrozenInstanceIsNotIll(t *testing.T) {
 	if err := srv.fake.Freeze(t.Context(), driver.ID(sb.Instance)); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := srv.Look(t.Context(), sb); err != nil || !l.Healthy() {
+	if l, err := srv.Inspect(t.Context(), sb); err != nil || !l.Healthy() {
 		t.Errorf("%+v, %v", l.Seen, err)
 	}
 }
@@ -275,7 +276,7 @@ func (*blinking) List(context.Context, driver.Selector) iter.Seq2[driver.Status,
 	return func(func(driver.Status, error) bool) {}
 }
 
-// A sweep that is told to end begins no more work.
+// A sweep whose context ended begins no more work.
 func TestSweepEndsWithItsContext(t *testing.T) {
 	testkit.Proves(t, "X4")
 	srv := onSQLite(t).open(t)

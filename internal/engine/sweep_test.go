@@ -14,13 +14,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
-	"golang.org/x/sync/errgroup"
 )
 
 const ours = "installation-of-these-tests"
@@ -119,7 +121,7 @@ func (s *server) exactlyOneEachBeside(t *testing.T, owners []string, strangers [
 	}
 }
 
-// strangers puts instances at the driver that are none of ours, or cannot be told to be.
+// strangers puts instances at the driver that are not ours, or not readable as ours.
 func (s *server) strangers(t *testing.T) (ids []driver.ID) {
 	t.Helper()
 	for i, labels := range []map[string]string{nil, {engine.LabelInstallation: "another's"}, {engine.LabelInstallation: ours}} {
@@ -185,8 +187,8 @@ func (l *nameless) Destroy(ctx context.Context, id driver.ID) error {
 	return l.Driver.Destroy(ctx, id)
 }
 
-// An orphan of our own is ended when it has been one for the grace, and not a moment before; what is
-// another installation's, or nobody's, never.
+// Our own orphan is ended after the grace and not before; an instance of another installation, or without a label,
+// never.
 func TestOrphansAreEndedAfterTheGrace(t *testing.T) {
 	testkit.Proves(t, "O8")
 	synctest.Test(t, func(t *testing.T) {
@@ -217,9 +219,9 @@ func TestOrphansAreEndedAfterTheGrace(t *testing.T) {
 		}
 		pass(100 * time.Hour)
 		if !live(foreign) || !live(bare) {
-			t.Error("what is not ours was ended")
+			t.Error("a foreign instance was ended")
 		}
-		if n := counted(t, v.Metrics, `sweep_findings_total{action="ended",kind="orphan"}`); n != 1 {
+		if n := counted(t, v.Options().Metrics, `sweep_findings_total{action="ended",kind="orphan"}`); n != 1 {
 			t.Errorf("%d orphans were ended, says the counter", n)
 		}
 	})
@@ -251,10 +253,10 @@ func TestGraceBeginsAnew(t *testing.T) {
 		delete(v.mem.rows, s.ID)
 		pass(30 * time.Minute)
 		if got := sweep(); got != "orphan waits" {
-			t.Errorf("claimed meanwhile: %q", got)
+			t.Errorf("claimed since: %q", got)
 		}
 		pass(59 * time.Minute)
-		next := engine.New(v.Options) // a server that has just been started has seen nothing
+		next := engine.New(v.Options()) // a server that has just been started has seen nothing
 		if sw, err := next.Sweep(t.Context(), engine.SweepOptions{}); err != nil || found(sw.Drivers[0]) != "orphan waits" {
 			t.Errorf("%+v, %v", sw, err)
 		}
@@ -267,13 +269,13 @@ type blind struct {
 	placed, sandbox bool
 }
 
-var errBlind = sandbox.Errorf("read", "store_unavailable", "no answer")
+var errBlind = fault.Errorf("read", "store_unavailable", "no answer")
 
-func (b *blind) Placed(ctx context.Context, d, host, after string, limit int) ([]store.Placed, error) {
+func (b *blind) ListInstances(ctx context.Context, d, host, after string, limit int) ([]store.InstanceRecord, error) {
 	if b.placed {
 		return nil, errBlind
 	}
-	return b.Store.Placed(ctx, d, host, after, limit)
+	return b.Store.ListInstances(ctx, d, host, after, limit)
 }
 
 func (b *blind) Sandbox(ctx context.Context, id string) (sandbox.Sandbox, error) {
@@ -373,7 +375,7 @@ func TestEntryWithoutAnIDIsWaitedFor(t *testing.T) {
 	sb := srv.row(t, project("a"))
 	far := srv.through(func(d driver.Driver) driver.Driver { return &anonymous{d, sb.ID} })
 	before := srv.creates(t)
-	if _, _, err := far.Ensure(t.Context(), engine.Request{Owner: project("a")}); sandbox.CodeOf(err) != "driver_unreachable" || !strings.Contains(err.Error(), "without its id") {
+	if _, _, err := far.Ensure(t.Context(), engine.Request{Owner: project("a")}); fault.CodeOf(err) != "driver_unreachable" || !strings.Contains(err.Error(), "without its id") {
 		t.Errorf("got %v", err)
 	}
 	if srv.creates(t) != before {

@@ -17,7 +17,7 @@ import (
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-// tick is how often the engine looks for what is due in these tests.
+// tick is how often the engine scans for due sandboxes in these tests.
 const tick = 5 * time.Second
 
 // virtual is a server in virtual time: the real engine on a store and a driver in memory.
@@ -119,7 +119,7 @@ func (v *virtual) expect(t *testing.T, id string, from time.Time, events map[san
 
 const never = -1
 
-// Two days of every kind of owner: the timers of each, and nothing else, act on what nobody uses.
+// Two days of every kind of owner: the timers of each, and nothing else, act on idle sandboxes.
 func TestTimersOfEveryOwnerKind(t *testing.T) {
 	testkit.Proves(t, "T6", "P4")
 	synctest.Test(t, func(t *testing.T) {
@@ -240,8 +240,8 @@ func TestOnlyUseCountsAsUse(t *testing.T) {
 			pass(time.Minute)
 			_, _ = h.Peek(t.Context())
 			_ = h.Frozen(t.Context())
-			_, _ = v.Look(t.Context(), v.row(t, s.ID))
-			v.Ahead(v.row(t, s.ID))
+			_, _ = v.Inspect(t.Context(), v.row(t, s.ID))
+			v.Upcoming(v.row(t, s.ID))
 			_, _, err := v.Ensure(t.Context(), engine.Request{Owner: s.Owner, Spec: sandbox.Spec{Profile: "full"}})
 			if err == nil {
 				t.Error("another profile was accepted")
@@ -279,7 +279,7 @@ func TestStoppedTimeIsNotLived(t *testing.T) {
 	})
 }
 
-// A server that cannot save stops what is idle, and keeps its files for ever; and says why.
+// A server that cannot save stops idle sandboxes, keeps their files for ever, and says why.
 func TestWithoutASaverNothingIsArchived(t *testing.T) {
 	testkit.Proves(t, "T6")
 	synctest.Test(t, func(t *testing.T) {
@@ -290,9 +290,9 @@ func TestWithoutASaverNothingIsArchived(t *testing.T) {
 		pass(100 * time.Hour)
 		v.expect(t, s.ID, v.began, map[sandbox.Event]time.Duration{sandbox.EventHalted: 5 * time.Minute, sandbox.EventEnd: never, sandbox.EventArchive: never, sandbox.EventEnded: never})
 		for _, what := range []string{"archive", "delete"} {
-			i := slices.IndexFunc(v.Ahead(v.row(t, s.ID)), func(p sandbox.Prospect) bool { return p.What == what })
-			if i < 0 || !strings.Contains(v.Ahead(v.row(t, s.ID))[i].Off, "cannot save") {
-				t.Errorf("%s: %+v", what, v.Ahead(v.row(t, s.ID)))
+			i := slices.IndexFunc(v.Upcoming(v.row(t, s.ID)), func(p sandbox.Upcoming) bool { return p.What == what })
+			if i < 0 || !strings.Contains(v.Upcoming(v.row(t, s.ID))[i].Off, "cannot save") {
+				t.Errorf("%s: %+v", what, v.Upcoming(v.row(t, s.ID)))
 			}
 		}
 		if back := v.ensure(t, sandbox.OwnerThread, "x"); back.Instance != s.Instance {
@@ -301,7 +301,7 @@ func TestWithoutASaverNothingIsArchived(t *testing.T) {
 	})
 }
 
-// A server that was away finds its timers overdue and acts at once, the gravest first; what is not
+// A server that was away finds its timers overdue and acts at once, the gravest first; a timer that is not
 // overdue waits for its time.
 func TestOverdueTimersFireAtStart(t *testing.T) {
 	testkit.Proves(t, "T6")
@@ -321,7 +321,7 @@ func TestOverdueTimersFireAtStart(t *testing.T) {
 			s := v.ensure(t, sandbox.OwnerThread, "x")
 			stop()
 			pass(c.away)
-			next := engine.New(v.Options)
+			next := engine.New(v.Options())
 			back := time.Now()
 			defer (&virtual{Engine: next, mem: v.mem, boxes: v.boxes}).run(t)()
 			pass(tick)

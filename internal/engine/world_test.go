@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
@@ -22,7 +24,7 @@ type place struct {
 	LeaseTTL                      time.Duration
 }
 
-// server is one process's engine with what is under it.
+// server is one process's engine with its store and driver.
 type server struct {
 	*engine.Engine
 	db   *store.DB
@@ -46,11 +48,12 @@ func onPostgres(t *testing.T) place {
 // two are the templates of these tests: "none", and "default", whose sandboxes have more.
 type two struct{}
 
-func (two) Names() []string          { return []string{"default", "none"} }
-func (two) Spec(string) sandbox.Spec { return sandbox.Spec{} }
-func (two) User(t string) string     { return map[string]string{"default": guest.Root}[t] }
+func (two) Names() []string           { return []string{"default", "none"} }
+func (t two) Allows(_, n string) bool { return slices.Contains(t.Names(), n) }
+func (two) Spec(string) sandbox.Spec  { return sandbox.Spec{} }
+func (two) User(t string) string      { return map[string]string{"default": guest.Root}[t] }
 
-func (two) Env(t string) map[string]string {
+func (two) Env(_, t string) map[string]string {
 	if t == "none" {
 		return nil
 	}
@@ -60,7 +63,7 @@ func (two) Env(t string) map[string]string {
 func (two) Prepare(s sandbox.Sandbox, spec *driver.Spec) error {
 	spec.Limits.Processes = map[string]int64{"default": 7}[s.Spec.Template]
 	if s.Spec.Metadata["base"] == "none such" {
-		return sandbox.Errorf("prepare", api.CodeCreateFailed, "there is no base of that name")
+		return fault.Errorf("prepare", api.CodeCreateFailed, "there is no base of that name")
 	}
 	return nil
 }
@@ -69,6 +72,9 @@ func (two) Prepare(s sandbox.Sandbox, spec *driver.Spec) error {
 func open(at place, change ...func(*engine.Options)) (*server, error) {
 	db, err := store.Open(context.Background(), store.Options{DataDir: at.DataDir, DatabaseURL: at.DatabaseURL, LeaseTTL: at.LeaseTTL})
 	if err != nil {
+		return nil, err
+	}
+	if err := storetest.UseSecret(context.Background(), db); err != nil {
 		return nil, err
 	}
 	f, err := fake.New(at.FakeDir)

@@ -8,24 +8,23 @@ import (
 	"unicode/utf8"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// MaxPath is how many bytes a path may have, as in Linux itself.
+// MaxPath is the maximum number of bytes of a path, as in Linux.
 const MaxPath = 4095
 
-// maxName is how many bytes one name may have.
+// maxName is the maximum number of bytes of one name.
 const maxName = 255
 
-// Clean turns a path that somebody sent into one for an [FS]. Empty, "." and "./" are the root; a slash
-// at the end is dropped.
+// Clean converts a path of a request to one for an [FS]. Empty, "." and "./" are the root; a trailing slash is
+// dropped.
 //
-// Every spelling that leaves the root, or that some program would take for one that does, is
-// path_outside_workspace: segments of two or more dots, also behind a backslash or percent-encoded once
-// more; a slash or backslash in front; a '~' in front as in ~, ~/x and ~user (./~user is a file of that
-// name). What no request needs is invalid_path: NUL and other control characters, text that is not UTF-8,
-// an empty segment, and more than [MaxPath] bytes. A file may have such a name all the same: lists show
-// it, archives carry it, and it goes with its folder.
+// The error has the code path_outside_workspace if the path leaves the root, or if some program could interpret it so:
+// a segment of two or more dots, also after a backslash or with further percent encoding; a leading slash or
+// backslash; a leading '~' as in ~, ~/x and ~user (./~user is a file of that name). The code is invalid_path for NUL
+// and other control characters, text that is not UTF-8, an empty segment, and more than [MaxPath] bytes. Existing
+// files may still have such names: lists and archives contain them, and they are removed with their directory.
 func Clean(name string) (string, error) {
 	if err := checkText(name); err != nil {
 		return "", err
@@ -63,7 +62,7 @@ func checkNames(name string) error {
 	return nil
 }
 
-// leaves reports whether a path leads out of where it starts, in any program's reading.
+// leaves reports whether any program could interpret the path as one that leaves its root.
 func leaves(name string) bool {
 	if strings.HasPrefix(name, "/") || strings.HasPrefix(name, `\`) || tilde(name) {
 		return true
@@ -76,7 +75,7 @@ func leaves(name string) bool {
 	return false
 }
 
-// tilde reports whether a shell would take the beginning for a home directory.
+// tilde reports whether a shell would replace the beginning of name by a home directory.
 func tilde(name string) bool {
 	rest, ok := strings.CutPrefix(name, "~")
 	if !ok {
@@ -86,8 +85,8 @@ func tilde(name string) bool {
 	return user == "" || user == "+" || user == "-" || user[0] == '_' || unicode.IsLetter(rune(user[0]))
 }
 
-// encodedLeaves looks for what leaves under further layers of percent encoding, which a program behind
-// us might take off.
+// encodedLeaves reports whether the path leaves its root after up to three more rounds of percent decoding, which
+// another program might do.
 func encodedLeaves(name string) bool {
 	for range 3 {
 		decoded, err := url.PathUnescape(name)
@@ -102,18 +101,12 @@ func encodedLeaves(name string) bool {
 }
 
 func outside(name string) error {
-	return sandbox.Errorf("", api.CodePathOutside, "the path %q leads out of its root", clip(name))
+	return fault.Errorf("", api.CodePathOutside, "the path %q leads out of its root", clip(name))
 }
 
 func invalid(format string, args ...any) error {
-	return sandbox.Errorf("", api.CodeInvalidPath, format, args...)
+	return fault.Errorf("", api.CodeInvalidPath, format, args...)
 }
 
-// clip keeps what a caller sent from filling an error.
-func clip(text string) string {
-	const most = 100
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
+// clip shortens a text of the caller for an error.
+func clip(text string) string { return fault.Clip(text, 100) }

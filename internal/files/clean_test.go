@@ -4,11 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/sandbox"
-	"github.com/berthdev/berth/internal/testkit"
 	"pgregory.net/rapid"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/testkit"
 )
 
 func TestEverySpellingOfTraversalIsRefused(t *testing.T) {
@@ -20,7 +21,7 @@ func TestEverySpellingOfTraversalIsRefused(t *testing.T) {
 		"~", "~/x", "~root", "~root/.ssh", "~_x", "~+", "~-/x",
 		"%2e%2e", "%2e%2e/x", "%2E%2e%2fetc", "..%2fetc", "%252e%252e%252fetc", "%25252e%25252e%25252fetc", "%2fetc%2fpasswd", "%5c..%5c",
 	} {
-		if clean, err := files.Clean(path); sandbox.CodeOf(err) != api.CodePathOutside {
+		if clean, err := files.Clean(path); fault.CodeOf(err) != api.CodePathOutside {
 			t.Errorf("Clean(%q) = %q, %v; want %s", path, clean, err, api.CodePathOutside)
 		}
 	}
@@ -31,7 +32,7 @@ func TestPathsThatNoRequestNeedsAreInvalid(t *testing.T) {
 		"a\x00b", "\x00", "a\nb", "a\rb", "a\x1b[2J", "a\u009bb", "a\x7f", "\xff", "a/\xc0\xae\xc0\xae/b", "a//b", "a///",
 		strings.Repeat("x", 256), "d/" + strings.Repeat("x", 256), strings.Repeat("x/", 2500), strings.Repeat("x", 5000),
 	} {
-		if clean, err := files.Clean(path); sandbox.CodeOf(err) != api.CodeInvalidPath || len(err.Error()) > 400 {
+		if clean, err := files.Clean(path); fault.CodeOf(err) != api.CodeInvalidPath || len(err.Error()) > 400 {
 			t.Errorf("Clean(%q) = %q, %v; want a short %s", path, clean, err, api.CodeInvalidPath)
 		}
 	}

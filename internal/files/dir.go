@@ -14,10 +14,9 @@ import (
 
 // Dir is a directory of this machine as an [FS].
 type Dir struct {
-	// Guard is called before anything below the directory is changed, and what it returns right after.
-	// It is the place to keep the directory's owner away meanwhile, or to refuse: its error is the
-	// operation's. It is never held for as long as a sender or the disk takes. Set it before the first
-	// use; nil guards nothing.
+	// Guard is called before each change below the directory, and release right after the change. Guard can hold a
+	// lock until release, or return an error, with which the operation fails. No operation waits for a sender or a
+	// sync of the disk between Guard and release. Set Guard before the first use. A nil Guard is not called.
 	Guard func(ctx context.Context) (release func(), err error)
 
 	dir *os.File
@@ -27,9 +26,9 @@ type Dir struct {
 
 var _ FS = (*Dir)(nil)
 
-// NewDir makes an FS of an open directory, which it takes over: Close closes it. Every operation runs as
-// the given owner. An owner other than the process's own user takes root; the process is then no longer
-// dumpable, as after every change of identity.
+// NewDir returns an FS for an open directory. Close closes the directory. All operations run as the given owner. An
+// owner other than the process's user requires root; the kernel then clears the dumpable flag of the process, as after
+// every change of identity.
 func NewDir(dir *os.File, as Owner) (*Dir, error) {
 	raw, err := dir.SyscallConn()
 	if err != nil {
@@ -39,7 +38,7 @@ func NewDir(dir *os.File, as Owner) (*Dir, error) {
 		as.Set = false
 	}
 	d := &Dir{dir: dir, raw: raw, as: as}
-	// One try, so that a kernel or a filter that lacks something is found out here.
+	// Fail now if the kernel lacks openat2 or a seccomp filter refuses it.
 	err = d.run(func(root int) error {
 		fd, err := openBeneath(root, ".", unix.O_PATH|unix.O_DIRECTORY)
 		if err == nil {
@@ -53,25 +52,24 @@ func NewDir(dir *os.File, as Owner) (*Dir, error) {
 	return d, nil
 }
 
-// Close closes the directory. Operations under way finish.
+// Close closes the directory. Running operations finish.
 func (d *Dir) Close() error { return d.dir.Close() }
 
-// Run calls do with the directory's descriptor, as the owner, for whoever works on many files at once.
-// It takes no notice of Guard.
+// Run calls do with the directory's descriptor, as the owner, for operations on many files. It ignores Guard.
 func (d *Dir) Run(do func(root int) error) error { return d.run(do) }
 
-// run calls do with the descriptor, which stays open meanwhile, as the owner.
+// run calls do as the owner with the directory's descriptor. The descriptor stays open during the call.
 func (d *Dir) run(do func(root int) error) error {
 	var err error
 	if closed := d.raw.Control(func(fd uintptr) {
 		err = d.as.run(func() error { return do(int(fd)) })
 	}); closed != nil {
-		return fmt.Errorf("use directory: %w", fs.ErrClosed) // the only reason there is
+		return fmt.Errorf("use directory: %w", fs.ErrClosed) // the only possible reason
 	}
 	return err
 }
 
-// at runs an operation on a path and puts its error into our words.
+// at runs an operation on a path and converts its error with explain.
 func (d *Dir) at(ctx context.Context, op, path string, do func(root int) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -82,7 +80,7 @@ func (d *Dir) at(ctx context.Context, op, path string, do func(root int) error) 
 	return explain(op, path, d.run(do))
 }
 
-// change is at for what changes something.
+// change is at for operations that change files: it calls Guard first.
 func (d *Dir) change(ctx context.Context, op, path string, do func(root int) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -97,11 +95,11 @@ func (d *Dir) change(ctx context.Context, op, path string, do func(root int) err
 	return d.at(ctx, op, path, do)
 }
 
-// maxStep is how much of a path the kernel is asked to resolve at once.
+// maxStep is the length of a path that the kernel resolves in one call.
 const maxStep = 3 << 10
 
-// open opens a path below a directory. The kernel takes only so long ones; the rest of a longer one is
-// resolved below the directory that its beginning leads to, which keeps it inside all the more.
+// open opens a path below a directory. It resolves a path that is too long for the kernel in steps, each below the
+// directory of the previous one.
 func open(root int, name string, flags int) (int, error) {
 	if name == "" {
 		return openBeneath(root, ".", flags)
@@ -143,9 +141,27 @@ func parentOf(name string) string {
 	return strings.TrimSuffix(dir, "/")
 }
 
-// reopen opens what a descriptor made with O_PATH stands for.
+// reopen opens the file of an O_PATH descriptor with other flags.
 func reopen(fd, flags int) (int, error) {
 	return unix.Open(procFD(fd), flags|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 }
 
 func procFD(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
+
+// beneath makes the kernel refuse paths that leave their directory, even if a process replaces directories by links at
+// the same time. Paths into another mount are refused too.
+const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
+
+// maxAgain limits the retries after EAGAIN: openat2 could not rule out a concurrent rename.
+const maxAgain = 1000
+
+// openBeneath opens a path below dir that is short enough for one system call.
+func openBeneath(dir int, path string, flags int) (int, error) {
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: beneath}
+	for try := 0; ; try++ {
+		fd, err := unix.Openat2(dir, path, &how)
+		if err != unix.EINTR && (err != unix.EAGAIN || try == maxAgain) {
+			return fd, err
+		}
+	}
+}

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
 	"golang.org/x/sys/unix"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// meaning is what an error of the kernel is in our table, and the words for it.
+// meaning is the code and the message for an error of the kernel.
 type meaning struct {
 	errno unix.Errno
 	code  api.Code
@@ -38,9 +39,10 @@ var meanings = []meaning{
 	{unix.ETXTBSY, api.CodeConflict, "%q is being run"},
 }
 
-// explain turns an error of the kernel into one of ours. One that is ours already, or a context's, stays.
+// explain converts an error of the kernel to a fault.Error. A fault.Error or an error of the context is returned
+// unchanged.
 func explain(op, path string, err error) error {
-	var known *sandbox.Error
+	var known *fault.Error
 	var source *SourceError
 	switch {
 	case err == nil:
@@ -48,17 +50,17 @@ func explain(op, path string, err error) error {
 	case errors.As(err, &known), errors.As(err, &source), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, fs.ErrClosed):
-		return sandbox.Errorf(op, api.CodeInternal, "the directory is closed: %w", err)
+		return fault.Errorf(op, api.CodeInternal, "the directory is closed: %w", err)
 	}
 	for _, m := range meanings {
 		if errors.Is(err, m.errno) {
-			return sandbox.Errorf(op, m.code, m.words, display(path))
+			return fault.Errorf(op, m.code, m.words, display(path))
 		}
 	}
-	return sandbox.Errorf(op, api.CodeInternal, "%q: %w", display(path), err)
+	return fault.Errorf(op, api.CodeInternal, "%q: %w", display(path), err)
 }
 
-// display is a path for people.
+// display formats a path for a message.
 func display(path string) string {
 	if path == "" {
 		return "."
@@ -66,6 +68,6 @@ func display(path string) string {
 	return clip(path)
 }
 
-func special(op, path, what string) error {
-	return sandbox.Errorf(op, api.CodeSpecialFile, "%q is %s, which is never opened", display(path), what)
+func specialFileError(op, path, what string) error {
+	return fault.Errorf(op, api.CodeSpecialFile, "%q is %s, which is never opened", display(path), what)
 }

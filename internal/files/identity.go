@@ -4,18 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// Owner is the user that operations run as, in numbers of this machine. When it is not Set they run as
-// the process itself.
+// Owner is the user that operations run as. The ids are those of this machine. If Set is false, operations run as the
+// user of this process.
 type Owner struct {
 	UID, GID int
 	Set      bool
 }
 
-// uid is the user whose files are its own.
+// uid returns the owner's user id.
 func (o Owner) uid() int {
 	if o.Set {
 		return o.UID
@@ -23,10 +24,9 @@ func (o Owner) uid() int {
 	return unix.Geteuid()
 }
 
-// run calls do with the owner's identity towards file systems, so that the kernel itself refuses what
-// that user may not do, and new files are the user's own. Identity is a matter of one thread: do runs on
-// a goroutine that has a thread to itself, and a thread that did not come back from being somebody else
-// is thrown away. do must not start goroutines or processes.
+// run calls do with the owner's file system identity: the kernel then enforces the owner's permissions, and new files
+// belong to the owner. The identity applies to one thread, so do runs in a goroutine that is locked to its thread. If
+// the thread's identity cannot be restored, the thread ends. do must not start goroutines or processes.
 func (o Owner) run(do func() error) error {
 	if !o.Set {
 		return do()
@@ -48,7 +48,7 @@ func (o Owner) run(do func() error) error {
 	return <-done
 }
 
-// identity is what a thread was before.
+// identity is the identity of a thread before a change.
 type identity struct {
 	uid, gid int
 	groups   []int
@@ -63,8 +63,8 @@ func self() (identity, error) {
 	return identity{unix.Geteuid(), unix.Getegid(), groups, true}, nil
 }
 
-// become takes the owner's identity on this thread. Groups go first and caps are looked at last: a
-// process that is not root keeps the capabilities that let it pass by permissions, so it may not do this.
+// become changes the identity of this thread to the owner. It returns an error if the thread still has capabilities
+// that bypass permissions: a process that is not root keeps them.
 func (o Owner) become() error {
 	if err := setGroups(nil); err != nil {
 		return fmt.Errorf("drop groups: %w", err)
@@ -85,7 +85,7 @@ func (i identity) restore() error {
 	return setGroups(i.groups)
 }
 
-// setFS sets both ids and reads them back: the calls themselves do not fail.
+// setFS sets both file system ids and reads them back, because the system calls do not report failure.
 func setFS(uid, gid int) error {
 	for _, set := range []func() error{func() error { return unix.Setfsgid(gid) }, func() error { return unix.Setfsuid(uid) }} {
 		if err := set(); err != nil {
@@ -106,7 +106,7 @@ func setFS(uid, gid int) error {
 	return nil
 }
 
-// fsCaps let a thread pass by the permissions of files.
+// fsCaps are the capabilities that bypass file permissions.
 const fsCaps = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID | 1<<unix.CAP_MKNOD
 
 func checkCaps() error {
@@ -117,6 +117,20 @@ func checkCaps() error {
 	}
 	if left := sets[0].Effective & fsCaps; left != 0 {
 		return fmt.Errorf("capabilities %#x would pass by the user's permissions: %w", left, unix.EPERM)
+	}
+	return nil
+}
+
+// setGroups sets the supplementary groups of this thread only. The function in package unix sets those of all
+// threads.
+func setGroups(groups []int) error {
+	ids := make([]uint32, len(groups))
+	for i, g := range groups {
+		ids[i] = uint32(g)
+	}
+	_, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(ids)), uintptr(unsafe.Pointer(unsafe.SliceData(ids))), 0)
+	if errno != 0 {
+		return errno
 	}
 	return nil
 }

@@ -10,38 +10,37 @@ import (
 	"strings"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// ListOptions say what to list.
+// ListOptions configure a list.
 type ListOptions struct {
 	Path    string // a directory, as Clean returns it
-	Depth   int    // how many levels; zero is one
-	Hidden  bool   // names that begin with a dot, too, and what is below them
+	Depth   int    // levels; zero means one
+	Hidden  bool   // include names that begin with a dot, and their contents
 	Pattern string // as in path.Match: with a slash for the path below Path, without for the name
-	Limit   int    // how many at most; zero is 1,000
-	Cursor  string // Next of the page before
+	Limit   int    // maximum number; zero means 1,000
+	Cursor  string // Next of the previous page
 }
 
 // Page is one page of a list.
 type Page struct {
 	Items []Info
-	Next  string // for the page after it; empty on the last
+	Next  string // cursor of the next page; empty on the last
 }
 
-// maxScan is how many entries are looked at for one page. A page that took them all ends there, with
-// fewer items than asked for or none.
+// maxScan is the maximum number of entries that are read for one page. A page that reaches it has fewer items than
+// requested, or none.
 const maxScan = 100_000
 
-// List lists what is below a directory: each directory before what is in it, names in order of their
-// bytes. What cannot be looked into is listed all the same; what is nested so deep that it has no path
-// to ask for is not.
+// List lists the contents of a directory: each directory before its contents, names in byte order. Directories that
+// cannot be read are listed without contents; entries nested too deep for a path are left out.
 func List(ctx context.Context, fsys FS, o ListOptions) (Page, error) {
 	if o.Limit <= 0 {
 		o.Limit = 1000
 	}
 	if _, err := path.Match(o.Pattern, ""); err != nil {
-		return Page{}, sandbox.Errorf("list folder", api.CodeInvalidRequest, "the pattern %q is not valid", clip(o.Pattern))
+		return Page{}, fault.Errorf("list folder", api.CodeInvalidRequest, "the pattern %q is not valid", clip(o.Pattern))
 	}
 	after, err := parseCursor(o)
 	if err != nil {
@@ -54,13 +53,13 @@ func List(ctx context.Context, fsys FS, o ListOptions) (Page, error) {
 	return l.page(), nil
 }
 
-// lister goes through a tree until it has one item more than it was asked for.
+// lister walks a tree for one page. It reads one item more than requested, to know whether there is a next page.
 type lister struct {
 	ListOptions
 	ctx  context.Context
 	fs   FS
 	out  []Info
-	last string // the last entry looked at
+	last string // the last entry read
 	left int    // entries that may still be read
 }
 
@@ -77,7 +76,7 @@ func (l *lister) page() Page {
 	return Page{l.out, ""}
 }
 
-// walk goes through one directory, from behind the entry that after leads to on.
+// walk lists one directory, starting after the entry whose path below dir is after.
 func (l *lister) walk(dir string, after []string, depth int) error {
 	from := ""
 	if len(after) > 0 {
@@ -106,7 +105,7 @@ func (l *lister) walk(dir string, after []string, depth int) error {
 	return nil
 }
 
-// resume goes on below the entry that the page before ended with.
+// resume continues below the last entry of the previous page.
 func (l *lister) resume(name string, after []string, depth int) error {
 	if depth == 1 || l.hides(name) {
 		return nil
@@ -145,11 +144,11 @@ func (l *lister) matches(name string) bool {
 	default:
 		name = below(l.Path, name)
 	}
-	ok, _ := path.Match(l.Pattern, name) // the pattern was checked
+	ok, _ := path.Match(l.Pattern, name) // the pattern was checked before
 	return ok
 }
 
-// below is a path relative to a directory above it.
+// below returns a path relative to a directory above it.
 func below(dir, name string) string {
 	if dir == "" {
 		return name
@@ -157,18 +156,18 @@ func below(dir, name string) string {
 	return strings.TrimPrefix(name, dir+"/")
 }
 
-// passable drops the errors of a directory that vanished, changed or is closed since it was listed.
+// passable ignores errors of a directory that vanished, changed or was closed since it was listed.
 func passable(err error) error {
 	if err == nil || slices.Contains([]api.Code{
 		api.CodeFileNotFound, api.CodeNotADirectory, api.CodePathOutside, api.CodeFileDenied, api.CodeInvalidPath,
-	}, sandbox.CodeOf(err)) {
+	}, fault.CodeOf(err)) {
 		return nil
 	}
 	return err
 }
 
-// cursorAt is the place behind an entry. It is checked, so that one that was cut or taken from a list of
-// another directory is refused; what it leads to is inside all the same.
+// cursorAt returns a cursor for the position after an entry. Its checksum detects a cursor that was truncated or
+// belongs to another directory. A forged cursor does no harm: its path is resolved below the root like any other.
 func cursorAt(o ListOptions, entry string) string {
 	rest := below(o.Path, entry)
 	raw := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(o.Path+"\x00"+rest)))
@@ -191,5 +190,5 @@ func parseCursor(o ListOptions) (after []string, err error) {
 }
 
 func badCursor() error {
-	return sandbox.Errorf("list folder", api.CodeInvalidCursor, "the cursor does not belong to this list, or was changed")
+	return fault.Errorf("list folder", api.CodeInvalidCursor, "the cursor does not belong to this list, or was changed")
 }

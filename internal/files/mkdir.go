@@ -8,7 +8,7 @@ import (
 
 const dirPerm = 0o755
 
-// Mkdir makes a directory and those above it.
+// Mkdir creates a directory and its parents.
 func (d *Dir) Mkdir(ctx context.Context, path string) error {
 	return d.change(ctx, "make folder", path, func(root int) error {
 		_, err := makeDirs(root, path)
@@ -16,7 +16,7 @@ func (d *Dir) Mkdir(ctx context.Context, path string) error {
 	})
 }
 
-// makeDirs makes what is missing of a path and returns what it made, the outermost first.
+// makeDirs creates the missing directories of a path and returns the created ones, outermost first.
 func makeDirs(root int, path string) (made []string, err error) {
 	if err := probeDir(root, path); err != unix.ENOENT {
 		return nil, err
@@ -32,7 +32,7 @@ func makeDirs(root int, path string) (made []string, err error) {
 	switch err := unix.Mkdirat(dir, base, dirPerm); err {
 	case nil:
 		return append(made, path), nil
-	case unix.EEXIST: // somebody was faster, or it is a link that leads nowhere
+	case unix.EEXIST: // another process has created it, or it is a dangling link
 		return made, probeDir(root, path)
 	default:
 		return made, err
@@ -47,7 +47,7 @@ func probeDir(root int, path string) error {
 	return err
 }
 
-// unmakeDirs takes back what makeDirs made, as far as it is still empty.
+// unmakeDirs removes the directories that makeDirs created if they are still empty.
 func unmakeDirs(root int, made []string) {
 	for i := len(made) - 1; i >= 0; i-- {
 		dir, base, err := openParent(root, made[i])
@@ -62,7 +62,7 @@ func unmakeDirs(root int, made []string) {
 	}
 }
 
-// Symlink makes a link with the given text, which is not looked at.
+// Symlink creates a symbolic link with the text target, which is not checked.
 func (d *Dir) Symlink(ctx context.Context, target, path string) error {
 	return d.change(ctx, "make link", path, func(root int) error {
 		made, err := makeDirs(root, parentOf(path))

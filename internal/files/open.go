@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens a regular file for reading. What it is shows before it is opened: opening a pipe or a device
-// can wait, or do something.
+// Open opens a regular file for reading. Its type is checked before it is opened: opening a pipe or a device can
+// block or have side effects.
 func (d *Dir) Open(ctx context.Context, path string) (Reader, error) {
 	const op = "open file"
 	var out *file
@@ -44,5 +44,5 @@ type file struct {
 	info Info
 }
 
-// Info is what the file was when it was opened.
+// Info describes the file at the time it was opened.
 func (f *file) Info() Info { return f.info }

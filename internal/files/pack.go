@@ -11,38 +11,37 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Reserved is the directory of the workspace in which agents keep their own state.
+// Reserved is the directory of the workspace that holds agents' state.
 const Reserved = ".berth"
 
-// PackOptions say what goes into an archive.
+// PackOptions configure an archive.
 type PackOptions struct {
 	Path     string // a directory, as Clean returns it
-	Hidden   bool   // the reserved directory, too; other names with a dot always go in
-	MaxBytes int64  // of files together; zero: no bound
+	Hidden   bool   // include the reserved directory; other names with a dot are always included
+	MaxBytes int64  // limit for all files; zero: none
 }
 
-// Packed is what went into an archive, and what did not.
+// Packed describes the contents of an archive, and what was left out.
 type Packed struct {
 	Entries      int
 	Bytes        int64
-	Skipped      int
-	SkippedNames []string // the first of them, with the reason
+	Skipped      int      // number of files that were left out
+	SkippedNames []string // the first maxSkippedNames of them, with the reason
 }
 
-// maxSkippedNames bounds how many are told by name.
+// maxSkippedNames is the maximum length of Packed.SkippedNames.
 const maxSkippedNames = 100
 
-// maxPackPath is the longest path that is looked into.
+// maxPackPath is the length in bytes of the longest path that is packed.
 const maxPackPath = 64 << 10
 
-// Pack writes a directory as a tar, as it goes. Links go in as links. What is never opened (pipes,
-// sockets, devices, other users' files with further hard links), what is gone or closed by the time its
-// turn comes and what is nested beyond all bounds is left out, and named in a comment at the archive's end.
-// A file goes in once for each of its names. One that shrinks meanwhile is filled up with zeros, and named,
-// too.
+// Pack writes a directory as a tar stream. Links are stored as links. A file with several names is stored once for each
+// of them. Pack leaves out files that are never opened (pipes, sockets, devices, other users' files with more than one
+// hard link), that vanish or become unreadable, or that are nested too deep. A file that shrinks during the read is
+// padded with zeros. A comment at the end of the archive names all these files.
 func Pack(ctx context.Context, fsys FS, w io.Writer, o PackOptions) (Packed, error) {
 	p := &packer{PackOptions: o, ctx: ctx, fs: fsys, tar: tar.NewWriter(w)}
 	if err := p.dir(o.Path, 0); err != nil {
@@ -68,8 +67,8 @@ type packer struct {
 	tar *tar.Writer
 }
 
-// dir packs what is in one directory. Deep ones are read in smaller pieces: one of each is kept for every
-// level above.
+// dir packs the contents of one directory. It reads deep directories in smaller pieces, because each level keeps one
+// piece in memory.
 func (p *packer) dir(dir string, depth int) error {
 	size := max(8192/(depth+1), 4)
 	for after := ""; ; {
@@ -110,9 +109,9 @@ func (p *packer) entry(e Info, depth int) error {
 	return nil
 }
 
-// forgive notes what cannot be read and goes on.
+// forgive records a file that cannot be read as skipped and returns nil. It returns other errors unchanged.
 func (p *packer) forgive(name string, err error) error {
-	code := sandbox.CodeOf(err)
+	code := fault.CodeOf(err)
 	if err == nil || passable(err) != nil && code != api.CodeSpecialFile && code != api.CodeIsADirectory && code != api.CodeConflict {
 		return err
 	}
@@ -154,7 +153,7 @@ func (p *packer) file(e Info) error {
 	defer r.Close()
 	size := r.Info().Size
 	if p.Bytes += size; p.MaxBytes > 0 && p.Bytes > p.MaxBytes {
-		return sandbox.Errorf("pack folder", api.CodeTooLarge, "the files take more than %d bytes, from %q on", p.MaxBytes, clip(e.Path))
+		return fault.Errorf("pack folder", api.CodeTooLarge, "the files take more than %d bytes, from %q on", p.MaxBytes, clip(e.Path))
 	}
 	if err := p.header(r.Info(), tar.TypeReg, size); err != nil {
 		return err
@@ -167,7 +166,7 @@ func (p *packer) file(e Info) error {
 	return err
 }
 
-// copyN copies at most n bytes and returns how many there were. What cannot be read is as if it ended.
+// copyN copies at most n bytes and returns their number. It treats a read error as the end of the file.
 func copyN(ctx context.Context, w io.Writer, r io.Reader, n int64) (done int64, err error) {
 	buf := buffers.Get().(*[128 << 10]byte)
 	defer buffers.Put(buf)
@@ -187,7 +186,7 @@ func copyN(ctx context.Context, w io.Writer, r io.Reader, n int64) (done int64, 
 	return done, nil
 }
 
-// zeros never end.
+// zeros is an endless reader of zeros.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {

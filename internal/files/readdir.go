@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadDir lists a part of one directory.
+// ReadDir lists part of one directory.
 func (d *Dir) ReadDir(ctx context.Context, path, after string, limit int) (out []Info, err error) {
 	err = d.at(ctx, "list folder", path, func(root int) error {
 		fd, err := open(root, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK)
@@ -23,7 +23,7 @@ func (d *Dir) ReadDir(ctx context.Context, path, after string, limit int) (out [
 	return out, err
 }
 
-// readDir reads as often as it takes: what vanishes between its listing and its stat leaves room.
+// readDir lists names and their attributes until it has limit entries. It lists again if files vanished in between.
 func readDir(ctx context.Context, fd int, path, after string, limit int) (out []Info, err error) {
 	for {
 		names, more, err := firstNames(ctx, fd, after, limit-len(out))
@@ -64,15 +64,15 @@ func statAt(dir int, name, path string) (Info, error) {
 		return info, nil
 	}
 	target, err := readlink(dir, name)
-	if err == unix.EINVAL { // no link any more: as if it had not been there
+	if err == unix.EINVAL { // not a link any more: treat it as vanished
 		err = unix.ENOENT
 	}
 	info.Target = target
 	return info, err
 }
 
-// firstNames returns the first limit names after the given one, in order, and whether there are more. It
-// reads the whole directory and keeps no more than it returns.
+// firstNames returns the first limit names that are greater than after, sorted, and reports whether there are more. It
+// reads the whole directory but keeps only limit names in memory.
 func firstNames(ctx context.Context, fd int, after string, limit int) (names []string, more bool, err error) {
 	if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
 		return nil, false, err
@@ -96,7 +96,7 @@ func firstNames(ctx context.Context, fd int, after string, limit int) (names []s
 	return slices.Compact(kept), more, err
 }
 
-// eachName calls do for every name in a directory, from where its descriptor stands.
+// eachName calls do for each name in a directory, from the descriptor's position.
 func eachName(ctx context.Context, fd int, do func(name string) error) error {
 	buf, names := make([]byte, 32<<10), make([]string, 0, 1024)
 	for {

@@ -5,40 +5,40 @@ import (
 	"errors"
 	"time"
 
-	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
 	"golang.org/x/sys/unix"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// keepOpen is how many of the innermost directories a walk keeps open. It comes back to those further
-// up through "..", and looks whether that is where it came from.
+// keepOpen is the number of innermost directories that a removal keeps open. It opens outer ones again through "..",
+// and checks that they are the same directories as before.
 const keepOpen = 64
 
-// maxDepth bounds what a walk remembers of the way it came.
+// maxDepth limits the depth of a removal.
 const maxDepth = 1 << 17
 
-// workTime is how long a walk goes on before others get their turn at the guard. Tests change it.
+// workTime is the time for which a removal holds the guard before it releases it for other operations. Tests change it.
 var workTime = 50 * time.Millisecond
 
-// removal is a walk through a directory that removes what it meets. It takes a bounded number of
-// descriptors, whatever the depth. Whoever adds to the directory meanwhile can make this take longer, until
-// ctx ends, and nothing else.
+// removal removes a directory with its contents. It uses a bounded number of descriptors, independent of the depth. A
+// process that adds files at the same time can only prolong it, until ctx ends.
 type removal struct {
 	ctx   context.Context
-	dir   int     // where it began; -1 if it has not
-	path  []level // from the outermost
-	until time.Time
+	dir   int       // the parent of the directory to remove; -1 before begin
+	path  []level   // the directories from the one to remove to the current one
+	until time.Time // when work pauses
 	done  bool
 }
 
-// level is one directory on the way.
+// level is one directory of the current path.
 type level struct {
 	name     string
 	dev, ino uint64
 	fd       int // -1 while closed
 }
 
-// begin removes what can be removed at once, or goes down into it.
+// begin removes a file or an empty directory. If recursive is set, it enters a directory that is not empty.
 func (r *removal) begin(root int, path string, recursive bool) error {
 	dir, base, err := openParent(root, path)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *removal) begin(root int, path string, recursive bool) error {
 	return r.enter(dir, base)
 }
 
-// work goes on for a while, by one step at least.
+// work continues the removal for workTime, but at least one step.
 func (r *removal) work(int) error {
 	r.until = time.Now().Add(workTime)
 	err := r.step()
@@ -65,7 +65,7 @@ func (r *removal) work(int) error {
 
 func (r *removal) tired() bool { return time.Now().After(r.until) }
 
-// step empties the innermost directory and removes it, or goes down into one that is in it.
+// step empties the innermost directory and removes it, or enters one of its directories.
 func (r *removal) step() error {
 	below, err := r.empty()
 	switch {
@@ -82,19 +82,19 @@ func (r *removal) step() error {
 	empty := r.top().name
 	if len(r.path) == 1 {
 		r.done = true
-		return gone(unlink(r.dir, empty))
+		return ignoreNotExist(unlink(r.dir, empty))
 	}
 	if err := r.leave(); err != nil {
 		return err
 	}
-	if err := gone(unlink(r.top().fd, empty)); err != unix.ENOTEMPTY {
+	if err := ignoreNotExist(unlink(r.top().fd, empty)); err != unix.ENOTEMPTY {
 		return err
 	}
 	return nil
 }
 
-// gone takes it for done when somebody else was faster.
-func gone(err error) error {
+// ignoreNotExist ignores errors of entries that were removed concurrently.
+func ignoreNotExist(err error) error {
 	if err == unix.ENOENT {
 		return nil
 	}
@@ -103,8 +103,8 @@ func gone(err error) error {
 
 func (r *removal) top() *level { return &r.path[len(r.path)-1] }
 
-// empty removes from the innermost directory what can be removed at once, and returns the name of a
-// directory that first has to be emptied itself.
+// empty removes the entries of the innermost directory until it finds a directory that is not empty. It returns the
+// name of this directory, or "" if all entries are removed.
 func (r *removal) empty() (below string, err error) {
 	fd := r.top().fd
 	if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
@@ -130,17 +130,17 @@ func (r *removal) empty() (below string, err error) {
 	return below, err
 }
 
-// These end a walk over names; they are never seen outside.
+// These errors stop eachName in empty. They are not returned to callers of Remove.
 var (
-	errFound = errors.New("found")
-	errTired = errors.New("tired")
+	errFound = errors.New("found") // a directory that is not empty
+	errTired = errors.New("tired") // workTime has passed
 )
 
-// enter goes down into a directory, never through a link. One that its owner closed to itself is opened
-// first, as its owner can.
+// enter opens a directory, but not through a link. If the owner may not list or change it, enter changes its
+// permissions first.
 func (r *removal) enter(dir int, name string) error {
 	if len(r.path) == maxDepth {
-		return sandbox.Errorf("remove file", api.CodeConflict, "the folder is nested deeper than %d levels", maxDepth)
+		return fault.Errorf("remove file", api.CodeConflict, "the folder is nested deeper than %d levels", maxDepth)
 	}
 	handle, err := openBeneath(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
@@ -174,7 +174,7 @@ func (r *removal) push(fd int, name string) error {
 	return nil
 }
 
-// leave goes up again.
+// leave returns to the parent.
 func (r *removal) leave() error {
 	inner := r.top().fd
 	defer unix.Close(inner)
@@ -189,7 +189,7 @@ func (r *removal) leave() error {
 	}
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil && (st.Dev != outer.dev || st.Ino != outer.ino) {
-		err = sandbox.Errorf("remove file", api.CodeConflict, "the folder was moved while it was being removed")
+		err = fault.Errorf("remove file", api.CodeConflict, "the folder was moved while it was being removed")
 	}
 	if err != nil {
 		_ = unix.Close(fd)
@@ -211,4 +211,29 @@ func (r *removal) close() {
 	for i := range r.path {
 		r.path[i].close()
 	}
+}
+
+// Remove removes a file, a link or a directory.
+func (d *Dir) Remove(ctx context.Context, path string, recursive bool) error {
+	const op = "remove file"
+	r := &removal{ctx: ctx, dir: -1}
+	defer r.close()
+	err := d.change(ctx, op, path, func(root int) error { return r.begin(root, path, recursive) })
+	for err == nil && !r.done {
+		err = d.change(ctx, op, path, r.work)
+	}
+	return err
+}
+
+// unlink removes a file or an empty directory.
+func unlink(dir int, name string) error {
+	err := unix.Unlinkat(dir, name, 0)
+	if err != unix.EISDIR {
+		return err
+	}
+	err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+	if err == unix.EEXIST {
+		err = unix.ENOTEMPTY
+	}
+	return err
 }

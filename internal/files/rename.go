@@ -3,9 +3,10 @@ package files
 import (
 	"context"
 
-	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
 	"golang.org/x/sys/unix"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 // Rename moves a file, a link or a directory.
@@ -45,7 +46,7 @@ func move(root, source int, base, to string, replace bool) error {
 	}
 	switch err {
 	case unix.EXDEV:
-		return sandbox.Errorf("move file", api.CodeUnsupported, "a folder that came with the sandbox's base cannot be moved")
+		return fault.Errorf("move file", api.CodeUnsupported, "a folder that came with the sandbox's base cannot be moved")
 	case unix.EINVAL:
 		return invalid("a folder cannot be moved into itself")
 	}

@@ -23,7 +23,7 @@ func (d *Dir) Stat(ctx context.Context, path string) (info Info, err error) {
 	return info, err
 }
 
-// describe reads what a descriptor stands for; its path is not looked at again.
+// describe returns the attributes of an open file. It does not resolve path again.
 func describe(fd int, path string) (Info, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -38,7 +38,7 @@ func describe(fd int, path string) (Info, error) {
 	return info, nil
 }
 
-// readlink reads the text of a link; an empty name is the descriptor itself.
+// readlink reads the text of the link name in dir, or of the link dir itself if name is empty.
 func readlink(dir int, name string) (string, error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(dir, name, buf)
@@ -73,30 +73,30 @@ var types = map[uint32]fs.FileMode{
 	unix.S_IFSOCK: fs.ModeSocket, unix.S_IFBLK: fs.ModeDevice, unix.S_IFCHR: fs.ModeDevice | fs.ModeCharDevice,
 }
 
-// timeOf keeps a time within the years that JSON has: a file's owner sets it to whatever it likes.
+// timeOf converts a time and limits it to the years that JSON supports, because a file's owner can set any time.
 func timeOf(ts unix.Timespec) time.Time {
 	const first, last = -62135596800, 253402300799 // the years 1 and 9999
 	sec, nsec := ts.Unix()
 	return time.Unix(min(max(sec, first), last), nsec).UTC()
 }
 
-// openable returns an error for what is never opened: everything but a file. One of somebody else's that
-// has further names may be here so that we do something with it that its owner would not want.
+// openable returns an error for all files except regular files. It also refuses another user's file with more than one
+// hard link: a user may have linked it here to make Berth act on it.
 func (d *Dir) openable(op, path string, st *unix.Stat_t) error {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		if st.Nlink > 1 && int64(st.Uid) != int64(d.as.uid()) {
-			return special(op, path, "another user's file with further hard links")
+			return specialFileError(op, path, "another user's file with further hard links")
 		}
 		return nil
 	case unix.S_IFDIR:
 		return unix.EISDIR
 	case unix.S_IFLNK:
-		return special(op, path, "a symbolic link")
+		return specialFileError(op, path, "a symbolic link")
 	case unix.S_IFIFO:
-		return special(op, path, "a pipe")
+		return specialFileError(op, path, "a pipe")
 	case unix.S_IFSOCK:
-		return special(op, path, "a socket")
+		return specialFileError(op, path, "a socket")
 	}
-	return special(op, path, "a device")
+	return specialFileError(op, path, "a device")
 }

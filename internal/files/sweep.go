@@ -11,22 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsUpload reports whether a name has exactly the form of a file that is being written: the prefix and 26 of
-// a-z and 2-7. A name that merely begins like it is a user's.
+// IsUpload reports whether name is the name of a temporary file of a write: tmpPrefix and 26 of a-z and 2-7. Other
+// names with this prefix are ordinary.
 func IsUpload(name string) bool {
 	id, ok := strings.CutPrefix(name, tmpPrefix)
 	return ok && len(id) == tmpLetters && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// tmpLetters is the length of rand.Text.
+// tmpLetters is the length of the random part of a temporary name, which is from rand.Text.
 const tmpLetters = 26
 
-// maxSweep bounds how many directories one sweep looks into.
+// maxSweep limits the number of directories that one sweep reads.
 const maxSweep = 1_000_000
 
-// Sweep removes the files that writers left which were cut off, and returns how many. A file that is still being
-// written is locked by its writer and stays, and so does everything that was changed since the given time. It
-// follows no link, and passes over what it cannot read.
+// Sweep removes the temporary files of interrupted writes and returns their number. It keeps files that are locked,
+// because their writer is still running, and files that changed after the time before. It follows no links and skips
+// unreadable directories.
 func (d *Dir) Sweep(ctx context.Context, before time.Time) (removed int, err error) {
 	todo := []string{""}
 	for looked := 0; len(todo) > 0 && looked < maxSweep; looked++ {
@@ -46,7 +46,7 @@ func (d *Dir) Sweep(ctx context.Context, before time.Time) (removed int, err err
 	return removed, nil
 }
 
-// sweepDir sweeps one directory and returns those in it.
+// sweepDir sweeps one directory and returns its subdirectories.
 func sweepDir(root int, dir string, before time.Time) (below []string, removed int, err error) {
 	fd, err := openDirNoLinks(root, dir)
 	if err != nil {
@@ -74,7 +74,7 @@ func sweepDir(root int, dir string, before time.Time) (below []string, removed i
 	}
 }
 
-// openDirNoLinks opens a directory for reading by a path that has no link in it.
+// openDirNoLinks opens a directory by a path that contains no link.
 func openDirNoLinks(root int, dir string) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
@@ -86,7 +86,7 @@ func openDirNoLinks(root int, dir string) (int, error) {
 	return unix.Openat2(root, path.Clean(dir), &how)
 }
 
-// sweepOne removes a file if its writer is gone.
+// sweepOne removes a temporary file if its writer has ended. It reports whether it removed the file.
 func sweepOne(dir int, name string, before time.Time) bool {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -302,7 +302,7 @@ func TestBrokenArchivesAreTold(t *testing.T) {
 	}
 	for _, sent := range []int{0, 100, 512 + 2} {
 		_, err := files.Unpack(t.Context(), w, failing{bytes.NewReader(whole[:sent]), errSender}, files.UnpackOptions{})
-		if !errors.Is(err, errSender) || sandbox.CodeOf(err) != api.CodeInternal {
+		if !errors.Is(err, errSender) || fault.CodeOf(err) != api.CodeInternal {
 			t.Errorf("sender gone after %d bytes: %v", sent, err)
 		}
 	}

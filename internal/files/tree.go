@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// TreeOptions say how much of a tree to read.
+// TreeOptions configure how much of a tree is read.
 type TreeOptions struct {
 	Path   string // a directory, as Clean returns it
-	Depth  int    // how many levels; zero is three
-	Hidden bool   // names that begin with a dot, too
-	Limit  int    // how many nodes at most, besides the root; zero is 1,000
+	Depth  int    // levels; zero means three
+	Hidden bool   // include names that begin with a dot
+	Limit  int    // maximum number of nodes besides the root; zero means 1,000
 }
 
 // Node is one file in a tree.
 type Node struct {
 	Info
-	Children  []*Node // of a directory that was looked into
-	Truncated bool    // it has more children than these
+	Children  []*Node // nil if the directory was not read
+	Truncated bool    // the directory has more children
 }
 
-// Tree reads a tree level by level, so that a limit cuts off what is deep before what is near.
+// Tree reads a tree level by level, so that a limit cuts off the deepest levels.
 func Tree(ctx context.Context, fsys FS, o TreeOptions) (root *Node, truncated bool, err error) {
 	if o.Depth <= 0 {
 		o.Depth = 3
@@ -34,7 +34,7 @@ func Tree(ctx context.Context, fsys FS, o TreeOptions) (root *Node, truncated bo
 		return nil, false, err
 	}
 	root = &Node{Info: info}
-	t := &grower{TreeOptions: o, ctx: ctx, fs: fsys, left: o.Limit}
+	t := &treeReader{TreeOptions: o, ctx: ctx, fs: fsys, left: o.Limit}
 	if err := t.children(root); err != nil {
 		return nil, false, err
 	}
@@ -46,8 +46,8 @@ func Tree(ctx context.Context, fsys FS, o TreeOptions) (root *Node, truncated bo
 	return root, t.cut, nil
 }
 
-// grower reads children while it may.
-type grower struct {
+// treeReader reads children until it has read as many as the limit.
+type treeReader struct {
 	TreeOptions
 	ctx  context.Context
 	fs   FS
@@ -55,8 +55,8 @@ type grower struct {
 	cut  bool
 }
 
-// grow reads the children of one level and returns them all.
-func (t *grower) grow(level []*Node) (next []*Node, err error) {
+// grow reads the children of all directories of one level and returns them.
+func (t *treeReader) grow(level []*Node) (next []*Node, err error) {
 	for _, n := range level {
 		if !n.Mode.IsDir() || len(n.Path) > MaxPath {
 			continue
@@ -69,7 +69,7 @@ func (t *grower) grow(level []*Node) (next []*Node, err error) {
 	return next, nil
 }
 
-func (t *grower) children(n *Node) error {
+func (t *treeReader) children(n *Node) error {
 	n.Children = []*Node{}
 	for after := ""; ; {
 		size := min(t.left+1, 1000)

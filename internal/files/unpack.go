@@ -13,26 +13,25 @@ import (
 	"strings"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// UnpackOptions say where an archive goes and how large it may be.
+// UnpackOptions configure the target and the limits of an archive.
 type UnpackOptions struct {
-	Path       string // a directory, as Clean returns it; made if it is missing
-	MaxBytes   int64  // of files together; zero: no bound
+	Path       string // a directory, as Clean returns it; created if it is missing
+	MaxBytes   int64  // limit for all files together; zero: none
 	MaxEntries int    // zero: 100,000
 }
 
-// Unpacked is what came out of an archive.
+// Unpacked describes the extracted contents of an archive.
 type Unpacked struct {
 	Files, Folders, Links int
 	Bytes                 int64
 }
 
-// Unpack reads a tar and writes what is in it. Of permissions the usual nine bits are kept, nothing
-// else; a hard link to an earlier entry becomes a copy of it. It stops with an error that names the entry
-// at the first that is not allowed: one whose path leads out or through a link, a device, a pipe, a hard
-// link to anything else. What came before it stays.
+// Unpack extracts a tar stream. It keeps only the nine permission bits of a mode. A hard link to an earlier entry
+// becomes a copy. Unpack stops at the first entry that is not allowed: a path that leads outside or through a link, a
+// device, a pipe, or a hard link to any other file. The error names the entry. Extracted entries stay.
 func Unpack(ctx context.Context, fsys FS, from io.Reader, o UnpackOptions) (Unpacked, error) {
 	if o.MaxEntries == 0 {
 		o.MaxEntries = 100_000
@@ -53,7 +52,7 @@ func Unpack(ctx context.Context, fsys FS, from io.Reader, o UnpackOptions) (Unpa
 		case err != nil:
 			return u.Unpacked, unreadable(err)
 		case n == o.MaxEntries:
-			return u.Unpacked, sandbox.Errorf("unpack", api.CodeTooLarge, "the archive has more than %d entries", n)
+			return u.Unpacked, fault.Errorf("unpack", api.CodeTooLarge, "the archive has more than %d entries", n)
 		}
 		if err := u.entry(h); err != nil {
 			return u.Unpacked, about(h.Name, err)
@@ -61,7 +60,7 @@ func Unpack(ctx context.Context, fsys FS, from io.Reader, o UnpackOptions) (Unpa
 	}
 }
 
-// plain refuses what is compressed: how large it is would show too late.
+// plain returns an error for a compressed archive: its size is not known before it is decompressed.
 func plain(in *bufio.Reader) error {
 	start, err := in.Peek(4)
 	if err != nil && err != io.EOF {
@@ -69,23 +68,24 @@ func plain(in *bufio.Reader) error {
 	}
 	for name, magic := range map[string]string{"gzip": "\x1f\x8b", "zstd": "\x28\xb5\x2f\xfd", "bzip2": "BZh", "xz": "\xfd7zX", "zip": "PK\x03\x04"} {
 		if bytes.HasPrefix(start, []byte(magic)) {
-			return sandbox.Errorf("unpack", api.CodeInvalidArchive, "the archive is %s, not a plain tar", name)
+			return fault.Errorf("unpack", api.CodeInvalidArchive, "the archive is %s, not a plain tar", name)
 		}
 	}
 	return nil
 }
 
-// unreadable tells a broken archive from a broken sender.
+// unreadable converts an error of the tar reader: to invalid_archive if the archive is damaged, and otherwise to a
+// SourceError.
 func unreadable(err error) error {
 	if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tar.ErrFieldTooLong) {
-		return sandbox.Errorf("unpack", api.CodeInvalidArchive, "the archive is broken or breaks off: %w", err)
+		return fault.Errorf("unpack", api.CodeInvalidArchive, "the archive is broken or breaks off: %w", err)
 	}
 	return &SourceError{err}
 }
 
-// about puts the entry's name in front of an error of ours. What else there is comes from reading.
+// about adds the entry's name to a fault.Error. It passes the cause of a SourceError to unreadable.
 func about(name string, err error) error {
-	var known *sandbox.Error
+	var known *fault.Error
 	if errors.As(err, &known) {
 		e := *known
 		e.Op, e.Err = "unpack", fmt.Errorf("entry %q: %w", clip(name), known.Err)
@@ -104,7 +104,7 @@ type unpacker struct {
 	ctx  context.Context
 	fs   FS
 	tar  *tar.Reader
-	dirs map[string]bool // known to be directories, and not links to any
+	dirs map[string]bool // paths that are known to be directories and not links
 }
 
 func (u *unpacker) entry(h *tar.Header) error {
@@ -134,11 +134,11 @@ func (u *unpacker) entry(h *tar.Header) error {
 }
 
 func refused(format string, args ...any) error {
-	return sandbox.Errorf("unpack", api.CodeInvalidArchive, format, args...)
+	return fault.Errorf("unpack", api.CodeInvalidArchive, format, args...)
 }
 
-// place is where an entry goes. Names that Clean refuses for requests are names all the same, but nothing
-// leads up.
+// place returns the path for an entry. It allows names that Clean refuses in requests, but no ".." and no leading
+// slash.
 func (u *unpacker) place(name string) (string, error) {
 	for segment := range strings.SplitSeq(name, "/") {
 		if segment == ".." {
@@ -154,7 +154,7 @@ func (u *unpacker) place(name string) (string, error) {
 	return join(u.Path, name), nil
 }
 
-// checkParents refuses a path that leads through a link, whether it was there or came with the archive.
+// checkParents returns an error if a parent of the path is a link.
 func (u *unpacker) checkParents(at string) error {
 	parent := parentOf(at)
 	if u.dirs[parent] || parent == "" {
@@ -170,12 +170,12 @@ func (u *unpacker) checkParents(at string) error {
 	case err == nil && info.Mode.IsDir():
 		u.dirs[parent] = true
 	}
-	return nil // what is missing is made, and what is wrong shows then
+	return nil // missing parents are created later, which also reports other errors
 }
 
 func (u *unpacker) file(at string, h *tar.Header, from io.Reader) error {
 	if u.Bytes += h.Size; u.MaxBytes > 0 && u.Bytes > u.MaxBytes {
-		return sandbox.Errorf("unpack", api.CodeTooLarge, "the files take more than %d bytes", u.MaxBytes)
+		return fault.Errorf("unpack", api.CodeTooLarge, "the files take more than %d bytes", u.MaxBytes)
 	}
 	u.Files++
 	perm := fs.FileMode(h.Mode).Perm()
@@ -186,11 +186,11 @@ func (u *unpacker) file(at string, h *tar.Header, from io.Reader) error {
 	return err
 }
 
-// link makes a link, in the place of a file or link that is there.
+// link creates a link and replaces an existing file or link.
 func (u *unpacker) link(target, at string) error {
 	delete(u.dirs, at)
 	err := u.fs.Symlink(u.ctx, target, at)
-	if sandbox.CodeOf(err) != api.CodeFileExists {
+	if fault.CodeOf(err) != api.CodeFileExists {
 		return err
 	}
 	if err := u.fs.Remove(u.ctx, at, false); err != nil {
@@ -207,7 +207,7 @@ func (u *unpacker) copy(at string, h *tar.Header) error {
 	if err := u.checkParents(source); err != nil {
 		return err
 	}
-	// Opening would follow a link.
+	// Stat before Open: Open would follow a link.
 	info, err := u.fs.Stat(u.ctx, source)
 	if err != nil || !info.Mode.IsRegular() {
 		return refused("is a hard link to %q, which is no file of this archive", clip(h.Linkname))

@@ -13,10 +13,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/sandbox"
 	"golang.org/x/sys/unix"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/files"
 )
 
 const canary = "the canary outside"
@@ -159,7 +160,7 @@ func (w *world) untouched() {
 
 func isCode(t *testing.T, what string, err error, code api.Code) {
 	t.Helper()
-	if got := sandbox.CodeOf(err); err == nil || got != code {
+	if got := fault.CodeOf(err); err == nil || got != code {
 		t.Errorf("%s: %v (%s), want %s", what, err, got, code)
 	}
 }
@@ -182,4 +183,4 @@ var errSender = errors.New("the sender is gone")
 
 func halfSent() io.Reader { return failing{bytes.NewReader(make([]byte, 300<<10)), errSender} }
 
-func isOneOf(err error, codes ...api.Code) bool { return slices.Contains(codes, sandbox.CodeOf(err)) }
+func isOneOf(err error, codes ...api.Code) bool { return slices.Contains(codes, fault.CodeOf(err)) }

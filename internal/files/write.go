@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tmpPrefix begins the names of files that are being written (IsUpload). They are not listed, packed or saved.
-// What a crash leaves of them is removed by Sweep.
+// tmpPrefix is the prefix of the temporary files of writes (IsUpload). They are not listed, packed or saved. Sweep
+// removes them after a crash.
 const tmpPrefix = ".berth-tmp-"
 
 const filePerm = 0o644
 
-// Write writes to a file of another name beside the one asked for and then puts it in its place, so that
-// readers see the old content or the new. Only opening and moving happen as the owner and under the guard;
-// the reading that may wait for a slow sender keeps neither a thread nor anybody else.
+// Write writes a temporary file in the target's directory and renames it, so that readers see either the old content or
+// the new one. Only opening and renaming run as the owner and under the guard, so a slow sender blocks neither a thread
+// nor other operations.
 func (d *Dir) Write(ctx context.Context, path string, from io.Reader, opts WriteOptions) (info Info, created bool, err error) {
 	const op = "write file"
 	w := &draft{in: d, path: path, opts: opts}
@@ -37,7 +37,7 @@ func (d *Dir) Write(ctx context.Context, path string, from io.Reader, opts Write
 		err = w.syncName()
 	}
 	if err != nil {
-		// Not with ctx: it may be over, and what was begun must go all the same.
+		// ctx may have ended, and the temporary file must still be removed.
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTime)
 		defer cancel()
 		_ = d.change(last, op, path, w.abandon)
@@ -46,20 +46,20 @@ func (d *Dir) Write(ctx context.Context, path string, from io.Reader, opts Write
 	return w.info, w.created, nil
 }
 
-// abandonTime is how long a failed write waits for the guard.
+// abandonTime is the maximum time for the clean-up of a failed write, with the wait for the guard.
 const abandonTime = 10 * time.Second
 
-// draft is a file that is being written.
+// draft is a write in progress.
 type draft struct {
 	in   *Dir
 	path string
 	opts WriteOptions
 
-	dir     int // where it lies
-	base    string
-	tmp     string
-	file    *os.File
-	made    []string // directories made for it
+	dir     int      // the directory of the file
+	base    string   // the name of the file in dir
+	tmp     string   // the name of the temporary file in dir
+	file    *os.File // the temporary file
+	made    []string // directories that were created for the file
 	created bool
 	info    Info
 }
@@ -85,7 +85,7 @@ func (w *draft) begin(root int) (err error) {
 	return err
 }
 
-// look finds out what is there already.
+// look checks that the existing file may be replaced, and sets the permissions of the new one.
 func (w *draft) look() error {
 	var st unix.Stat_t
 	err := unix.Fstatat(w.dir, w.base, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -98,7 +98,7 @@ func (w *draft) look() error {
 		return err
 	case w.opts.New:
 		return unix.EEXIST
-	case st.Mode&unix.S_IFMT == unix.S_IFLNK: // the link is replaced, not what it leads to
+	case st.Mode&unix.S_IFMT == unix.S_IFLNK: // the link is replaced, not its target
 		w.perm(filePerm)
 		return nil
 	}
@@ -118,14 +118,15 @@ func (w *draft) create() error {
 	if err != nil {
 		return err
 	}
-	_ = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) // so that Sweep sees that it is being written
+	_ = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) // Sweep keeps locked files
 	w.file = os.NewFile(uintptr(fd), w.path)
 	return nil
 }
 
 var buffers = sync.Pool{New: func() any { return new([128 << 10]byte) }}
 
-// fill copies until the reader ends, and waits for the disk. An error of the reader comes back as it is.
+// fill copies until the reader ends and flushes the file to the disk. It returns an error of the reader as a
+// SourceError.
 func (w *draft) fill(ctx context.Context, from io.Reader) error {
 	buf := buffers.Get().(*[128 << 10]byte)
 	defer buffers.Put(buf)
@@ -148,8 +149,8 @@ func (w *draft) fill(ctx context.Context, from io.Reader) error {
 	}
 }
 
-// sync comes before the file is put in its place: what is done to a file and its name later reaches the
-// disk in this order, or not at all.
+// sync flushes the content to the disk, unless the write is lazy. It runs before the rename, so that after a power
+// failure the name never refers to incomplete content.
 func (w *draft) sync() error {
 	if w.opts.Lazy {
 		return nil
@@ -157,13 +158,13 @@ func (w *draft) sync() error {
 	return unix.Fsync(int(w.file.Fd()))
 }
 
-// syncName makes the file's new name outlive a power loss.
+// syncName flushes the directory to the disk after the rename, so that the new name survives a power failure.
 func (w *draft) syncName() error {
 	if w.opts.Lazy {
 		return nil
 	}
 	fd, err := unix.Openat(w.dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err == unix.EACCES { // a directory that may be written but not read
+	if err == unix.EACCES { // the owner may write the directory but not read it
 		return nil
 	}
 	if err != nil {
@@ -173,14 +174,14 @@ func (w *draft) syncName() error {
 	return unix.Fsync(fd)
 }
 
-// SourceError is an error of the reader that a file was written from, not of the file.
+// SourceError is an error of reading the new content, not of writing the file.
 type SourceError struct{ Err error }
 
 func (e *SourceError) Error() string { return fmt.Sprintf("read what to write: %v", e.Err) }
 
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// commit puts the file in its place.
+// commit sets the permissions and the time of the temporary file and renames it to the target.
 func (w *draft) commit(int) error {
 	fd := int(w.file.Fd())
 	if err := unix.Fchmod(fd, uint32(w.opts.Perm)); err != nil {
@@ -211,7 +212,7 @@ func (w *draft) setTime(fd int) error {
 	}
 	then, err := unix.TimeToTimespec(w.opts.ModTime)
 	if err != nil {
-		return nil // a time that the kernel does not have is not worth failing for
+		return nil // times that the kernel does not support are ignored
 	}
 	return unix.UtimesNanoAt(unix.AT_FDCWD, procFD(fd), []unix.Timespec{now, then}, 0)
 }

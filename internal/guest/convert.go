@@ -9,7 +9,7 @@ import (
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
-// The helper's answers as errors.
+// codes maps the codes of the helper's replies to errors.
 var codes = map[wire.Code]error{
 	wire.NoProcess: ErrNoProcess,
 	wire.Exists:    ErrExists,
@@ -55,7 +55,7 @@ func statusOf(p *wire.Process) Status {
 	}
 }
 
-// command puts a Cmd into the helper's words.
+// command checks a Cmd and converts it to the form that is sent to the helper.
 func command(c *Cmd) (wire.Cmd, error) {
 	w := wire.Cmd{Argv: c.Argv, Env: c.Env, Dir: c.Dir, Root: c.User == Root, Input: c.Input, Keep: c.Keep, Timeout: int64(c.Timeout)}
 	if c.Terminal != nil {

@@ -5,13 +5,16 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berthdev/berth/internal/guest/rate"
 )
 
-// drain brings a command's output to its writer.
+// drain copies a command's output from its pipe to the caller's writer.
 type drain struct {
-	fd   int // our end of the pipe, until it is opened
+	fd   int // the reading end of the pipe; -1 after open
 	from *os.File
 	to   io.Writer
 }
@@ -21,7 +24,7 @@ var copyBuffers = sync.Pool{New: func() any {
 	return &b
 }}
 
-// open has the poller watch the pipe.
+// open registers the pipe with Go's poller.
 func (d *drain) open() { d.from, d.fd = os.NewFile(uintptr(d.fd), "pipe"), -1 }
 
 func (d *drain) close() {
@@ -34,8 +37,8 @@ func (d *drain) close() {
 	}
 }
 
-// empty takes what lies in a pipe that nobody watches. It is true, and the pipe is closed, if nothing more
-// can come: its writers are gone, or nobody takes it any more.
+// empty copies the bytes that are in the pipe now. The pipe is not yet registered with the poller. empty closes the
+// pipe and returns true if no more bytes can come: all writers have closed the pipe, or d.to returned an error.
 func (d *drain) empty() bool {
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)
@@ -58,21 +61,23 @@ func (d *drain) empty() bool {
 	return false
 }
 
-// mostReads is enough for a full pipe. Descendants of the command may go on writing.
+// mostReads bounds the reads of empty: descendants of the command may write without end. It is enough for a full pipe.
 const mostReads = 8
 
-// run copies until all writers are gone, or until the deadline, and then what lies in the pipe. When
-// nobody takes the output any more the command learns it as it would from a broken pipe.
+// run copies until all writers have closed the pipe. At the read deadline it copies the bytes that are in the pipe
+// and returns. If d.to returns an error, run closes the pipe: the command's next write fails with EPIPE.
 func (d *drain) run() {
 	defer d.from.Close()
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)
+	var limit rate.Limit
 	for {
 		n, err := d.from.Read(*buf)
 		if n > 0 {
 			if _, err := d.to.Write((*buf)[:n]); err != nil {
 				return
 			}
+			time.Sleep(limit.Take(n, time.Now())) // a command that writes without end waits at its full pipe
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			d.rest(*buf)
@@ -83,7 +88,8 @@ func (d *drain) run() {
 	}
 }
 
-// rest copies what lies in the pipe, which is no more than it can hold: descendants may go on writing.
+// rest copies the bytes in the pipe, but no more than the pipe's size: descendants of the command may write without
+// end.
 func (d *drain) rest(buf []byte) {
 	raw, err := d.from.SyscallConn()
 	if err != nil {

@@ -2,8 +2,8 @@ package guest
 
 import "strings"
 
-// LastOfEach leaves the last value of each variable of an environment: which of several counts, programs do
-// not agree on.
+// LastOfEach removes all but the last value of each variable from env. Programs differ in which value they use if a
+// variable has several.
 func LastOfEach(env []string) []string {
 	at := make(map[string]int, len(env))
 	for i, v := range env {

@@ -1,13 +1,13 @@
-// Package guest is how Berth talks to the helper inside a running instance.
+// Package guest is the client of the helper inside a running instance.
 //
-// A [Conn] runs commands, starts processes that outlive the server, and carries connections in and out.
-// It has one suite, guesttest, and one transport for instances on this machine: the helper is the
-// instance's pid 1 (package boot), it listens on a Unix socket that only the host can see, and
-// descriptors travel with the messages (package wire), so that the bytes of a command never pass through
-// it. What a long-lived process writes goes into a spool (package spool) on the host's side.
+// A [Conn] runs commands, starts processes that outlive the server, and opens network connections into and out of
+// the instance. Package guesttest is its conformance suite. [Local] is the implementation for instances on this
+// machine: the helper is the instance's pid 1 (package pid1) and listens on a Unix socket that only the host can see.
+// File descriptors are sent with the messages (package wire), so the input and output of Run never pass through the
+// helper. The output of a long-lived process goes into a spool (package spool) on the host's disk.
 //
-// Whatever comes out of an instance is hostile: exit codes, output, and the state of its files. The
-// helper itself is ours and out of reach for what runs beside it.
+// All data from an instance is treated as hostile: exit codes, output, and the state of its files. The helper itself
+// is trusted: other processes of the instance cannot change it.
 package guest
 
 import (
@@ -20,25 +20,25 @@ import (
 	"time"
 )
 
-// Errors of a Conn. Everything else means that the helper could not be asked.
+// Errors of a Conn. Any other error means that the request to the helper failed.
 var (
-	ErrGone      = errors.New("the instance does not run")           // the helper does not answer any more
-	ErrNoProcess = errors.New("no such process")                     // nothing was started under that id
+	ErrGone      = errors.New("the instance does not run")           // the helper has ended
+	ErrNoProcess = errors.New("no such process")                     // no process was started with that id
 	ErrExists    = errors.New("a process has that id")               // ids are never reused
-	ErrTrimmed   = errors.New("that part of the output is gone")     // older than what the spool keeps
-	ErrInvalid   = errors.New("invalid request")                     // nothing was done
+	ErrTrimmed   = errors.New("that part of the output is gone")     // the offset is older than the spool's oldest
+	ErrInvalid   = errors.New("invalid request")                     // the request had no effect
 	ErrNoInput   = errors.New("the process takes no input any more") // it ended, or its input was closed
-	ErrRefused   = errors.New("connection refused")                  // nobody listens on that port inside
-	ErrDiskFull  = errors.New("no space left for the output")        // nothing was started
+	ErrRefused   = errors.New("connection refused")                  // no process listens on that port inside
+	ErrDiskFull  = errors.New("no space left for the output")        // the process was not started
 )
 
 // The users of an instance.
 const (
 	Agent = "agent" // uid 1000, no capabilities; the default
-	Root  = "root"  // the instance's own root, with what package managers need and nothing more
+	Root  = "root"  // the instance's root user, with only the capabilities that package managers need
 )
 
-// Where things are inside.
+// Directories inside an instance.
 const (
 	Workspace = "/workspace"
 	Home      = "/home/agent"
@@ -47,7 +47,7 @@ const (
 // Exit codes of commands that did not run to their end, as in a shell.
 const (
 	ExitTimeout   = 124
-	ExitCannotRun = 126 // there is such a file, and it cannot be executed
+	ExitCannotRun = 126 // the file exists but cannot be executed
 	ExitNotFound  = 127
 )
 
@@ -58,15 +58,17 @@ type Conn interface {
 	// Exit.Reason says why.
 	Run(ctx context.Context, cmd Cmd, std Stdio) (Exit, error)
 
-	// Start starts a process under an id of the caller's choice (1 to 64 of a-z, 0-9 and -). It
-	// outlives this connection and this server; what it writes goes into its spool. A second Start of
-	// an id is ErrExists, also after the process ended. One that cannot be run has ended with 126 or 127.
+	// Start starts a process with an id that the caller chooses (1 to 64 of a-z, 0-9 and -). The process
+	// outlives this connection and this server. Its output goes into its spool. A second Start with the
+	// same id returns ErrExists, also after the process ended. If the command cannot be run, Start succeeds
+	// and the process ends at once with exit code 126 or 127.
 	Start(ctx context.Context, id string, cmd Cmd) error
 
-	// Process is the process started under an id; it does not ask whether there is one.
+	// Process returns a handle of the process with this id. It does not check that the process exists.
 	Process(id string) Process
 
-	// Processes lists the processes started here since the instance started, ended ones too.
+	// Processes lists the processes that Start started since the instance started. The list includes
+	// processes that ended.
 	Processes(ctx context.Context) ([]Status, error)
 
 	// KillAll kills every process in the instance but the helper.
@@ -75,11 +77,12 @@ type Conn interface {
 	// Dial connects to a port of the instance's loopback.
 	Dial(ctx context.Context, port uint16) (net.Conn, error)
 
-	// Listen listens on a port of the instance's loopback. The helper keeps the listener: a second
-	// Listen, also by another server, gets the same one, and closing it closes only this copy.
+	// Listen listens on a port of the instance's loopback. The helper keeps the listener open: a second
+	// Listen on the port, also by another server, returns a copy of the same listener, and Close closes
+	// only the copy.
 	Listen(ctx context.Context, port uint16) (net.Listener, error)
 
-	// Ping asks the helper whether it is there.
+	// Ping checks that the helper answers.
 	Ping(ctx context.Context) error
 
 	Close() error
@@ -89,20 +92,21 @@ type Conn interface {
 type Process interface {
 	Status(ctx context.Context) (Status, error)
 
-	// Output yields what the process wrote behind the offset, as it comes, and ends after the chunk
-	// that carries its Exit. While it is read, nothing that it has not yielded is trimmed, and a process
-	// that is too fast waits, unless the reader stands still for too long. An offset that the spool no longer has yields ErrTrimmed; a negative one
-	// stands for the oldest that it has.
+	// Output yields the output after the offset, waits for more, and ends after the chunk with the Exit.
+	// The spool keeps output that this reader has not yet yielded, and a process that writes faster than
+	// the reader reads has to wait, until the reader has made no progress for too long. An offset that
+	// the spool no longer has yields ErrTrimmed. A negative offset means the oldest one in the spool.
 	Output(ctx context.Context, after int64) iter.Seq2[Chunk, error]
 
-	// Write gives input to a process whose Cmd asked for it, waiting while the process does not read.
+	// Write writes to the input of a process whose Cmd set Input or Terminal. It waits while the process
+	// does not read.
 	Write(ctx context.Context, p []byte) (int, error)
 	CloseInput(ctx context.Context) error
 
-	// Resize tells the process's terminal its size.
+	// Resize sets the size of the process's terminal.
 	Resize(ctx context.Context, size Size) error
 
-	// Signal signals the process group. It is ErrNoProcess when the process has ended.
+	// Signal signals the process group. It returns ErrNoProcess if the process has ended.
 	Signal(ctx context.Context, sig syscall.Signal) error
 }
 
@@ -110,23 +114,22 @@ type Process interface {
 type Cmd struct {
 	Argv []string
 	Dir  string   // empty: the workspace
-	Env  []string // NAME=value, all of it: nothing is added but PATH, HOME, USER where missing
+	Env  []string // the whole environment as NAME=value; only PATH, HOME and USER are added if missing
 	User string   // empty: Agent
 
 	// For Start only.
-	Input    bool  // it reads from a pipe that Write fills; otherwise from /dev/null
-	Terminal *Size // it has a terminal; stdout and stderr are one, and Input is implied
-	Keep     int64 // how many bytes of output the spool keeps at least, at most MostKept; zero: DefaultKeep
-	Follow   bool  // Output is read from the start at once: nothing is trimmed before that reader comes
+	Input    bool  // stdin is a pipe that Write fills; otherwise /dev/null
+	Terminal *Size // give the process a terminal of this size; stdout and stderr are one stream; implies Input
+	Keep     int64 // minimum bytes of output that the spool keeps, at most MostKept; zero: DefaultKeep
+	Follow   bool  // the caller reads Output from the start at once: the spool keeps all output until then
 
-	// Timeout, for Start only, is when the helper kills the process's session, whoever is there to see
-	// it; zero: never. Run ends with its context.
+	// Timeout is the time after which the helper kills the process's session, also without a connection
+	// to a server; zero: never. Run ignores it: Run ends with its context.
 	Timeout time.Duration
 }
 
-// How many bytes of a process's output are kept when its Cmd does not say, and how many at most. Of the
-// processes that ended, the newest few hundred are kept, as long as all of their output is no more than
-// MostKept.
+// DefaultKeep is the default of Cmd.Keep, and MostKept its maximum, in bytes. MostKept also bounds the output of all
+// ended processes of an instance together: the spools of the oldest are removed first.
 const (
 	DefaultKeep = 16 << 20
 	MostKept    = 256 << 20
@@ -135,34 +138,34 @@ const (
 // Size is a terminal's size in characters.
 type Size struct{ Rows, Cols uint16 }
 
-// Stdio is where a command's streams lead. Nil is an empty input, or an output nobody wants. Reading and
-// writing end with the command: what its descendants write after a short grace is lost.
+// Stdio holds the streams of a command. A nil Stdin is an empty input; a nil Stdout or Stderr drops the output.
+// Copying ends shortly after the command: later output of its descendants is lost.
 type Stdio struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// Exit is how a command ended.
+// Exit is the result of a command that ended.
 type Exit struct {
-	Code   int // 128 + the signal's number if one ended it, as in a shell
-	Signal syscall.Signal
-	Reason string // why it could not be run, for 126 and 127, or was killed, for 124
-	Lost   bool   // its instance ended before it did; Code says nothing
+	Code   int            // 128 + Signal if a signal ended the command, as in a shell
+	Signal syscall.Signal // the signal that ended the command, or 0
+	Reason string         // for codes 126 and 127, why the command could not be run; for 124, why it was killed
+	Lost   bool           // the instance ended before the command; Code has no meaning
 	At     time.Time
 	CPU    time.Duration
 	MaxRSS int64 // bytes
 }
 
-// Stream is which of its outputs a process wrote to.
+// Stream is the number of an output stream.
 type Stream uint8
 
 // The streams of a spool.
 const (
-	Stdout Stream = 1 // a terminal's output, too
+	Stdout Stream = 1 // also the output of a terminal
 	Stderr Stream = 2
 )
 
-// Chunk is a piece of output. Next is the offset behind it: give it to Output to read on.
+// Chunk is a piece of output. Next is the offset after it: pass it to Output to continue.
 type Chunk struct {
 	Stream Stream
 	Data   []byte
@@ -170,13 +173,13 @@ type Chunk struct {
 	Exit   *Exit // on the last chunk, which has no Data
 }
 
-// Status is what is known of a started process.
+// Status describes a started process.
 type Status struct {
 	ID        string
 	Argv      []string
 	Terminal  bool
 	StartedAt time.Time
 	First     int64 // the oldest offset that can be read
-	End       int64 // the offset behind the newest byte
-	Exit      *Exit // nil while it runs
+	End       int64 // the offset after the newest byte
+	Exit      *Exit // nil while the process runs
 }

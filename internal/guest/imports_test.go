@@ -14,7 +14,7 @@ func TestTheHelperImportsLittle(t *testing.T) {
 	for _, name := range deps(t, "os") {
 		allowed[name] = true
 	}
-	for _, name := range deps(t, module+"boot") {
+	for _, name := range deps(t, module+"pid1") {
 		if !allowed[name] && !strings.HasPrefix(name, module) {
 			t.Errorf("the helper imports %s", name)
 		}

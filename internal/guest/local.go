@@ -16,16 +16,19 @@ import (
 
 // Options describe an instance on this machine.
 type Options struct {
-	Spools string // the directory of its spools
-	Owner  int    // the host's uid of the agent, who may then open /dev/stdout again; -1: whoever we are
-	Root   int    // the same of the instance's root
+	Spools string // the directory of the instance's spools
 
-	// Patience is how long a process waits for a reader of its output that stands still; zero: 30 s.
+	// Owner and Root are the host's uids of the instance's agent and root users. Run makes them the owners of
+	// its pipes, so that commands can open /dev/stdout. -1: the pipes keep the server's uid.
+	Owner, Root int
+
+	// Patience is the longest time a process waits for a reader of its output that makes no progress;
+	// zero: 30 s.
 	Patience time.Duration
 }
 
-// Local is a Conn to the helper of an instance on this machine. It holds no connection: each request makes
-// its own, so that a Local outlives whatever happens to the helper, and says ErrGone from then on.
+// Local is a Conn to the helper of an instance on this machine. Each request makes a new connection. After the
+// helper has ended, requests return ErrGone.
 type Local struct {
 	dir  *os.File
 	opts Options
@@ -33,14 +36,14 @@ type Local struct {
 
 var _ Conn = (*Local)(nil)
 
-// Open takes over the directory in which the helper's socket lies, under the name sock. It asks nobody:
-// use Ping to learn whether the helper is there.
+// Open returns a Local for the helper that listens on the socket named sock in dir. The Local owns dir. Open does not
+// connect: use Ping to check that the helper answers.
 func Open(dir *os.File, o Options) *Local { return &Local{dir: dir, opts: o} }
 
 // Close closes the directory.
 func (l *Local) Close() error { return l.dir.Close() }
 
-// Ping asks the helper whether it is there.
+// Ping checks that the helper answers.
 func (l *Local) Ping(ctx context.Context) error {
 	_, err := l.ask(ctx, &wire.Request{Op: wire.OpPing})
 	return err
@@ -52,7 +55,7 @@ func (l *Local) KillAll(ctx context.Context) error {
 	return err
 }
 
-// PeerPID is the process id of the helper, in our own terms.
+// PeerPID returns the process id of the helper in the PID namespace of the server.
 func (l *Local) PeerPID(ctx context.Context) (int, error) {
 	conn, err := l.connect(ctx)
 	if err != nil {
@@ -66,10 +69,10 @@ func (l *Local) PeerPID(ctx context.Context) (int, error) {
 	return int(cred.Pid), nil
 }
 
-// errReply is a reply that does not fit its request.
+// errReply is the error of a reply that lacks the data of its request.
 var errReply = errors.New("the helper's answer makes no sense")
 
-// connect connects to the helper. A socket that nobody listens on any more refuses.
+// connect connects to the helper. It returns ErrGone if no helper listens.
 func (l *Local) connect(ctx context.Context) (*wire.Conn, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -89,9 +92,9 @@ func (l *Local) dial(ctx context.Context, fd int) error {
 		}
 		err := l.connectOnce(fd)
 		if err != unix.EAGAIN {
-			return gone(err)
+			return wrapGone(err)
 		}
-		// More requests wait than the helper's socket takes; there is nothing to poll for.
+		// The socket's backlog is full. The poller cannot report when it has room again.
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -99,7 +102,7 @@ func (l *Local) dial(ctx context.Context, fd int) error {
 	}
 }
 
-// connectOnce finds the socket by the directory's descriptor: a path can be too long for an address.
+// connectOnce names the socket by the directory's descriptor: the full path can be too long for a socket address.
 func (l *Local) connectOnce(fd int) error {
 	raw, err := l.dir.SyscallConn()
 	if err != nil {
@@ -114,8 +117,8 @@ func (l *Local) connectOnce(fd int) error {
 	return connected
 }
 
-// gone recognises the errors that mean that there is no helper.
-func gone(err error) error {
+// wrapGone wraps an error with ErrGone if it means that the helper has ended.
+func wrapGone(err error) error {
 	for _, errno := range []error{unix.ECONNREFUSED, unix.ENOENT, unix.ECONNRESET, unix.EPIPE, io.EOF} {
 		if errors.Is(err, errno) {
 			return fmt.Errorf("%w: %w", ErrGone, err)
@@ -124,14 +127,14 @@ func gone(err error) error {
 	return err
 }
 
-// ask is for requests whose answer carries no descriptors.
+// ask sends a request whose reply has no descriptors, and returns the reply.
 func (l *Local) ask(ctx context.Context, r *wire.Request) (wire.Reply, error) {
 	reply, files, err := l.exchange(ctx, r)
 	wire.CloseAll(files)
 	return reply, err
 }
 
-// exchange sends a request and waits for its answer, or for ctx.
+// exchange sends a request and waits for its reply, or for the end of ctx.
 func (l *Local) exchange(ctx context.Context, r *wire.Request) (wire.Reply, []int, error) {
 	conn, err := l.connect(ctx)
 	if err != nil {
@@ -150,7 +153,7 @@ func (l *Local) exchange(ctx context.Context, r *wire.Request) (wire.Reply, []in
 	return reply, files, err
 }
 
-// buffers hold what is sent and received.
+// buffers hold requests and replies.
 var buffers = sync.Pool{New: func() any {
 	b := make([]byte, wire.RecvBuffer)
 	return &b
@@ -163,7 +166,7 @@ func send(conn *wire.Conn, r *wire.Request, files ...int) error {
 	if errors.Is(err, unix.EMSGSIZE) {
 		return fmt.Errorf("%w: the command is too long", ErrInvalid)
 	}
-	return gone(err)
+	return wrapGone(err)
 }
 
 func receive(conn *wire.Conn) (wire.Reply, []int, error) {
@@ -171,7 +174,7 @@ func receive(conn *wire.Conn) (wire.Reply, []int, error) {
 	defer buffers.Put(buf)
 	body, files, err := conn.Recv(*buf)
 	if err != nil {
-		return wire.Reply{}, nil, gone(err)
+		return wire.Reply{}, nil, wrapGone(err)
 	}
 	reply, err := wire.DecodeReply(body)
 	if err == nil {

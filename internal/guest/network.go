@@ -33,7 +33,7 @@ func (l *Local) dialPort(ctx context.Context, r *wire.Request) (net.Conn, error)
 	return net.FileConn(socket)
 }
 
-// file makes a request that is answered with one descriptor.
+// file sends a request whose reply has one descriptor, and returns the descriptor as a file with this name.
 func (l *Local) file(ctx context.Context, r *wire.Request, name string) (*os.File, error) {
 	_, files, err := l.exchange(ctx, r)
 	if err != nil {
@@ -46,7 +46,7 @@ func (l *Local) file(ctx context.Context, r *wire.Request, name string) (*os.Fil
 	return os.NewFile(uintptr(files[0]), name), nil
 }
 
-// connected waits until a connection that was begun inside is made.
+// connected waits until the connection that the helper began is made or has failed.
 func connected(ctx context.Context, socket *os.File) error {
 	stop := context.AfterFunc(ctx, func() { _ = socket.SetWriteDeadline(time.Now()) })
 	defer stop()

@@ -14,9 +14,9 @@ func (p *localProcess) Output(ctx context.Context, after int64) iter.Seq2[Chunk,
 	return Output(ctx, p.local.opts.Spools, p.id, after, p.local.opts.Patience)
 }
 
-// Output reads what a process wrote from the spools of an instance on this machine, whether it runs or
-// not. It is as Process.Output; an unknown process yields ErrNoProcess. The process waits for a reader that
-// stands still for as long as its patience, 30 s if that is zero.
+// Output is Process.Output for an instance on this machine that may have ended. It reads the spools in the directory
+// spools. An unknown process yields ErrNoProcess. The process waits at most patience for a reader that makes no
+// progress; zero: 30 s.
 func Output(ctx context.Context, spools, id string, after int64, patience time.Duration) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		if !wire.ValidID(id) {
@@ -47,8 +47,8 @@ func spoolError(err error) error {
 	return err
 }
 
-// EndSpools records the end of the processes that ran when an instance on this machine ended: their exit
-// is Lost. It is for an instance whose helper is gone for sure. Of all its spools the newest stay.
+// EndSpools records a Lost exit in the spools of processes that ran when their instance ended, and then removes the
+// oldest spools. The caller has made sure that the instance's helper has ended.
 func EndSpools(spools string) error {
 	err := spool.Close(spools, wire.Exit{Lost: true, At: time.Now().UnixNano()})
 	if pruned := spool.Prune(spools, mostSpools, MostKept); !errors.Is(pruned, spool.ErrNone) {
@@ -57,5 +57,5 @@ func EndSpools(spools string) error {
 	return err
 }
 
-// mostSpools is how many processes of an instance that ended can still be read.
+// mostSpools is the number of spools that stay readable after their instance ended.
 const mostSpools = 256

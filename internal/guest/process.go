@@ -14,7 +14,7 @@ import (
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
-// Start starts a process under an id.
+// Start starts a process with this id.
 func (l *Local) Start(ctx context.Context, id string, cmd Cmd) error {
 	c, err := command(&cmd)
 	if err != nil {
@@ -30,8 +30,8 @@ func (l *Local) Start(ctx context.Context, id string, cmd Cmd) error {
 	return err
 }
 
-// Processes lists the processes started here since the instance started, in the order of their start. Of
-// those that ended only the newest few hundred are listed.
+// Processes lists the processes that Start started since the instance started, oldest first. Of ended processes it
+// lists only the newest few hundred.
 func (l *Local) Processes(ctx context.Context) ([]Status, error) {
 	reply, err := l.ask(ctx, &wire.Request{Op: wire.OpList})
 	if err != nil {
@@ -45,7 +45,7 @@ func (l *Local) Processes(ctx context.Context) ([]Status, error) {
 	return list, nil
 }
 
-// Process is the process started under an id.
+// Process returns a handle of the process with this id.
 func (l *Local) Process(id string) Process { return &localProcess{l, id} }
 
 type localProcess struct {
@@ -72,7 +72,7 @@ func (p *localProcess) Status(ctx context.Context) (Status, error) {
 	return statusOf(&reply.Processes[0]), nil
 }
 
-// Write borrows the writing end from the helper for as long as it takes.
+// Write gets a copy of the writing end of the process's input from the helper and closes it before it returns.
 func (p *localProcess) Write(ctx context.Context, b []byte) (int, error) {
 	if !wire.ValidID(p.id) {
 		return 0, ErrNoProcess

@@ -7,11 +7,11 @@ import (
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
-// How long Run waits: for descendants that hold an ended command's output, and for the death of one that
-// was killed.
 const (
+	// outputGrace is the longest wait for more output after a command ended: its descendants may hold the pipes open.
 	outputGrace = 250 * time.Millisecond
-	killGrace   = time.Second
+	// killGrace is the longest wait for the exit of a command that was killed.
+	killGrace = time.Second
 )
 
 // Run runs a command to its end.
@@ -44,8 +44,8 @@ func (l *Local) Run(ctx context.Context, cmd Cmd, std Stdio) (Exit, error) {
 	return exit, err
 }
 
-// awaitExit waits for the end of a command. When ctx ends it tells the helper to kill it by leaving its
-// own half of the connection, and waits a little longer: then the command is gone when Run returns.
+// awaitExit waits for the exit of a command. When ctx ends it closes the writing side of conn, so the helper kills the
+// command, and waits up to killGrace for the exit: the command should have ended when Run returns.
 func awaitExit(ctx context.Context, conn *wire.Conn) (Exit, error) {
 	stop := context.AfterFunc(ctx, func() {
 		_ = conn.CloseWrite()

@@ -15,16 +15,16 @@ import (
 // streams are the pipes of one run.
 type streams struct {
 	which   wire.Streams
-	theirs  []int // the command's ends
+	theirs  []int // the ends of the pipes for the command
 	stdin   *feed
 	outputs []*drain
 
-	later   *time.Timer   // begins to copy the outputs
-	begun   chan struct{} // closed when it has
+	later   *time.Timer   // calls copy after copyAfter
+	begun   chan struct{} // closed when copy has started all goroutines
 	copying sync.WaitGroup
 }
 
-// feed fills a command's input.
+// feed copies a reader to a command's input.
 type feed struct {
 	from io.Reader
 	to   *os.File
@@ -65,7 +65,7 @@ func (s *streams) open(std Stdio, owner int) error {
 	return s.output(wire.Stderr, std.Stderr, owner)
 }
 
-// same tells whether both are one writer. Writers that cannot be compared are two.
+// same reports whether a and b are the same writer. It reports false for writers of a type that cannot be compared.
 func same(a, b io.Writer) (is bool) {
 	defer func() { _ = recover() }()
 	return a == b
@@ -80,8 +80,8 @@ func (s *streams) output(which wire.Streams, to io.Writer, owner int) error {
 	return nil
 }
 
-// pipe makes a pipe and returns our end of it. Only ours does not block: a command does not expect that
-// of its own.
+// pipe makes a pipe and returns the server's end of it. Only that end is non-blocking: commands expect blocking
+// standard streams.
 func (s *streams) pipe(which wire.Streams, owner int) (ours int, err error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
@@ -104,11 +104,11 @@ func (s *streams) pipe(which wire.Streams, owner int) (ours int, err error) {
 	return ours, nil
 }
 
-// copyAfter is how long a command runs before its output is copied. Until then it stays in the pipes: what
-// most commands write fits, and is read at once when they have ended.
+// copyAfter is the time from the start of a command until its output is copied. The output of a shorter command fits
+// in the pipes in most cases and is read at once after the command ended, without the poller.
 const copyAfter = 2 * time.Millisecond
 
-// start begins to copy. The command has its ends by now.
+// start begins the copying. The command's ends of the pipes have been sent to the helper.
 func (s *streams) start() {
 	s.closeTheirs()
 	if s.stdin != nil {
@@ -128,8 +128,8 @@ func (s *streams) copy() {
 	}
 }
 
-// finish ends the copying after the command ended: input at once, output when it is all there. It does
-// not wait for a reader that has nothing to say.
+// finish ends the copying after the command ended. It closes the input at once, without waiting for a Stdin that is
+// blocked in Read, and waits up to outputGrace for the rest of the output.
 func (s *streams) finish() {
 	if s.stdin != nil {
 		s.stdin.to.Close()
@@ -167,7 +167,7 @@ func (s *streams) close() {
 	}
 }
 
-// run ends with the reader, or when the command's end is closed.
+// run copies until the reader ends, or until no process has the pipe's reading end open.
 func (f *feed) run() {
 	_, _ = io.Copy(f.to, f.from)
 	f.to.Close()

@@ -9,17 +9,17 @@ import (
 	"slices"
 )
 
-// mostAnswer is how much of an answer is read.
-const mostAnswer = 64 << 10
+// maxAnswerBytes is the number of bytes of an answer that are read.
+const maxAnswerBytes = 64 << 10
 
-// answer is what a command or a webhook wants remembered.
+// answer is the JSON answer of a command or a webhook.
 type answer struct {
-	Metadata map[string]string  // of the sandbox
-	Stats    map[string]float64 // of the conversation
+	Metadata map[string]string  // for the sandbox
+	Stats    map[string]float64 // for the conversation
 }
 
-// readAnswer finds an answer in a text. It is a JSON object with "metadata", "stats" or both: the whole text, or
-// its last line. Any other text is no answer, and no error.
+// readAnswer finds an answer in a text: a JSON object with "metadata", "stats" or both, which is the whole text or
+// its last line. For any other text found is false, without an error.
 func readAnswer(text []byte) (a answer, found bool, err error) {
 	text = bytes.TrimSpace(text)
 	for _, part := range [][]byte{text, text[bytes.LastIndexByte(text, '\n')+1:]} {
@@ -40,7 +40,8 @@ func readAnswer(text []byte) (a answer, found bool, err error) {
 	return a, false, nil
 }
 
-// accept sets what an answer in the text wants set: all of it, or nothing and an error.
+// accept applies the answer in the text, if there is one. If a value is not valid, it applies nothing and returns
+// an error.
 func (d *Data) accept(text []byte) error {
 	a, found, err := readAnswer(text)
 	if err != nil || !found {

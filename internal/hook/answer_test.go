@@ -15,7 +15,7 @@ import (
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-// A command sets metadata and stats by a JSON object on its standard output, in every phase. What is refused sets
+// A command sets metadata and stats by a JSON object on its standard output, in every phase. A refused one sets
 // nothing, and the hook has failed.
 func TestCommandsAnswer(t *testing.T) {
 	testkit.Proves(t, "H1")
@@ -82,10 +82,11 @@ func TestWebhooksAnswer(t *testing.T) {
 	r, j := runner(webhook(hook.OnStreamFinish, rec.URL+"/hook"))
 	o := withWebhooks(t, r, j)
 	d, in := o.conversation(t)
-	r.Webhooks.Log = r.Log
-	r.Webhooks.Answered = func(ctx context.Context, m store.Message, d *hook.Data) error {
-		return in.TakeAnswer(ctx, m, store.HookAnswer{Sandbox: d.Sandbox.ID, Metadata: d.Metadata(), Conversation: d.ConversationID, Stats: d.Stats()})
+	o.options.Log = r.Log
+	o.options.Answered = func(ctx context.Context, m store.Message, d *hook.Data) error {
+		return in.StoreHookAnswer(ctx, m, store.HookAnswer{Sandbox: d.Sandbox.ID, Metadata: d.Metadata(), Conversation: d.ConversationID, Stats: d.Stats()})
 	}
+	r.Webhooks = hook.NewWebhooks(o.options)
 	r.StreamFinish(t.Context(), d)
 	claimed, err := o.db.ClaimMessages(t.Context(), store.Claiming{Kind: hook.KindWebhook, TTL: time.Minute})
 	if err != nil || len(claimed) != 1 {
@@ -122,7 +123,7 @@ func (o *postOffice) conversation(t *testing.T) (*hook.Data, store.Scope) {
 	t.Helper()
 	in, d := o.db.In("acme"), someData()
 	conv, _, err := in.CreateConversation(t.Context(), store.Conversation{ID: store.NewID(), Template: "web"})
-	sb, _, failed := in.Intend(t.Context(), store.Intent{Kind: sandbox.OwnerConversation, Owner: conv.ID, Spec: d.Record.Spec, Want: sandbox.WantRunning})
+	sb, _, failed := in.RequestSandbox(t.Context(), store.SandboxRequest{Kind: sandbox.OwnerConversation, Owner: conv.ID, Spec: d.Record.Spec, Want: sandbox.WantRunning})
 	if err := errors.Join(err, failed); err != nil {
 		t.Fatal(err)
 	}

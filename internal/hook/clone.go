@@ -14,20 +14,22 @@ import (
 	"github.com/berthdev/berth/internal/guest"
 )
 
-// cloneScript brings a repository into an empty workspace, all of it or nothing.
+// cloneScript clones a repository into an empty workspace. A clone that was interrupted is finished by the next
+// run.
 //
 //go:embed clone.sh
 var cloneScript string
 
-// helper is what git asks for a password. Only the name of the variable is ever written down.
-const helper = `!f() { test "$1" = get && test -n "$GITHUB_TOKEN" && echo username=x-access-token && echo "password=$GITHUB_TOKEN"; }; f`
+// credentialHelper is a credential helper for git. It contains the name of the variable with the token, not the
+// token.
+const credentialHelper = `!f() { test "$1" = get && test -n "$GITHUB_TOKEN" && echo username=x-access-token && echo "password=$GITHUB_TOKEN"; }; f`
 
-// GitEnv is the environment in which git has the token in GITHUB_TOKEN as its password at one server, and
-// nowhere else: neither in a file, nor on a command line, nor for another server.
+// GitEnv returns the environment for git commands that use the token in GITHUB_TOKEN as the password at one server.
+// The token is not written to a file or a command line, and not sent to other servers.
 func GitEnv(server string) map[string]string {
 	return map[string]string{
 		"GIT_CONFIG_COUNT": "1",
-		"GIT_CONFIG_KEY_0": "credential." + server + ".helper", "GIT_CONFIG_VALUE_0": helper,
+		"GIT_CONFIG_KEY_0": "credential." + server + ".helper", "GIT_CONFIG_VALUE_0": credentialHelper,
 		"GIT_TERMINAL_PROMPT": "0",
 	}
 }
@@ -37,16 +39,16 @@ var (
 	refName   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/@^~{}+#=-]{0,254}$`)
 )
 
-// CloneRepository is the hook Clone: if the workspace is empty, it brings the repository there that the
-// sandbox's GITHUB_REPOSITORY names, at GITHUB_REF. The two are variables of the sandbox or the template, or
-// entries of the sandbox's metadata.
+// CloneRepository is the hook Clone. If the workspace is empty, it clones the repository GITHUB_REPOSITORY into it
+// and checks out GITHUB_REF. Both are environment variables of the sandbox or the template, or entries of the
+// sandbox's metadata.
 func CloneRepository(ctx context.Context, d *Data) error {
-	said := given(d)
-	repository, server, err := remote(said("GITHUB_REPOSITORY"))
+	lookup := variableLookup(d)
+	repository, server, err := remote(lookup("GITHUB_REPOSITORY"))
 	if err != nil {
 		return err
 	}
-	ref := strings.TrimPrefix(strings.TrimPrefix(said("GITHUB_REF"), "refs/heads/"), "refs/tags/")
+	ref := strings.TrimPrefix(strings.TrimPrefix(lookup("GITHUB_REF"), "refs/heads/"), "refs/tags/")
 	if ref != "" && !refName.MatchString(ref) {
 		return fmt.Errorf("GITHUB_REF is %q, which is neither a branch, nor a tag, nor a commit", cut(ref, 100))
 	}
@@ -56,8 +58,9 @@ func CloneRepository(ctx context.Context, d *Data) error {
 	return execute(ctx, spec, 0, d, env)
 }
 
-// given looks a variable up as a command would see it, or else in the sandbox's metadata.
-func given(d *Data) func(name string) string {
+// variableLookup returns a function that looks up a variable in the environment of commands, then in the sandbox's
+// metadata.
+func variableLookup(d *Data) func(name string) string {
 	env := map[string]string{}
 	for _, v := range d.Command(guest.Cmd{}).Env {
 		name, value, _ := strings.Cut(v, "=")
@@ -71,7 +74,7 @@ func given(d *Data) func(name string) string {
 	}
 }
 
-// remote is the address of a repository, and the server that it is at.
+// remote returns the URL of a repository and the URL of its server.
 func remote(name string) (repository, server string, err error) {
 	switch {
 	case name == "":
@@ -89,7 +92,7 @@ func remote(name string) (repository, server string, err error) {
 	return name, u.Scheme + "://" + u.Host, nil
 }
 
-// pairs are variables as a command has them.
+// pairs formats variables as sorted NAME=value strings.
 func pairs(env map[string]string) (list []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, name+"="+env[name])

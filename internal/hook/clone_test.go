@@ -80,7 +80,7 @@ func git(t *testing.T, dir string, args ...string) string {
 }
 
 // cloner is a runner with the clone hook and a sandbox.
-func cloner(t *testing.T, env ...string) (*hook.Runner, *staffed) {
+func cloner(t *testing.T, env ...string) (*testRunner, *staffed) {
 	r, _ := runner(hook.Spec{Phase: hook.OnColdStart, Builtin: hook.Clone})
 	r.Builtins = map[string]hook.Func{hook.Clone: hook.CloneRepository}
 	return r, inBox(t, r, append(env, "no_proxy=*", "GITHUB_TOKEN="+canary)...)
@@ -171,12 +171,12 @@ func TestCloneThatCannotBe(t *testing.T) {
 			t.Errorf("something is left: %v", entries)
 		}
 	}
-	r, s := cloner(t, "GITHUB_REPOSITORY="+url+"/private.git", "GITHUB_TOKEN=wrong")
-	s.env = []string{"GITHUB_REPOSITORY=" + url + "/private.git", "no_proxy=*", "GITHUB_TOKEN=wrong-token"}
+	r, _ := cloner(t, "GITHUB_REPOSITORY="+url+"/private.git")
+	r.env["GITHUB_TOKEN"] = "wrong-token"
 	if err := r.ColdStart(t.Context(), someSandbox(), "i-1"); err == nil || !strings.Contains(err.Error(), "git failed") || strings.Contains(err.Error(), "wrong-token") {
 		t.Error(err)
 	}
-	s.env = []string{"GITHUB_REPOSITORY=" + url + "/public.git", "PATH=" + t.TempDir()}
+	r.env["GITHUB_REPOSITORY"], r.env["PATH"] = url+"/public.git", t.TempDir()
 	if err := r.ColdStart(t.Context(), again(), "i-1"); err == nil || !strings.Contains(err.Error(), "git is not in the template's base; build one that has it: berth template build-base") {
 		t.Error(err)
 	}

@@ -2,32 +2,35 @@ package hook
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"regexp"
 	"strings"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// Data is what a hook is told, and where it leaves what it wants remembered. Whoever calls the runner fills
-// in what there is; the runner adds the phase and Sandbox. Each hook has a copy of its own.
+// Data is the input of a hook and collects the values that the hook sets. The caller of the runner fills in the
+// fields that it knows; the runner sets Phase and Sandbox. Each hook gets its own copy.
 type Data struct {
-	Record         sandbox.Sandbox // the sandbox that it is about
+	Record         sandbox.Sandbox // row of the sandbox
+	Handle         *engine.Handle  // handle on the sandbox's instance; see engine.HandleAt
 	ConversationID string
 	TurnID         string
-	Message        api.Message // that was stored; the assistant's when a turn is over
-	Usage          api.Usage   // of the turn
-	Status         string      // how the turn ended: api.TurnCompleted, …
-	Version        string      // the newest version of the workspace; at the end of a turn the one that Push saved, if it ran
+	Message        api.Message // the stored message; at the end of a turn, the assistant's
+	Usage          api.Usage   // usage of the turn
+	Status         string      // status of the ended turn: api.TurnCompleted, …
+	Version        string      // newest version of the workspace; at the end of a turn, the version that Push saved, if it ran
 
 	Phase   Phase
 	Sandbox Info
 
 	metadata map[string]string
 	stats    map[string]float64
-	in       *box
 }
 
 // Info is a sandbox as hooks see it.
@@ -42,13 +45,13 @@ type Info struct {
 	S3          *S3    `json:"s3,omitempty"`
 }
 
-// Owner is whom a sandbox belongs to.
+// Owner identifies the owner of a sandbox.
 type Owner struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
 }
 
-// S3 is where the versions of a workspace are.
+// S3 is the location of a workspace's versions.
 type S3 struct {
 	Bucket     string `json:"bucket,omitempty"` // empty: the server's store is a directory
 	Prefix     string `json:"prefix"`
@@ -62,14 +65,14 @@ func infoOf(s sandbox.Sandbox, s3 *S3) Info {
 	}
 }
 
-// SetMetadata has an entry of the sandbox's metadata set when the hooks of this phase are through. What Berth
-// counts itself (total_…) and names beginning with "berth" cannot be set.
+// SetMetadata sets an entry of the sandbox's metadata. It is stored after the hooks of this phase. Berth's own
+// counters (total_…) and names that begin with "berth" cannot be set.
 func (d *Data) SetMetadata(key, value string) error {
 	switch {
 	case key == "":
-		return sandbox.Errorf("set metadata", api.CodeInvalidRequest, "an entry has no name")
+		return fault.Errorf("set metadata", api.CodeInvalidRequest, "an entry has no name")
 	case strings.HasPrefix(key, "total_") || strings.HasPrefix(strings.ToLower(key), "berth"):
-		return sandbox.Errorf("set metadata", api.CodeInvalidRequest, "%.100q is reserved for Berth and cannot be set; choose another name", key)
+		return fault.Errorf("set metadata", api.CodeInvalidRequest, "%.100q is reserved for Berth and cannot be set; choose another name", key)
 	}
 	all := maps.Clone(d.metadata)
 	if all == nil {
@@ -83,28 +86,28 @@ func (d *Data) SetMetadata(key, value string) error {
 	return nil
 }
 
-// Metadata is what hooks have set; it is for the caller to store.
+// Metadata returns the entries that hooks have set. The caller of the runner stores them.
 func (d *Data) Metadata() map[string]string { return maps.Clone(d.metadata) }
 
 var statKey = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 
-// mostStats is how many keys hooks can set in one phase.
-const mostStats = 32
+// maxStats is the number of keys that hooks can set in one phase.
+const maxStats = 32
 
-// SetStat has a key of the conversation's stats set when the hooks of this phase are through. What Berth
-// counts itself cannot be set.
+// SetStat sets a key of the conversation's stats. It is stored after the hooks of this phase. Berth's own counters
+// cannot be set.
 func (d *Data) SetStat(key string, value float64) error {
 	const op = "set stat"
 	switch {
 	case key == "messages_exchanged" || strings.HasPrefix(key, "total_"):
-		return sandbox.Errorf(op, api.CodeInvalidRequest, "%s is counted by Berth and cannot be set; choose another key", key)
+		return fault.Errorf(op, api.CodeInvalidRequest, "%s is counted by Berth and cannot be set; choose another key", key)
 	case !statKey.MatchString(key):
-		return sandbox.Errorf(op, api.CodeInvalidRequest, "%q is no key: write up to 63 of a-z, 0-9 and '_', beginning with a letter", key)
+		return fault.Errorf(op, api.CodeInvalidRequest, "%q is no key: write up to 63 of a-z, 0-9 and '_', beginning with a letter", key)
 	case value != value || value > 1e300 || value < -1e300:
-		return sandbox.Errorf(op, api.CodeInvalidRequest, "the value of %s is no number that can be stored", key)
+		return fault.Errorf(op, api.CodeInvalidRequest, "the value of %s is no number that can be stored", key)
 	}
-	if _, known := d.stats[key]; !known && len(d.stats) >= mostStats {
-		return sandbox.Errorf(op, api.CodeInvalidRequest, "at most %d keys can be set", mostStats)
+	if _, known := d.stats[key]; !known && len(d.stats) >= maxStats {
+		return fault.Errorf(op, api.CodeInvalidRequest, "at most %d keys can be set", maxStats)
 	}
 	all := maps.Clone(d.stats)
 	if all == nil {
@@ -115,21 +118,33 @@ func (d *Data) SetStat(key string, value float64) error {
 	return nil
 }
 
-// Stats is what hooks have set; it is for the caller to store.
+// Stats returns the stats that hooks have set. The caller of the runner stores them.
 func (d *Data) Stats() map[string]float64 { return maps.Clone(d.stats) }
 
-// Guest connects to the helper in the sandbox. A sandbox that does not run is not started.
-func (d *Data) Guest(ctx context.Context) (guest.Conn, error) { return d.in.guest(ctx) }
+var errNoGuest = errors.New("the sandbox cannot run commands")
 
-// Command adds to a command what every command in the sandbox has: its environment and its user.
-func (d *Data) Command(cmd guest.Cmd) guest.Cmd { return d.in.command(cmd) }
+// Guest connects to the helper in the sandbox. It does not start a sandbox that does not run.
+func (d *Data) Guest(ctx context.Context) (guest.Conn, error) {
+	if d.Handle == nil {
+		return nil, errNoGuest
+	}
+	return d.Handle.Guest(ctx)
+}
 
-// take keeps what a hook left in its copy.
+// Command adds the sandbox's environment and user to a command.
+func (d *Data) Command(cmd guest.Cmd) guest.Cmd {
+	if d.Handle == nil {
+		return cmd
+	}
+	return d.Handle.Command(cmd)
+}
+
+// take copies the values that a hook has set from the hook's copy.
 func (d *Data) take(from *Data) {
 	d.metadata, d.stats, d.Version = from.metadata, from.stats, from.Version
 }
 
-// about is what the hooks of this phase run once for.
+// about identifies the event for which the hooks of this phase run once.
 func (d *Data) about() string {
 	switch d.Phase {
 	case OnMessage:

@@ -9,11 +9,11 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// mostBody is how large an event is at most: as large as receivers of webhooks are known to take, and less
-// than what a pipe holds, so that a command gets all of it whether it reads or not.
-const mostBody = 20_000
+// maxEventBytes is the largest size of an event. Receivers of webhooks accept this much. It is also smaller than the
+// buffer of a pipe, so that writing an event does not wait for the command to read it.
+const maxEventBytes = 20_000
 
-// event is what commands and webhooks are told.
+// event is the input of commands and webhooks.
 type event struct {
 	Type      Phase     `json:"type"`
 	Timestamp time.Time `json:"timestamp"`
@@ -28,11 +28,11 @@ type eventData struct {
 	Status         string       `json:"status,omitempty"`
 	Version        string       `json:"version,omitempty"`
 	Sandbox        Info         `json:"sandbox"`
-	Truncated      bool         `json:"truncated,omitempty"` // the message was longer; it can be read over the API
+	Truncated      bool         `json:"truncated,omitempty"` // the message is cut; the API returns all of it
 }
 
-// body is the event as one line of JSON of at most mostBody bytes. Of a message that is too long, the
-// beginning of its text is left.
+// body returns the event as one line of JSON of at most maxEventBytes bytes. A message that is too long is cut to
+// the beginning of its text.
 func (d *Data) body(now time.Time) ([]byte, error) {
 	e := event{Type: d.Phase, Timestamp: now.UTC().Truncate(time.Millisecond), Data: eventData{
 		ConversationID: d.ConversationID, TurnID: d.TurnID, Status: d.Status, Version: d.Version, Sandbox: d.Sandbox,
@@ -45,7 +45,7 @@ func (d *Data) body(now time.Time) ([]byte, error) {
 		e.Data.Usage = &d.Usage
 	}
 	text, err := json.Marshal(e)
-	for room := mostBody / 2; err == nil && len(text) > mostBody && e.Data.Message != nil; room /= 2 {
+	for room := maxEventBytes / 2; err == nil && len(text) > maxEventBytes && e.Data.Message != nil; room /= 2 {
 		e.Data.Truncated = true
 		e.Data.Message.Error = cut(d.Message.Error, room/8)
 		e.Data.Message.Content = []api.Block{{Type: api.BlockText, Text: cut(d.Message.Text(), room), Truncated: true}}
@@ -54,36 +54,36 @@ func (d *Data) body(now time.Time) ([]byte, error) {
 	return text, err
 }
 
-// cut is the beginning of a text, at most so many bytes and whole characters.
-func cut(text string, most int) string {
-	if len(text) <= most {
+// cut shortens a text to at most the given number of bytes. It never cuts inside a character.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
 	}
-	return text[:most]
+	return text[:limit]
 }
 
-// tail keeps the last bytes of what is written to it.
+// tail keeps the last bytes of the output that is added to it.
 type tail struct {
-	most int
-	text []byte
+	limit int
+	text  []byte
 }
 
-// mostTail is how much of a command's output its error tells.
-const mostTail = 2000
+// maxTailBytes is the number of bytes of a command's output that are kept for its error.
+const maxTailBytes = 2000
 
 func (t *tail) add(p []byte) {
 	t.text = append(t.text, p...)
-	if len(t.text) > 2*t.most {
-		t.text = append(t.text[:0], t.text[len(t.text)-t.most:]...)
+	if len(t.text) > 2*t.limit {
+		t.text = append(t.text[:0], t.text[len(t.text)-t.limit:]...)
 	}
 }
 
-func (t *tail) bytes() []byte { return t.text[max(0, len(t.text)-t.most):] }
+func (t *tail) bytes() []byte { return t.text[max(0, len(t.text)-t.limit):] }
 
-// lines are the last few lines, as they can be shown: whatever a sandbox wrote is somebody else's text.
+// lines returns the last 10 lines, without control characters: the text comes from the sandbox.
 func (t *tail) lines() string {
 	text := strings.ToValidUTF8(string(t.bytes()), "\uFFFD")
 	text = strings.Map(func(r rune) rune {

@@ -14,11 +14,11 @@ import (
 	"github.com/berthdev/berth/internal/store"
 )
 
-// keepOutput is how much of a command's output is kept.
-const keepOutput = 64 << 10
+// maxKeptOutput is the number of bytes of a command's output that the sandbox keeps.
+const maxKeptOutput = 64 << 10
 
-// execute runs a command in the sandbox and waits for its end. The command outlives the server, and whoever
-// comes to run it again finds it by its id: it is waited for, not run a second time.
+// execute runs a command in the sandbox and waits for its end. The command outlives the server. The next server
+// finds the command by its id and waits for it; it does not run the command again.
 func execute(ctx context.Context, spec Spec, index int, d *Data, extra map[string]string) error {
 	conn, err := d.Guest(ctx)
 	if err != nil {
@@ -30,34 +30,34 @@ func execute(ctx context.Context, spec Spec, index int, d *Data, extra map[strin
 		return err
 	}
 	cmd := d.Command(guest.Cmd{
-		Argv: spec.Command, Env: append(environment(d), pairs(extra)...), Input: true, Keep: keepOutput, Follow: true, Timeout: spec.timeout(),
+		Argv: spec.Command, Env: append(environment(d), pairs(extra)...), Input: true, Keep: maxKeptOutput, Follow: true, Timeout: spec.timeout(),
 	})
-	id, err := started(ctx, conn, processID(spec, index, d), d.Phase, cmd)
+	id, err := startOrFind(ctx, conn, processID(spec, index, d), d.Phase, cmd)
 	if err != nil {
 		return err
 	}
 	p := conn.Process(id)
-	// One that has ended, or was told already, takes no input any more. Whoever was about to tell it may have
-	// died before; a line that comes twice is the same line.
+	// Write fails if the command has ended or its input is closed. The input is written again because the server
+	// that started the command may have died before it wrote; the command may get the same line twice.
 	if _, err := p.Write(ctx, append(body, '\n')); err == nil {
 		_ = p.CloseInput(ctx)
 	}
-	said, err := ended(ctx, p)
+	output, err := waitForEnd(ctx, p)
 	if err != nil {
 		return err
 	}
-	return d.accept(said)
+	return d.accept(output)
 }
 
-// errUnreached is the cause of a failure that is not the hook's own: its command could not be run.
+// errUnreached marks an error of reaching the sandbox, as opposed to an error of the hook's command.
 var errUnreached = errors.New("reach the sandbox")
 
-// started starts the command, or finds the one that was started before, and returns its id.
-func started(ctx context.Context, conn guest.Conn, id string, phase Phase, cmd guest.Cmd) (string, error) {
+// startOrFind starts the command, or finds the one that was started before, and returns its id.
+func startOrFind(ctx context.Context, conn guest.Conn, id string, phase Phase, cmd guest.Cmd) (string, error) {
 	if phase == OnColdStart {
-		// Each start of an instance is another cold start: the one to be found is of this start.
+		// Each start of an instance runs the command anew: startOrFind finds only a command of this start.
 		var err error
-		if id, err = ofThisStart(ctx, conn, id); err != nil {
+		if id, err = processOfThisStart(ctx, conn, id); err != nil {
 			return "", err
 		}
 	}
@@ -71,16 +71,17 @@ func started(ctx context.Context, conn guest.Conn, id string, phase Phase, cmd g
 	return id, nil
 }
 
-// processID names a command by the hook that it is and by what it runs once for. It is the same
-// whichever server starts it.
+// processID returns the id of a hook's command. It depends on the hook and its subject (a message, a turn or a
+// sandbox), so that every server computes the same id.
 func processID(spec Spec, index int, d *Data) string {
 	about := []string{string(d.Phase), d.about(), strconv.Itoa(index), strings.Join(spec.Command, "\x00")}
 	sum := sha256.Sum256([]byte(strings.Join(about, "\x00\x00")))
 	return "hook-" + hex.EncodeToString(sum[:10])
 }
 
-// ofThisStart is the id of the command among what was started since the instance started, or a new one.
-func ofThisStart(ctx context.Context, conn guest.Conn, prefix string) (string, error) {
+// processOfThisStart returns the id of the command with the prefix that was started since the instance started, or a
+// new id.
+func processOfThisStart(ctx context.Context, conn guest.Conn, prefix string) (string, error) {
 	processes, err := conn.Processes(ctx)
 	if err != nil {
 		return "", fmt.Errorf("%w: look for the command: %w", errUnreached, err)
@@ -94,7 +95,7 @@ func ofThisStart(ctx context.Context, conn guest.Conn, prefix string) (string, e
 	return prefix + "-" + random[len(random)-12:], nil
 }
 
-// environment is what a command is told besides the event on its input.
+// environment returns the variables that describe the event to a command.
 func environment(d *Data) (env []string) {
 	for _, v := range [][2]string{
 		{"BERTH_HOOK_PHASE", string(d.Phase)},
@@ -117,10 +118,10 @@ func environment(d *Data) (env []string) {
 	return env
 }
 
-// ended waits for the command's end and returns its standard output. How it ended, and the last lines that it
-// wrote, is its error.
-func ended(ctx context.Context, p guest.Process) (said []byte, err error) {
-	last, out := tail{most: mostTail}, tail{most: mostAnswer}
+// waitForEnd waits for the command's end and returns its standard output. If the command failed, the error has its
+// exit code and its last lines of output.
+func waitForEnd(ctx context.Context, p guest.Process) (output []byte, err error) {
+	last, out := tail{limit: maxTailBytes}, tail{limit: maxAnswerBytes}
 	exit, err := follow(ctx, p, &last, &out)
 	if err != nil {
 		return nil, fmt.Errorf("%w: wait for the command: %w", errUnreached, err)
@@ -131,17 +132,18 @@ func ended(ctx context.Context, p guest.Process) (said []byte, err error) {
 	case exit.Code == 0:
 		return out.bytes(), nil
 	}
-	words := fmt.Sprintf("the command exited with %d", exit.Code)
+	text := fmt.Sprintf("the command exited with %d", exit.Code)
 	if exit.Reason != "" {
-		words += " (" + exit.Reason + ")"
+		text += " (" + exit.Reason + ")"
 	}
-	if said := last.lines(); said != "" {
-		words += ": " + said
+	if output := last.lines(); output != "" {
+		text += ": " + output
 	}
-	return nil, errors.New(words)
+	return nil, errors.New(text)
 }
 
-// follow reads the command's output to its end. What it writes faster than it is read is not missed.
+// follow reads the command's output to its end. If the next output is no longer kept, it continues with the oldest
+// output that is.
 func follow(ctx context.Context, p guest.Process, last, out *tail) (guest.Exit, error) {
 	const oldest = -1
 	for after := int64(oldest); ; {

@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/guest/guesttest"
 	"github.com/berthdev/berth/internal/hook"
-	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -48,12 +46,12 @@ func TestCommandsInEveryPhase(t *testing.T) {
 				if s.read("ran") != "ran\n" {
 					t.Errorf("it did not run: %s", &j.text)
 				}
-				told := strings.Join(warnings, ";")
+				message := strings.Join(warnings, ";")
 				if err != nil {
-					told = err.Error()
+					message = err.Error()
 				}
-				if quiet := phase == hook.OnMessage || phase == hook.OnTerminate; quiet && told != "" || !quiet && !strings.Contains(told, c.said) || c.said == "" && told != "" {
-					t.Errorf("told %q", told)
+				if quiet := phase == hook.OnMessage || phase == hook.OnTerminate; quiet && message != "" || !quiet && !strings.Contains(message, c.said) || c.said == "" && message != "" {
+					t.Errorf("got %q", message)
 				}
 				if failed := len(j.entries(t, "hook failed")); failed != min(len(c.said), 1) {
 					t.Errorf("%d failures are logged", failed)
@@ -63,7 +61,7 @@ func TestCommandsInEveryPhase(t *testing.T) {
 	}
 }
 
-// A command that does not end is killed inside, whoever waits for it.
+// A command that does not end is killed inside, whether or not a server waits for it.
 func TestCommandThatDoesNotEnd(t *testing.T) {
 	testkit.Proves(t, "X8")
 	spec := shell(hook.OnColdStart, "echo $$ > pid; echo waiting; exec sleep 1000")
@@ -106,7 +104,7 @@ func TestWhatACommandIsTold(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, s.read("env"))
 		}
 	}
-	var told struct {
+	var event struct {
 		Type string
 		Data struct {
 			ConversationID string `json:"conversation_id"`
@@ -116,18 +114,18 @@ func TestWhatACommandIsTold(t *testing.T) {
 		}
 	}
 	text := s.read("event")
-	if err := json.Unmarshal([]byte(text), &told); err != nil || strings.Count(text, "\n") != 1 {
+	if err := json.Unmarshal([]byte(text), &event); err != nil || strings.Count(text, "\n") != 1 {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if told.Type != "stream_finish" || told.Data.ConversationID != "conv" || told.Data.Message.Text() != "hello" || told.Data.Usage.OutputTokens != 4 || told.Data.Sandbox.ID != "0198-box" {
-		t.Errorf("%+v", told)
+	if event.Type != "stream_finish" || event.Data.ConversationID != "conv" || event.Data.Message.Text() != "hello" || event.Data.Usage.OutputTokens != 4 || event.Data.Sandbox.ID != "0198-box" {
+		t.Errorf("%+v", event)
 	}
 	if strings.Contains(text, canary) {
 		t.Error("the event tells a secret")
 	}
 }
 
-// A server that died while a command ran, or before it had told it anything, is followed by one that waits
+// A server that died while a command ran, or before it had written its input, is followed by one that waits
 // for it and does not run it again.
 func TestCommandRunsOnceForOneThing(t *testing.T) {
 	testkit.Proves(t, "H4")
@@ -155,7 +153,7 @@ func TestCommandRunsOnceForOneThing(t *testing.T) {
 			}
 			for range 2 {
 				second, j := runner(spec)
-				second.Drivers, second.Command = first.Drivers, first.Command
+				second.drivers, second.env = first.drivers, first.env
 				_, _ = begin(t.Context(), second)
 				if failed := j.entries(t, "hook failed"); len(failed) != 1 || !strings.Contains(fmt.Sprint(failed[0]["error"]), "exited with 5") {
 					t.Errorf("the next server did not see how it ended: %v", failed)
@@ -165,7 +163,7 @@ func TestCommandRunsOnceForOneThing(t *testing.T) {
 				t.Errorf("it ran %d times", strings.Count(got, "ran"))
 			}
 			if got := s.read("event"); strings.Count(got, "\n") != 1 {
-				t.Errorf("it was told %q", got)
+				t.Errorf("its input was %q", got)
 			}
 		})
 	}
@@ -185,7 +183,7 @@ func TestCommandRunsForEachThing(t *testing.T) {
 		t.Errorf("ran %d times", got)
 	}
 	cold, _ := runner(shell(hook.OnColdStart, "echo started >> started"))
-	cold.Drivers, cold.Command = r.Drivers, r.Command
+	cold.drivers, cold.env = r.drivers, r.env
 	for range 2 {
 		for range 2 { // the same start again, as its next server would
 			if err := cold.ColdStart(t.Context(), someSandbox(), "i-1"); err != nil {
@@ -199,7 +197,7 @@ func TestCommandRunsForEachThing(t *testing.T) {
 	}
 }
 
-// What a command writes is bounded, and so is what is told of it.
+// The output of a command is bounded, and so is what errors repeat of it.
 func TestCommandThatFloods(t *testing.T) {
 	r, _ := runner(shell(hook.OnColdStart, `yes "$(head -c 5000 /dev/zero | tr '\0' x)" | head -c 20000000; printf '\001\033[31m\377 the end'; exit 1`))
 	inBox(t, r)
@@ -215,7 +213,7 @@ func TestCommandsWithoutASandbox(t *testing.T) {
 	if err := r.ColdStart(t.Context(), someSandbox(), "i-2"); err == nil || !strings.Contains(err.Error(), "reach the sandbox") {
 		t.Error(err)
 	}
-	r.Command = func(_ sandbox.Sandbox, cmd guest.Cmd) guest.Cmd { cmd.Argv = nil; return cmd }
+	r.env["NAME\x00"] = "no variable"
 	if err := r.ColdStart(t.Context(), someSandbox(), "i-1"); err == nil || !strings.Contains(err.Error(), "start the command") {
 		t.Error(err)
 	}

@@ -10,7 +10,7 @@ var Sign = sign
 
 // SetCallFor changes how long a call may take, for one test.
 func SetCallFor(t *testing.T, d time.Duration) {
-	before := callFor
-	callFor = d
-	t.Cleanup(func() { callFor = before })
+	before := callTimeout
+	callTimeout = d
+	t.Cleanup(func() { callTimeout = before })
 }

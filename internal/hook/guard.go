@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// panicked is the error of a hook that panicked.
+// panicked is the error for a hook that panicked.
 type panicked struct {
 	value any
 	stack string
@@ -16,11 +16,11 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// patience is how long a hook that is out of time may take to notice.
-const patience = 5 * time.Second
+// overrunGrace is the time that a hook has to return after its context has ended.
+const overrunGrace = 5 * time.Second
 
-// guarded runs a hook within its time, and makes an error of a panic. A hook that does not end with its
-// context is left behind: it cannot be ended, and what it is about must go on.
+// guarded runs a hook with a time limit and turns a panic into an error. It does not wait for a hook that ignores
+// the end of its context: left is true then, and the hook's goroutine still runs.
 func guarded(ctx context.Context, limit time.Duration, run func(context.Context) error) (left bool, err error) {
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -35,7 +35,7 @@ func guarded(ctx context.Context, limit time.Duration, run func(context.Context)
 	case <-inner.Done():
 		select {
 		case err = <-done:
-		case <-time.After(patience):
+		case <-time.After(overrunGrace):
 			left, err = true, errors.New("it does not end, and is left behind")
 		}
 	}

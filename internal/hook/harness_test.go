@@ -13,6 +13,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/guest/guesttest"
 	"github.com/berthdev/berth/internal/hook"
@@ -49,14 +50,65 @@ func (j *journal) entries(t testing.TB, message string) (found []map[string]any)
 	return found
 }
 
+// testRunner runs hooks on instances of its drivers.
+type testRunner struct {
+	hook.Options
+	drivers map[string]driver.Driver
+	env     map[string]string // of the template
+	changed int               // how often a change of files was recorded
+}
+
 // runner is a runner of the given hooks, whatever the template.
-func runner(specs ...hook.Spec) (*hook.Runner, *journal) {
+func runner(specs ...hook.Spec) (*testRunner, *journal) {
 	j := new(journal)
-	return &hook.Runner{
+	return &testRunner{Options: hook.Options{
 		Of: func(string) []hook.Spec { return specs }, Log: telemetry.NewLogger(j, "json", slog.LevelDebug, nil),
 		Metrics: telemetry.NewMetrics("test"),
-	}, j
+	}, drivers: map[string]driver.Driver{"staffed": struct{ driver.Driver }{}}}, j
 }
+
+func (r *testRunner) handle(s sandbox.Sandbox, id driver.ID) *engine.Handle {
+	return engine.New(engine.Options{Drivers: r.drivers, Templates: templates{r}, Store: changes{r: r}}).HandleAt(s, id)
+}
+
+func (r *testRunner) ColdStart(ctx context.Context, s sandbox.Sandbox, id driver.ID) error {
+	return hook.New(r.Options).ColdStart(ctx, r.handle(s, id))
+}
+
+func (r *testRunner) Terminate(ctx context.Context, s sandbox.Sandbox) error {
+	return hook.New(r.Options).Terminate(ctx, r.handle(s, driver.ID(s.Instance)))
+}
+
+func (r *testRunner) Message(ctx context.Context, d *hook.Data) {
+	d.Handle = r.handle(d.Record, driver.ID(d.Record.Instance))
+	hook.New(r.Options).Message(ctx, d)
+}
+
+func (r *testRunner) StreamFinish(ctx context.Context, d *hook.Data) []string {
+	d.Handle = r.handle(d.Record, driver.ID(d.Record.Instance))
+	return hook.New(r.Options).StreamFinish(ctx, d)
+}
+
+// changes is a store that counts changes of files.
+type changes struct {
+	engine.Store
+	r *testRunner
+}
+
+func (c changes) RecordChange(context.Context, string, string, bool, time.Duration) error {
+	c.r.changed++
+	return nil
+}
+
+// templates only has an environment.
+type templates struct{ r *testRunner }
+
+func (templates) Names() []string                             { return nil }
+func (templates) Allows(_, _ string) bool                     { return true }
+func (templates) Spec(string) sandbox.Spec                    { return sandbox.Spec{} }
+func (templates) Prepare(sandbox.Sandbox, *driver.Spec) error { return nil }
+func (templates) User(string) string                          { return "" }
+func (t templates) Env(string, string) map[string]string      { return t.r.env }
 
 const canary = "canary-0123456789"
 
@@ -77,19 +129,19 @@ func someData() *hook.Data {
 	}
 }
 
-// phases runs the hooks of each phase, and returns what the caller is told.
-var phases = map[hook.Phase]func(context.Context, *hook.Runner) ([]string, error){
-	hook.OnColdStart: func(ctx context.Context, r *hook.Runner) ([]string, error) {
+// phases runs the hooks of each phase, and returns what the caller gets.
+var phases = map[hook.Phase]func(context.Context, *testRunner) ([]string, error){
+	hook.OnColdStart: func(ctx context.Context, r *testRunner) ([]string, error) {
 		return nil, r.ColdStart(ctx, someSandbox(), "i-1")
 	},
-	hook.OnMessage: func(ctx context.Context, r *hook.Runner) ([]string, error) {
+	hook.OnMessage: func(ctx context.Context, r *testRunner) ([]string, error) {
 		r.Message(ctx, someData())
 		return nil, nil
 	},
-	hook.OnStreamFinish: func(ctx context.Context, r *hook.Runner) ([]string, error) {
+	hook.OnStreamFinish: func(ctx context.Context, r *testRunner) ([]string, error) {
 		return r.StreamFinish(ctx, someData()), nil
 	},
-	hook.OnTerminate: func(ctx context.Context, r *hook.Runner) ([]string, error) {
+	hook.OnTerminate: func(ctx context.Context, r *testRunner) ([]string, error) {
 		return nil, r.Terminate(ctx, someSandbox())
 	},
 }
@@ -99,17 +151,16 @@ type staffed struct {
 	driver.Driver
 	t      testing.TB
 	helper *guesttest.Helper
-	env    []string
 }
 
 // inBox gives a runner a sandbox to run commands in.
-func inBox(t testing.TB, r *hook.Runner, env ...string) *staffed {
-	s := &staffed{t: t, helper: guesttest.NewHelper(t), env: env}
-	r.Drivers = map[string]driver.Driver{"staffed": s}
-	r.Command = func(sb sandbox.Sandbox, cmd guest.Cmd) guest.Cmd {
-		base := append([]string{"PATH=/usr/bin:/bin", "HOME=" + s.helper.Dir + "/home", "TOKEN=" + sb.Spec.Env["TOKEN"]}, s.env...)
-		cmd.Env = append(base, cmd.Env...)
-		return cmd
+func inBox(t testing.TB, r *testRunner, env ...string) *staffed {
+	s := &staffed{t: t, helper: guesttest.NewHelper(t)}
+	r.drivers = map[string]driver.Driver{"staffed": s}
+	r.env = map[string]string{"PATH": "/usr/bin:/bin", "HOME": s.helper.Dir + "/home"}
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		r.env[name] = value
 	}
 	return s
 }

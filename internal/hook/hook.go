@@ -1,14 +1,14 @@
-// Package hook runs what a template wants done at the turning points of a sandbox's life.
+// Package hook runs the hooks of templates at points of a sandbox's life.
 //
-// A hook has a phase: when an instance starts ([OnColdStart]), when a message was stored ([OnMessage]), when
-// a turn is over ([OnStreamFinish]), and before an instance ends for good ([OnTerminate]). It is a function
-// in Go, a command in the sandbox, a signed call of a webhook, or one of those that Berth has under a name
-// ([Spec]). Each gets [Data].
+// Each hook has a phase: it runs when an instance starts ([OnColdStart]), after a message was stored ([OnMessage]),
+// after a turn ([OnStreamFinish]), after the workspace of a turn was saved ([OnVersionSaved]), or before an instance
+// is destroyed ([OnTerminate]). A hook is a Go function, a command in the sandbox, a signed webhook call, or a
+// built-in hook of Berth; [Spec] describes it. Each hook gets [Data].
 //
-// [Runner] runs them, one after the other in the order of the template, each within its time and with its
-// panics caught. The phase alone decides what an error means: that of a cold start fails the start, all
-// others are logged and hold up nothing. Commands run once for what they are about, whatever dies meanwhile;
-// webhooks come at least once, under an id that never changes.
+// [Runner] runs the hooks of a phase in the order of the template, each with a timeout. It recovers panics. An
+// error of a cold start hook fails the start; errors of other hooks are logged. A command runs once per subject (a
+// message, a turn or a sandbox), even if a server dies while it runs. A webhook is called at least once, with an id
+// that never changes.
 package hook
 
 import (
@@ -25,59 +25,59 @@ type Phase string
 
 // The phases.
 const (
-	OnColdStart    Phase = "cold_start"    // the instance is up and its workspace is there; on each start
-	OnMessage      Phase = "message"       // a message of either role was stored
-	OnStreamFinish Phase = "stream_finish" // a turn is over, however it ended
-	OnVersionSaved Phase = "version.saved" // the workspace of a turn was saved, also long after the turn
-	OnTerminate    Phase = "terminate"     // the instance is about to end for good
+	OnColdStart    Phase = "cold_start"    // on each start, when the instance is up and its workspace is restored
+	OnMessage      Phase = "message"       // after a message of either role was stored
+	OnStreamFinish Phase = "stream_finish" // after a turn, with success or not
+	OnVersionSaved Phase = "version.saved" // after the workspace of a turn was saved, possibly long after the turn
+	OnTerminate    Phase = "terminate"     // before the instance is destroyed
 )
 
-// Phases are all of them, in the order of a sandbox's life.
+// Phases lists all phases in the order of a sandbox's life.
 var Phases = []Phase{OnColdStart, OnMessage, OnStreamFinish, OnVersionSaved, OnTerminate}
 
-// critical reports whether an error of a hook fails what it is a hook of.
+// critical reports whether an error of a hook fails the operation that runs it.
 func (p Phase) critical() bool { return p == OnColdStart }
 
-// The hooks that Berth has under a name.
+// The built-in hooks.
 const (
 	Push  = "push"  // saves the workspace as a version; at the end of a turn
-	Log   = "log"   // says in the log that an instance ends
-	Clone = "clone" // brings a repository into an empty workspace; at a cold start
+	Log   = "log"   // logs the end of an instance
+	Clone = "clone" // clones a repository into an empty workspace; at a cold start
 )
 
-// named are the phases of those.
-var named = map[string]Phase{Push: OnStreamFinish, Log: OnTerminate, Clone: OnColdStart}
+// builtinPhases holds the phase of each built-in hook.
+var builtinPhases = map[string]Phase{Push: OnStreamFinish, Log: OnTerminate, Clone: OnColdStart}
 
-// Defaults are the hooks of a template that does not say otherwise. Bringing the workspace back at a cold
-// start and storing messages are no hooks: nothing works without them.
+// Defaults returns the hooks that each template has unless it disables them or lists them itself. Restoring the
+// workspace at a cold start and storing messages are not hooks: nothing works without them.
 func Defaults() []Spec {
 	return []Spec{{Phase: OnStreamFinish, Builtin: Push}, {Phase: OnTerminate, Builtin: Log}}
 }
 
-// Func is a hook in Go. It may be called again for what it was called for before: after a crash.
+// Func is a hook in Go. After a crash it may be called again for the same event.
 type Func func(ctx context.Context, d *Data) error
 
-// Spec is a hook as a template has it. Exactly one of Run, Command, URL and Builtin is given.
+// Spec describes a hook of a template. Exactly one of Run, Command, URL and Builtin is set.
 type Spec struct {
-	Name    string // empty: made of what it does
+	Name    string // empty: Title uses Builtin or the kind
 	Phase   Phase
-	Timeout time.Duration // zero: the phase's
+	Timeout time.Duration // zero: the default of the phase or of Push
 
 	Run     Func
-	Command []string // in the sandbox, as the template's user
-	URL     string   // of a webhook
-	Builtin string   // Push, Log or Clone
+	Command []string // runs in the sandbox as the template's user
+	URL     string   // webhook to call
+	Builtin string   // built-in hook: Push, Log or Clone
 
-	Secret       string // that the webhook's calls are signed with: whsec_…
-	AllowPrivate bool   // the webhook may be at an address that is not public, and without TLS
+	Secret       string // signing key of the webhook's calls: whsec_…
+	AllowPrivate bool   // allows a webhook at a private address and without TLS
 }
 
-// Times that hooks have if they do not say.
+// Default timeouts of hooks.
 const (
 	coldStartTimeout = 10 * time.Minute
 	defaultTimeout   = time.Minute
-	saveTimeout      = 30 * time.Minute // of Push, which is as long as the workspace is large
-	// MostTimeout is the longest that a hook can ask for.
+	saveTimeout      = 30 * time.Minute // for Push, which takes long for a large workspace
+	// MostTimeout is the longest timeout that a hook may have.
 	MostTimeout = time.Hour
 )
 
@@ -93,7 +93,7 @@ func (s Spec) timeout() time.Duration {
 	return defaultTimeout
 }
 
-// Kind is what the hook does, in one word.
+// Kind returns the kind of the hook: builtin, webhook, command or function.
 func (s Spec) Kind() string {
 	switch {
 	case s.Builtin != "":
@@ -106,18 +106,18 @@ func (s Spec) Kind() string {
 	return "function"
 }
 
-// Title is the hook's name, or else what it does.
+// Title returns the hook's name. A hook without one is named by its built-in hook or its kind.
 func (s Spec) Title() string { return cmp.Or(s.Name, s.Builtin, s.Kind()) }
 
-// Fault is what is wrong with one key of a hook.
+// Fault is a problem with one key of a hook.
 type Fault struct{ Key, Value, Why, Fix string }
 
 func (f *Fault) Error() string { return fmt.Sprintf("%s %s; %s", f.Key, f.Why, f.Fix) }
 
-// Check says what is wrong with the hook, or nil.
+// Check returns the first problem of the hook, or nil.
 func (s Spec) Check() *Fault {
 	if !slices.Contains(Phases, s.Phase) {
-		return &Fault{"phase", string(s.Phase), "is no phase", "write one of: " + joined(Phases)}
+		return &Fault{"phase", string(s.Phase), "is no phase", "write one of: " + joinPhases(Phases)}
 	}
 	kinds := 0
 	for _, given := range []bool{s.Run != nil, len(s.Command) > 0, s.URL != "", s.Builtin != ""} {
@@ -130,7 +130,7 @@ func (s Spec) Check() *Fault {
 		return &Fault{"", "", "does nothing, or more than one thing", "write one of command, url and builtin"}
 	case len(s.Command) > 0 && s.Command[0] == "":
 		return &Fault{"command", "", "has no program", `write a list, such as ["prog", "arg"], or text for the shell`}
-	case s.Builtin != "" && named[s.Builtin] != s.Phase:
+	case s.Builtin != "" && builtinPhases[s.Builtin] != s.Phase:
 		return badBuiltin(s)
 	case s.Timeout < 0 || s.Timeout > MostTimeout:
 		return &Fault{"timeout", s.Timeout.String(), "is longer than an hour", "write less"}
@@ -141,13 +141,13 @@ func (s Spec) Check() *Fault {
 }
 
 func badBuiltin(s Spec) *Fault {
-	if phase, ok := named[s.Builtin]; ok {
+	if phase, ok := builtinPhases[s.Builtin]; ok {
 		return &Fault{"builtin", s.Builtin, "is a hook of another phase", "write phase = \"" + string(phase) + "\""}
 	}
 	return &Fault{"builtin", s.Builtin, "is no hook that Berth has", "write one of: clone, log, push"}
 }
 
-func joined(phases []Phase) string {
+func joinPhases(phases []Phase) string {
 	words := make([]string, len(phases))
 	for i, p := range phases {
 		words[i] = string(p)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http/httptest"
 	"runtime"
@@ -13,19 +14,18 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/hook"
 	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/telemetry"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-var _ interface {
-	ColdStart(context.Context, sandbox.Sandbox, driver.ID) error
-	Terminate(context.Context, sandbox.Sandbox) error
-} = (*hook.Runner)(nil)
+var _ engine.Hooks = (*hook.Runner)(nil)
 
-// Every hook, however it goes: what its caller is told, what is logged, and that whoever waits for it goes on.
+// Every outcome of every hook: the answer to its caller, the log, and that the caller goes on.
 func TestEveryHookEveryOutcome(t *testing.T) {
 	testkit.Proves(t, "X8", "H1", "H2", "H3", "H8")
 	outcomes := map[string]struct {
@@ -56,11 +56,11 @@ func TestEveryHookEveryOutcome(t *testing.T) {
 					}
 					failed := o.said != ""
 					if critical := phase == hook.OnColdStart; critical && failed {
-						if err == nil || err.Error() != "run cold start hooks: "+o.said || sandbox.CodeOf(err) != api.CodeHookFailed || next != 0 {
-							t.Errorf("the start was told %v, and %d hooks ran on", err, next)
+						if err == nil || err.Error() != "run cold start hooks: "+o.said || fault.CodeOf(err) != api.CodeHookFailed || next != 0 {
+							t.Errorf("the start got %v, and %d hooks ran on", err, next)
 						}
 					} else if err != nil || next != 1 {
-						t.Errorf("the caller was told %v, and %d hooks ran on", err, next)
+						t.Errorf("the caller got %v, and %d hooks ran on", err, next)
 					}
 					if phase == hook.OnStreamFinish && strings.Join(warnings, ";") != o.said {
 						t.Errorf("warnings %q", warnings)
@@ -75,7 +75,7 @@ func TestEveryHookEveryOutcome(t *testing.T) {
 
 func explode() error { panic("boom") }
 
-// checkLog looks at what is logged of the hook "mine".
+// checkLog checks the log of the hook "mine".
 func checkLog(t *testing.T, j *journal, phase hook.Phase, failed, panicked bool) {
 	t.Helper()
 	message, level := "hook ran", "INFO"
@@ -107,6 +107,19 @@ func checkLog(t *testing.T, j *journal, phase hook.Phase, failed, panicked bool)
 	}
 	if strings.Contains(fmt.Sprint(e), canary) {
 		t.Errorf("a secret is logged: %v", e)
+	}
+}
+
+// The caller of a turn's hooks logs with the turn's fields, too.
+func TestFieldsAreLoggedOnce(t *testing.T) {
+	testkit.Proves(t, "H8")
+	r, j := runner(hook.Spec{Phase: hook.OnStreamFinish, Run: func(context.Context, *hook.Data) error { return nil }})
+	ctx := telemetry.With(t.Context(), slog.String("turn_id", "turn"), slog.String("conversation_id", "conv"))
+	r.StreamFinish(ctx, someData())
+	for _, field := range []string{"turn_id", "conversation_id"} {
+		if n := strings.Count(j.text.String(), `"`+field+`":`); n != 1 {
+			t.Errorf("%s is logged %d times: %s", field, n, &j.text)
+		}
 	}
 }
 
@@ -178,7 +191,7 @@ func TestHooksGetTheirDataAndLeaveTheirs(t *testing.T) {
 	}
 }
 
-// What Berth counts is not for hooks to set, nor what nobody could store.
+// Hooks cannot set what Berth counts, nor values that cannot be stored.
 func TestTotalsAreReadOnly(t *testing.T) {
 	testkit.Proves(t, "H1")
 	d := someData()
@@ -205,18 +218,18 @@ func TestTotalsAreReadOnly(t *testing.T) {
 	}
 }
 
-// A hook that nobody here can run is an error of the hook.
+// A hook that this server cannot run is an error of the hook.
 func TestHooksThatThisServerCannotRun(t *testing.T) {
 	r, _ := runner(hook.Spec{Phase: hook.OnColdStart, Builtin: hook.Clone})
 	if err := r.ColdStart(t.Context(), someSandbox(), "i-1"); err == nil || !strings.Contains(err.Error(), "hook clone: this server cannot run it") {
 		t.Error(err)
 	}
 	r, _ = runner(hook.Spec{Phase: hook.OnColdStart, Command: []string{"true"}})
-	if err := r.ColdStart(t.Context(), someSandbox(), "i-1"); err == nil || !strings.Contains(err.Error(), "hook command: reach the sandbox: the sandbox's driver cannot run commands") {
+	if err := r.ColdStart(t.Context(), someSandbox(), "i-1"); err == nil || !strings.Contains(err.Error(), "hook command: reach the sandbox: the driver staffed cannot look into a sandbox") {
 		t.Error(err)
 	}
-	r.Drivers = map[string]driver.Driver{"staffed": struct{ driver.Driver }{}}
-	if err := r.ColdStart(t.Context(), someSandbox(), "i-1"); err == nil || !strings.Contains(err.Error(), "cannot run commands") {
+	r.drivers = nil
+	if err := r.ColdStart(t.Context(), someSandbox(), "i-1"); err == nil || !strings.Contains(err.Error(), "which is not configured here") {
 		t.Error(err)
 	}
 	r, _ = runner(hook.Spec{Phase: hook.OnMessage, Run: func(_ context.Context, d *hook.Data) error {

@@ -21,6 +21,7 @@ import (
 	"github.com/berthdev/berth/internal/hook"
 	"github.com/berthdev/berth/internal/outbox"
 	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/store/storetest"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -34,7 +35,7 @@ func TestSignatureVector(t *testing.T) {
 	}
 }
 
-// receiver is a webhook that remembers its calls and answers as it is told.
+// receiver is a webhook that remembers its calls and answers as the test sets.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -94,21 +95,25 @@ type postOffice struct {
 	db    *store.DB
 	specs []hook.Spec
 	log   *journal
+
+	options hook.WebhookOptions
 }
 
-func withWebhooks(t *testing.T, r *hook.Runner, j *journal) *postOffice {
+func withWebhooks(t *testing.T, r *testRunner, j *journal) *postOffice {
 	db, err := store.Open(t.Context(), store.Options{DataDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
+	storetest.Unlock(t, db)
 	o := &postOffice{Outbox: outbox.New(db, slog.New(slog.NewJSONHandler(j, nil))), db: db, specs: r.Of(""), log: j}
-	r.Webhooks = &hook.Webhooks{
+	o.options = hook.WebhookOptions{
 		Of: func(string) []hook.Spec { return o.specs },
 		Enqueue: func(ctx context.Context, tenant string, m store.Message) error {
 			return db.In(store.TenantID(tenant)).Enqueue(ctx, m)
 		},
 	}
+	r.Webhooks = hook.NewWebhooks(o.options)
 	o.Register(hook.KindWebhook, r.Webhooks.Deliver)
 	return o
 }
@@ -170,7 +175,7 @@ func TestWebhookIsCalledUntilItAnswers(t *testing.T) {
 	if len(calls) != 3 || calls[0].id != calls[2].id || !strings.HasPrefix(calls[0].id, "msg_") || string(calls[0].body) != string(calls[2].body) {
 		t.Fatalf("%+v", calls)
 	}
-	var told struct {
+	var sent struct {
 		Type      hook.Phase
 		Timestamp time.Time
 		Data      struct {
@@ -178,7 +183,7 @@ func TestWebhookIsCalledUntilItAnswers(t *testing.T) {
 			Usage  api.Usage
 		}
 	}
-	if err := json.Unmarshal(calls[0].body, &told); err != nil || told.Type != hook.OnStreamFinish || told.Data.TurnID != "turn" || told.Data.Usage.InputTokens != 3 || time.Since(told.Timestamp) > time.Hour {
+	if err := json.Unmarshal(calls[0].body, &sent); err != nil || sent.Type != hook.OnStreamFinish || sent.Data.TurnID != "turn" || sent.Data.Usage.InputTokens != 3 || time.Since(sent.Timestamp) > time.Hour {
 		t.Errorf("%v: %s", err, calls[0].body)
 	}
 	if said := fmt.Sprint(j.entries(t, "deliver a message of the outbox; it is tried again")); !strings.Contains(said, "503 Service Unavailable: try again") {
@@ -186,7 +191,7 @@ func TestWebhookIsCalledUntilItAnswers(t *testing.T) {
 	}
 }
 
-// Whatever is told has an id of its own, and the same thing always has the same.
+// Each call has its own id, and a repeated call has the same one.
 func TestIDsOfCalls(t *testing.T) {
 	testkit.Proves(t, "H4")
 	r, j := runner(webhook(hook.OnColdStart, "http://a.test/1"), webhook(hook.OnColdStart, "http://a.test/2"),
@@ -251,7 +256,7 @@ func TestCallsThatDoNotSucceed(t *testing.T) {
 	}
 }
 
-// drip begins an answer and does not end it, until nobody listens any more.
+// drip begins an answer and does not end it, until the caller is gone.
 func drip(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -327,16 +332,16 @@ func TestLongMessagesAreCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		body := rec.all()[0].body
-		var told struct {
+		var sent struct {
 			Data struct {
 				Message   api.Message
 				Truncated bool
 			}
 		}
-		if err := json.Unmarshal(body, &told); err != nil || len(body) > 20_000 || !told.Data.Truncated {
+		if err := json.Unmarshal(body, &sent); err != nil || len(body) > 20_000 || !sent.Data.Truncated {
 			t.Fatalf("%s: %d bytes, %v", name, len(body), err)
 		}
-		if m := told.Data.Message; len(m.Content) != 1 || !m.Content[0].Truncated || m.Content[0].Text == "" || !strings.HasPrefix(text, m.Content[0].Text) {
+		if m := sent.Data.Message; len(m.Content) != 1 || !m.Content[0].Truncated || m.Content[0].Text == "" || !strings.HasPrefix(text, m.Content[0].Text) {
 			t.Errorf("%s: %.300s", name, body)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/auth"
+	"github.com/berthdev/berth/internal/httpapi/rest"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -84,7 +85,7 @@ func TestBadBodies(t *testing.T) {
 
 func TestBadReferencesAndQueries(t *testing.T) {
 	s := newSite(t)
-	cursorOf := func(c cursor) string { return c.String() }
+	cursorOf := func(c rest.Cursor) string { return c.String() }
 	const id = "01970e4b-7f5c-7d31-9d0a-3f6f2f1f7a10"
 	for path, code := range map[string]api.Code{
 		sandboxesPath + "/" + id:                       api.CodeNotFound,
@@ -113,17 +114,17 @@ func TestBadReferencesAndQueries(t *testing.T) {
 		sandboxesPath + "?a;b":                         api.CodeInvalidRequest,
 		sandboxesPath + "?cursor=x":                    api.CodeInvalidCursor,
 		sandboxesPath + "?cursor=!":                    api.CodeInvalidCursor,
-		sandboxesPath + "?cursor=" + base64.RawURLEncoding.EncodeToString(make([]byte, 48)): api.CodeInvalidCursor,
-		sandboxesPath + "?cursor=" + cursorOf(cursor{"keys", 1, id}):                        api.CodeInvalidCursor,
-		sandboxesPath + "?cursor=" + cursorOf(cursor{"sandboxes", -1, id}):                  api.CodeInvalidCursor,
-		sandboxesPath + "?cursor=" + cursorOf(cursor{"sandboxes", maxCursorTime, id}):       api.CodeInvalidCursor,
-		sandboxesPath + "?cursor=" + cursorOf(cursor{"sandboxes", 1, "x' or 1=1"}):          api.CodeInvalidCursor,
-		sandboxesPath + "?cursor=" + strings.Repeat("A", 2000):                              api.CodeInvalidRequest,
+		sandboxesPath + "?cursor=" + base64.RawURLEncoding.EncodeToString(make([]byte, 48)):              api.CodeInvalidCursor,
+		sandboxesPath + "?cursor=" + cursorOf(rest.Cursor{List: "keys", At: 1, ID: id}):                  api.CodeInvalidCursor,
+		sandboxesPath + "?cursor=" + cursorOf(rest.Cursor{List: "sandboxes", At: -1, ID: id}):            api.CodeInvalidCursor,
+		sandboxesPath + "?cursor=" + cursorOf(rest.Cursor{List: "sandboxes", At: maxCursorTime, ID: id}): api.CodeInvalidCursor,
+		sandboxesPath + "?cursor=" + cursorOf(rest.Cursor{List: "sandboxes", At: 1, ID: "x' or 1=1"}):    api.CodeInvalidCursor,
+		sandboxesPath + "?cursor=" + strings.Repeat("A", 2000):                                           api.CodeInvalidRequest,
 		accountsPath + "?cursor=x": api.CodeInvalidCursor,
 		agentsPath + "?cursor=x":   api.CodeInvalidCursor,
 	} {
 		t.Run(strings.ReplaceAll(path, "/", "_"), func(t *testing.T) {
-			(answer{t, 0, nil, nil}).from(s.get(path)).fails(code)
+			(answer{t, 0, nil, nil}).from(s.do(call{path: path, key: s.write})).fails(code)
 		})
 	}
 	s.do(call{path: keysPath + "?cursor=x", key: s.admin}).fails(api.CodeInvalidCursor)
@@ -147,8 +148,8 @@ func TestLargeBodiesAreRefusedAtOnce(t *testing.T) {
 		name string
 		body io.Reader
 	}{
-		{"10 MB, length told", strings.NewReader(strings.Repeat("x", 10<<20))},
-		{"10 MB, length not told", io.MultiReader(strings.NewReader(`{"name":"`), strings.NewReader(strings.Repeat("x", 10<<20)))},
+		{"10 MB, known length", strings.NewReader(strings.Repeat("x", 10<<20))},
+		{"10 MB, unknown length", io.MultiReader(strings.NewReader(`{"name":"`), strings.NewReader(strings.Repeat("x", 10<<20)))},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.server.URL+sandboxesPath, c.body)
 		if err != nil {
@@ -316,7 +317,33 @@ func TestDatabaseThatGoesAwayMidway(t *testing.T) {
 	}
 }
 
-// known authenticates everybody as the same caller.
+// known authenticates every key as the same caller.
 type known struct{ who auth.Principal }
 
 func (k known) Authenticate(context.Context, string) (auth.Principal, error) { return k.who, nil }
+
+// An answer is not much larger than what was asked, however many fields are wrong.
+func TestErrorListsAreBounded(t *testing.T) {
+	testkit.Proves(t, "E6")
+	s := newToolshop(t)
+	var fields strings.Builder
+	for i := range 50_000 {
+		fmt.Fprintf(&fields, `,"f%d":1`, i)
+	}
+	long := strings.Repeat("x", 500_000)
+	for name, c := range map[string]struct{ path, body, want string }{
+		"fields":          {sandboxesPath, `{"name":"a"` + fields.String() + `}`, "(and 49999 more)"},
+		"a long field":    {sandboxesPath, `{"` + long + `":1}`, "there is no such field"},
+		"entries":         {sandboxesPath, `{"metadata":[` + strings.Repeat("1,", 100_000) + `1]}`, "metadata"},
+		"exec":            {sandboxesPath + "/none/exec", `{"command":"x"` + fields.String() + `}`, ""},
+		"command":         {sandboxesPath + "/none/exec", `{"command":[` + strings.Repeat("1,", 100_000) + `1]}`, ""},
+		"a tool":          {projectsPath + "/p/sandbox/execute", `{"tool_name":"bash","arguments":{"a":1` + fields.String() + `}}`, ""},
+		"a long override": {agentsPath, `{"name":"a","overrides":{"` + long + `":1}}`, "overrides"},
+		"agent override":  {agentsPath, `{"name":"a","overrides":{"a":1` + fields.String() + `}}`, "overrides"},
+	} {
+		a := s.post(c.path, c.body)
+		if a.status < 400 || a.status >= 500 || len(a.body) > 64<<10 || !strings.Contains(string(a.body), c.want) {
+			t.Errorf("%s: %d with %d bytes: %.300s", name, a.status, len(a.body), a.body)
+		}
+	}
+}

@@ -100,7 +100,7 @@ func TestClientAndServerAgreeOnProjects(t *testing.T) {
 	const id = "org/repo of ü?#%2F"
 	ctx, projects := t.Context(), c.Projects
 	if _, err := projects.Get(ctx, id); err == nil {
-		t.Error("a project that nobody made")
+		t.Error("a project that does not exist")
 	}
 	made, created, err := projects.Ensure(ctx, id, api.EnsureProject{Metadata: map[string]string{"a": "b"}})
 	if err != nil || !created || made.ProjectID != id {

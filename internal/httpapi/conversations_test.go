@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/httpapi/exchange"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/transcript"
@@ -186,7 +187,7 @@ func TestConversationsAreListed(t *testing.T) {
 func TestPromptMakesWhatItNames(t *testing.T) {
 	testkit.Proves(t, "C2")
 	w := newTalks(t)
-	conv, box := newID(), newID()
+	conv, box := exchange.NewID(), exchange.NewID()
 	path := "/conversations/" + conv + "/sandbox/" + box
 	events := w.prompt(path, "hi").rest()
 	if events[0].ConversationID != conv || events[0].SandboxID != box {
@@ -198,19 +199,19 @@ func TestPromptMakesWhatItNames(t *testing.T) {
 	if again := w.prompt(path, "on").rest(); again[0].SandboxID != box {
 		t.Errorf("%+v", again[0])
 	}
-	w.post("/conversations/"+conv+"/sandbox/"+newID(), promptBody("x")).fails(api.CodeSandboxMismatch)
+	w.post("/conversations/"+conv+"/sandbox/"+exchange.NewID(), promptBody("x")).fails(api.CodeSandboxMismatch)
 	// With its sandbox by its name, too, and with or without its agent and template.
 	w.post(sandboxesPath, `{"name":"box"}`).is(http.StatusCreated)
-	w.prompt("/conversations/"+newID()+"/sandbox/box", "x").rest()
-	w.post("/conversations/"+newID()+"/sandbox/no-such-box", promptBody("x")).fails(api.CodeNotFound)
-	w.post("/conversations/"+newID()+"/sandbox/"+newID(), `{"prompt":"x","template":"unheard-of"}`).fails(api.CodeUnknownTemplate)
-	w.post("/conversations/"+newID()+"/sandbox/"+newID(), `{"prompt":"x","agent_id":"`+someID+`"}`).fails(api.CodeUnknownAgent)
+	w.prompt("/conversations/"+exchange.NewID()+"/sandbox/box", "x").rest()
+	w.post("/conversations/"+exchange.NewID()+"/sandbox/no-such-box", promptBody("x")).fails(api.CodeNotFound)
+	w.post("/conversations/"+exchange.NewID()+"/sandbox/"+exchange.NewID(), `{"prompt":"x","template":"unheard-of"}`).fails(api.CodeUnknownTemplate)
+	w.post("/conversations/"+exchange.NewID()+"/sandbox/"+exchange.NewID(), `{"prompt":"x","agent_id":"`+someID+`"}`).fails(api.CodeUnknownAgent)
 	w.post("/conversations/"+conv+"/messages", `{"prompt":"x","agent_id":"`+someID+`"}`).fails(api.CodeUnknownAgent)
 	w.post("/conversations/"+conv+"/messages", `{"prompt":"x","template":"unheard-of"}`).fails(api.CodeUnknownTemplate)
 	w.post("/conversations/"+conv+"/messages", `{"prompt":"x","template":"none"}`).fails(api.CodeSpecMismatch)
 	agent := into[api.Agent](w.post(agentsPath, `{"name":"tester","template":"default"}`).is(http.StatusCreated))
-	made := newID()
-	w.follow(http.MethodPost, "/conversations/"+made+"/sandbox/"+newID(), `{"prompt":"x","agent_id":"`+agent.ID+`","template":"default"}`).rest()
+	made := exchange.NewID()
+	w.follow(http.MethodPost, "/conversations/"+made+"/sandbox/"+exchange.NewID(), `{"prompt":"x","agent_id":"`+agent.ID+`","template":"default"}`).rest()
 	if got := into[api.Conversation](w.get(conversationsPath + "/" + made).is(http.StatusOK)); got.AgentID != agent.ID {
 		t.Errorf("%+v", got)
 	}
@@ -221,7 +222,7 @@ func TestOlderCallersPrompt(t *testing.T) {
 	testkit.Proves(t, "C2")
 	w := newTalks(t)
 	box := into[api.Sandbox](w.post(sandboxesPath, `{"name":"box"}`).is(http.StatusCreated))
-	// What is refused leaves nothing behind.
+	// A refused request leaves nothing behind.
 	path := "/sandboxes/" + box.ID + "/claude"
 	w.post(path, promptBody(" ")).fails(api.CodeInvalidRequest)
 	w.post(path+"?queue=perhaps", promptBody("hi")).fails(api.CodeInvalidRequest)
@@ -258,7 +259,7 @@ func TestDeletingAConversation(t *testing.T) {
 	state := func(id string) string {
 		return into[api.Sandbox](w.get(sandboxesPath + "/" + id).is(http.StatusOK)).State
 	}
-	kept, first := newID(), newID()
+	kept, first := exchange.NewID(), exchange.NewID()
 	w.prompt("/conversations/"+first+"/sandbox/"+kept, "a").rest()
 	w.remove(conversationsPath + "/" + first + "?terminate_sandbox=false").is(http.StatusNoContent)
 	if got := state(kept); got != "running" {
@@ -267,7 +268,7 @@ func TestDeletingAConversation(t *testing.T) {
 	w.remove(conversationsPath + "/" + first + "?terminate_sandbox=perhaps").fails(api.CodeInvalidRequest)
 
 	// A second conversation in the first one's sandbox.
-	shared, owner := newID(), newID()
+	shared, owner := exchange.NewID(), exchange.NewID()
 	w.prompt("/conversations/"+owner+"/sandbox/"+shared, "a").rest()
 	other, guest := w.new(fmt.Sprintf(`{"sandbox_id":%q}`, shared))
 	if s := w.prompt(other+"/messages", "b").rest(); s[0].SandboxID != shared {
@@ -335,12 +336,12 @@ func TestTenantsDoNotShareConversations(t *testing.T) {
 		{"GET", path, ""}, {"DELETE", path, ""}, {"GET", path + "/messages", ""}, {"POST", path + "/messages", promptBody("x")}, {"POST", path + "/sandbox", ""},
 		{"GET", path + "/turns", ""}, {"GET", path + "/turns/" + turnID, ""}, {"GET", path + "/turns/" + turnID + "/events", ""}, {"POST", path + "/turns/" + turnID + "/cancel", ""},
 		{"GET", path + "/export", ""}, {"GET", conversationsPath + "/" + own.ID + "/turns/" + turnID + "/events", ""},
-		{"POST", "/sandboxes/" + box + "/claude", promptBody("x")}, {"POST", "/conversations/" + newID() + "/sandbox/" + box, promptBody("x")},
-		{"POST", path + "/sandbox/" + newID(), promptBody("x")}, {"POST", conversationsPath, fmt.Sprintf(`{"sandbox_id":%q}`, box)},
+		{"POST", "/sandboxes/" + box + "/claude", promptBody("x")}, {"POST", "/conversations/" + exchange.NewID() + "/sandbox/" + box, promptBody("x")},
+		{"POST", path + "/sandbox/" + exchange.NewID(), promptBody("x")}, {"POST", conversationsPath, fmt.Sprintf(`{"sandbox_id":%q}`, box)},
 	} {
-		mine, nobodys := as(c.method, c.path, c.body), newID()
+		mine, nobodys := as(c.method, c.path, c.body), exchange.NewID()
 		unknown := strings.NewReplacer(path, conversationsPath+"/"+nobodys, box, nobodys).Replace(c.path)
-		if !strings.Contains(c.path, "/sandbox/") && c.path != conversationsPath { // those make what is unknown
+		if !strings.Contains(c.path, "/sandbox/") && c.path != conversationsPath { // those create what does not exist
 			other := as(c.method, unknown, c.body)
 			hide := strings.NewReplacer(nobodys, "X", strings.TrimPrefix(path, conversationsPath+"/"), "X", box, "X").Replace
 			if hide(mine.Detail) != hide(other.Detail) || mine.Hint != other.Hint {
@@ -356,7 +357,7 @@ func TestTenantsDoNotShareConversations(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	// Who may only read does not ask.
-	for _, path := range []string{path + "/messages", path + "/sandbox/" + newID(), path + "/sandbox", path + "/turns/" + turnID + "/cancel", conversationsPath} {
+	for _, path := range []string{path + "/messages", path + "/sandbox/" + exchange.NewID(), path + "/sandbox", path + "/turns/" + turnID + "/cancel", conversationsPath} {
 		w.do(call{method: http.MethodPost, path: path, key: w.read, body: promptBody("x")}).fails(api.CodeForbidden)
 	}
 	w.do(call{method: http.MethodDelete, path: path, key: w.read}).fails(api.CodeForbidden)
@@ -379,7 +380,7 @@ func TestExportOfAConversation(t *testing.T) {
 	if kind := text.header.Get("Content-Type"); !strings.HasPrefix(kind, "text/markdown") {
 		t.Errorf("it is %q", kind)
 	}
-	for _, want := range []string{"# A *title*\n", "## User, ", "\none ```two\n", "## Assistant, ", "script-1", "Tool bash:\n\n```json\n{\n  \"command\": \"ls\"\n}\n```\n", "`````\n````\n`````", "**failed:**", "it was told to"} {
+	for _, want := range []string{"# A *title*\n", "## User, ", "\none ```two\n", "## Assistant, ", "script-1", "Tool bash:\n\n```json\n{\n  \"command\": \"ls\"\n}\n```\n", "`````\n````\n`````", "**failed:**", "as requested"} {
 		if !strings.Contains(string(text.body), want) {
 			t.Errorf("%q is not in\n%s", want, text.body)
 		}
@@ -388,7 +389,7 @@ func TestExportOfAConversation(t *testing.T) {
 	// A long one, page by page.
 	empty, long := w.new("")
 	for range transcript.MaxLimit + 1 {
-		m := api.Message{ID: newID(), ConversationID: long.ID, Role: api.RoleUser, Content: []api.Block{}, Status: api.TurnCompleted}
+		m := api.Message{ID: exchange.NewID(), ConversationID: long.ID, Role: api.RoleUser, Content: []api.Block{}, Status: api.TurnCompleted}
 		if err := sqltranscript.New(w.db).Put(t.Context(), "acme", m); err != nil {
 			t.Fatal(err)
 		}
@@ -519,7 +520,7 @@ func TestServerWithoutConversations(t *testing.T) {
 func TestUndeliveredMessagesShow(t *testing.T) {
 	w := newTalks(t)
 	path, c := w.new("")
-	if err := w.db.In("acme").Enqueue(t.Context(), store.Message{ID: newID(), Kind: store.OutboxMessage, Ref: c.ID, Payload: json.RawMessage(`{"id":"x","conversation_id":"y"}`)}); err != nil {
+	if err := w.db.In("acme").Enqueue(t.Context(), store.Message{ID: exchange.NewID(), Kind: store.OutboxMessage, Ref: c.ID, Payload: json.RawMessage(`{"id":"x","conversation_id":"y"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	got := into[api.Conversation](w.get(path).is(http.StatusOK))

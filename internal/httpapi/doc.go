@@ -1,8 +1,8 @@
 // Package httpapi is Berth's HTTP server.
 //
-// [New] makes the [Handler] for all routes, [Server] listens, serves and drains. One file holds each
-// resource (sandboxes, keys, accounts, agents, ops, docs) and one each middleware. A request meets
-// the middlewares in the order that [New] lists them; what they find out about it collects in its
-// exchange. Handlers take and return wire types of package api and hold no rules of their own. Every
-// error leaves as an [api.Problem], whoever made it; the text of internal ones stays in the log.
+// [New] makes the [Handler] for all routes; [Server] listens, serves and drains. Each resource has a package
+// (sandboxes, execs, projects, conversations and others), and package middleware has the middlewares. A request
+// passes the middlewares in the order in which Handler.wrap lists them; their results are stored in the request's
+// exchange. Handlers take and return wire types of package api and contain no rules of the domain. Every error is
+// answered as an [api.Problem]; the text of internal errors is only logged.
 package httpapi

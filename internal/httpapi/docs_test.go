@@ -14,9 +14,12 @@ import (
 	"github.com/berthdev/berth/internal/testkit"
 )
 
+const pagesPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
 type specDoc struct {
 	OpenAPI    string                               `json:"openapi"`
 	Paths      map[string]map[string]map[string]any `json:"paths"`
+	Tags       []struct{ Name, Description string } `json:"tags"`
 	Components struct {
 		Schemas map[string]struct {
 			Properties map[string]any `json:"properties"`
@@ -32,7 +35,7 @@ func (s *site) specification() (doc specDoc) {
 	return doc
 }
 
-// Whatever is served is specified, and the other way round.
+// Every route is specified, and every specified route is served.
 func TestRoutesAndSpecificationAgree(t *testing.T) {
 	testkit.Proves(t, "X5")
 	s := newSite(t)
@@ -41,7 +44,7 @@ func TestRoutesAndSpecificationAgree(t *testing.T) {
 		t.Errorf("OpenAPI %s", doc.OpenAPI)
 	}
 	var served, specified, unlisted []string
-	for pattern, rt := range s.routes.all {
+	for pattern, rt := range s.routes.All {
 		if rt.Hidden {
 			unlisted = append(unlisted, pattern)
 		} else {
@@ -70,13 +73,13 @@ func TestRoutesAndSpecificationAgree(t *testing.T) {
 			t.Errorf("%s is served and not specified", pattern)
 		}
 	}
-	for pattern := range s.routes.all {
+	for pattern := range s.routes.All {
 		method, path, _ := strings.Cut(pattern, " ")
 		r, err := http.NewRequest(method, regexp.MustCompile(`{[a-z_.]+}`).ReplaceAllString(strings.ReplaceAll(path, "{$}", ""), "x"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, found := s.routes.mux.Handler(r); found != pattern {
+		if _, found := s.routes.Mux.Handler(r); found != pattern {
 			t.Errorf("the mux serves %s %s by %q, want %q", method, r.URL.Path, found, pattern)
 		}
 	}
@@ -108,6 +111,11 @@ func TestSpecificationTellsWhatMatters(t *testing.T) {
 		}
 	}
 	for name, schema := range doc.Components.Schemas {
+		for property := range schema.Properties {
+			if property != strings.ToLower(property) {
+				t.Errorf("%s has the property %s", name, property)
+			}
+		}
 		if _, has := schema.Properties["$schema"]; has {
 			t.Errorf("%s has $schema", name)
 		}
@@ -125,7 +133,7 @@ func TestPagesAskNothingOfOthers(t *testing.T) {
 		"/docs": "text/html", "/docs/problems": "text/html", "/docs/docs.css": "text/css", "/docs/docs.js": "text/javascript",
 	} {
 		a := s.do(call{path: path}).is(http.StatusOK)
-		if !strings.HasPrefix(a.header.Get("Content-Type"), contentType) || a.header.Get("Content-Security-Policy") != docsPolicy {
+		if !strings.HasPrefix(a.header.Get("Content-Type"), contentType) || a.header.Get("Content-Security-Policy") != pagesPolicy {
 			t.Errorf("%s: %v", path, a.header)
 		}
 		if found := external.Find(a.body); found != nil {

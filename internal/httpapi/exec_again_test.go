@@ -102,13 +102,13 @@ func TestWaysToAttach(t *testing.T) {
 	w.get(w.box + "/exec/run?afer=1").fails(api.CodeInvalidRequest)
 }
 
-// Reading does not wake a frozen sandbox: it shows what is on disk, or says how to wake it.
+// Reading does not wake a frozen sandbox: it shows the stored output, or how to thaw it.
 func TestFrozenSandboxIsReadFromItsSpools(t *testing.T) {
 	w := newWorkshop(t)
 	w.stream(shell("printf abc; exit 3", `"exec_id":"over"`)).rest()
 	s := w.stream(shell("echo begun; exec sleep 600", `"exec_id":"held"`))
 	s.next()
-	w.frozen.Store(true)
+	w.post(w.box+"/freeze", "").is(http.StatusOK)
 	status := into[api.ExecStatus](w.get(w.box + "/exec/over").is(http.StatusOK))
 	if status.Running || status.Exit == nil || status.Exit.ExitCode != 3 || status.First != 0 || status.End != 3 {
 		t.Errorf("%+v", status)
@@ -123,7 +123,6 @@ func TestFrozenSandboxIsReadFromItsSpools(t *testing.T) {
 		t.Errorf("%+v", event)
 	}
 	w.attach("held", 6).close() // there is nothing to come, and it begins all the same
-	w.frozen.Store(false)
 	w.post(w.box+"/exec/held/signal", `{"signal":"KILL"}`).is(http.StatusNoContent)
 }
 
@@ -185,9 +184,9 @@ func (c *counted) Close() error {
 func TestSpecificationOfExecs(t *testing.T) {
 	w := newWorkshop(t)
 	for name, want := range map[string][]string{
-		"Exec": nil, "ExecEvent": {"type"}, "ExecResult": {"duration_ms", "exit_code", "stderr", "stdout"},
+		"Exec": nil, "ExecEvent": nil, "ExecExitEvent": {"duration_ms", "exit_code", "type"}, "ExecResult": {"duration_ms", "exit_code", "stderr", "stdout"},
 	} {
-		if got := slices.Sorted(slices.Values(w.spec.OpenAPI().Components.Schemas.Map()[name].Required)); !slices.Equal(got, want) {
+		if got := slices.Sorted(slices.Values(w.schemas()[name].Required)); !slices.Equal(got, want) {
 			t.Errorf("%s always has %q, want %q", name, got, want)
 		}
 	}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -56,7 +57,7 @@ func TestStreamSendsAsItComes(t *testing.T) {
 	})
 }
 
-// Whatever a command prints is data of one event (B4 33).
+// The output of a command is always data of one event (B4 33).
 func TestHostileOutputStaysData(t *testing.T) {
 	testkit.Proves(t, "E5")
 	w := newWorkshop(t)
@@ -231,11 +232,11 @@ func TestReaderThatStandsStillIsDropped(t *testing.T) {
 		t.Errorf("a reader that comes back first sees %+v", event)
 	}
 	if _, stderr, exit := back.rest(); stderr != "done\n" || exit.ExitCode != 3 || exit.Dropped == 0 {
-		t.Errorf("what is left: %q, %+v", stderr, exit)
+		t.Errorf("the rest: %q, %+v", stderr, exit)
 	}
 }
 
-// A command that nobody reads never waits.
+// A command without readers never waits.
 func TestDetachedCommandNeverWaits(t *testing.T) {
 	w := newWorkshop(t)
 	w.patience = time.Hour
@@ -259,7 +260,7 @@ func TestStreamedCommandIsKilledAtItsLimit(t *testing.T) {
 	if event, _ := s.next(); event.Text != "begun\n" {
 		t.Fatalf("%+v", event)
 	}
-	s.close() // nobody watches when its time is over
+	s.close() // no reader is attached when its time is over
 	_, _, exit := w.attach("slow", 6).rest()
 	if exit.ExitCode != 124 || exit.Signal != "KILL" || exit.Reason == "" || exit.DurationMS < 1900 {
 		t.Errorf("%+v %+v", exit, exit.ExecExit)
@@ -427,8 +428,7 @@ func TestExecIsRepeatedSafely(t *testing.T) {
 
 // A server that dies while a command runs is asked again by its client; the next one finds the command.
 func TestExecAfterACrashIsJoined(t *testing.T) {
-	w := newWorkshop(t)
-	w.claimTime = time.Second
+	w := newWorkshop(t, func(o *Options) { o.ClaimTTL = time.Second })
 	body := shell("echo x >> count; echo begun; read x; wc -l < count", `"stdin":""`, `"timeout_seconds":50`)
 	hang := make(chan struct{})
 	w.trouble = func(c guest.Conn) guest.Conn { return &cut{c, hang} }
@@ -438,7 +438,7 @@ func TestExecAfterACrashIsJoined(t *testing.T) {
 		_, err := w.send(ctx, call{method: http.MethodPost, path: w.box + "/exec", key: w.write, body: body, header: map[string]string{idempotencyHeader: "k"}})
 		failed <- err
 	}()
-	<-hang // it was started, and nobody was told
+	<-hang // it was started, and the answer is lost
 	cancel()
 	if err := <-failed; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -486,6 +486,8 @@ func TestDrainEndsStreamsAndNotCommands(t *testing.T) {
 
 func quote(s string) string {
 	var b strings.Builder
-	_ = strictJSON.Marshal(&b, s)
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s)
 	return strings.TrimSpace(b.String())
 }

@@ -68,7 +68,7 @@ func TestExecThatCannotRunIsAnAnswer(t *testing.T) {
 			t.Errorf("%s: %+v, want %d with a reason", body, got, code)
 		}
 	}
-	// Whatever became of it, the answer has these.
+	// Every answer has these.
 	for _, body := range []string{`{"command":["/"]}`, `{"command":["/"],"exec_id":"none"}`, `{"command":["true"]}`} {
 		var fields map[string]any
 		a := w.post(w.box+"/exec", body).is(http.StatusOK)
@@ -172,7 +172,7 @@ func TestBadExecs(t *testing.T) {
 		`{"Command":"x"}`:                       "ommand",
 		`{"command":"x","command":"y"}`:         "command",
 		`{"command":"x\u0000"}`:                 "NUL",
-		`{"command":"x","user":"nobody"}`:       "user",
+		`{"command":"x","user":"daemon"}`:       "user",
 		`{"command":"x","env":{"A=B":"c"}}`:     "env",
 		`{"command":"x","env":{"A":1}}`:         "env",
 		`{"command":"x","timeout_seconds":-1}`:  "timeout_seconds",
@@ -205,7 +205,7 @@ func TestBadExecs(t *testing.T) {
 	w.do(call{method: http.MethodPost, path: w.box + "/exec", body: shell("true")}).fails(api.CodeUnauthenticated)
 }
 
-// What is given to a command is in no log, whatever becomes of it.
+// The arguments of a command are in no log.
 func TestExecSecretsStaySecret(t *testing.T) {
 	testkit.Proves(t, "E5")
 	w := newWorkshop(t)
@@ -247,10 +247,9 @@ func TestLifecycle(t *testing.T) {
 	w.post(sandboxesPath+"/"+w.id+"/start", "").fails(api.CodeDeleted)
 }
 
-func TestServerWithoutHandles(t *testing.T) {
+func TestDriverWithoutHelpers(t *testing.T) {
 	s := newSite(t)
 	s.post(sandboxesPath, `{"name":"box"}`).is(http.StatusCreated)
 	s.post(sandboxesPath+"/box/exec", shell("true")).fails(api.CodeUnsupported)
-	s.post(sandboxesPath+"/box/stop", "").fails(api.CodeUnsupported)
 	s.do(call{path: sandboxesPath + "/box/ports/80/", key: s.write}).fails(api.CodeUnsupported)
 }

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/guest"
-	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -23,7 +21,7 @@ func TestHelperThatCannotBeReached(t *testing.T) {
 	for down, code := range map[error]api.Code{
 		guest.ErrGone:          api.CodeNotRunning,
 		errors.New("a riddle"): api.CodeDriverUnreachable,
-		sandbox.Errorf("reach", api.CodeWrongHost, "it is elsewhere"): api.CodeWrongHost,
+		fault.Errorf("reach", api.CodeWrongHost, "it is elsewhere"): api.CodeWrongHost,
 	} {
 		w.down = down
 		w.post(w.box+"/exec", shell("true")).fails(code)
@@ -86,81 +84,6 @@ func TestStreamOfARefusedRequestIsRefusedAgain(t *testing.T) {
 	w.do(call{method: http.MethodPost, path: w.box + "/exec", key: w.write, body: body, header: map[string]string{idempotencyHeader: "k"}}).fails(api.CodeInvalidRequest)
 	w.watch(http.MethodPost, w.box+"/exec", body, idempotencyHeader, "k").answer().is(http.StatusBadRequest)
 }
-
-// patient is a handle of which only holding is asked.
-type patient struct {
-	Handle
-	held, let int
-}
-
-func (p *patient) Hold(context.Context, string) func() {
-	p.held++
-	return func() { p.let++ }
-}
-
-func TestOnlyLongWorkHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := new(patient)
-		done := holdLate(t.Context(), p, "exec")
-		time.Sleep(holdAfter - 1)
-		done()
-		time.Sleep(time.Minute)
-		if p.held != 0 {
-			t.Error("short work held the sandbox")
-		}
-		done = holdLate(t.Context(), p, "exec")
-		time.Sleep(holdAfter + 1)
-		synctest.Wait()
-		if p.held != 1 || p.let != 0 {
-			t.Errorf("held %d times, let go %d times", p.held, p.let)
-		}
-		done()
-		if p.let != 1 {
-			t.Error("the hold was not let go")
-		}
-	})
-}
-
-// A stream says something even if its command does not.
-func TestSilentStreamShowsThatItLives(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := New(Options{Engine: checkedEngine{}})
-		ctx, cancel := context.WithCancel(t.Context())
-		var text strings.Builder
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			r, _ := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
-			a.stream(&plainWriter{&text, http.Header{}}, r, &execution{h: new(silent), id: "x"}, followed{id: "x"})
-		}()
-		time.Sleep(time.Minute + time.Second)
-		synctest.Wait()
-		cancel()
-		<-done
-		if n := strings.Count(text.String(), ": berth\n\n"); n != 5 {
-			t.Errorf("%d signs of life in a minute: %q", n, text.String())
-		}
-	})
-}
-
-// silent is a sandbox whose command writes nothing.
-type silent struct{ patient }
-
-func (*silent) Output(ctx context.Context, _ string, _ int64) iter.Seq2[guest.Chunk, error] {
-	return func(func(guest.Chunk, error) bool) { <-ctx.Done() }
-}
-
-// plainWriter is an answer that can be flushed, and no more.
-type plainWriter struct {
-	*strings.Builder
-	header http.Header
-}
-
-func (w *plainWriter) Header() http.Header { return w.header }
-func (w *plainWriter) WriteHeader(int)     {}
-func (w *plainWriter) Flush()              {}
-
-var _ http.Flusher = (*plainWriter)(nil)
 
 // A client that is gone is noticed at the next event, and costs the command nothing.
 func TestStreamStopsWithItsClient(t *testing.T) {

@@ -4,28 +4,22 @@ import (
 	"context"
 	"os"
 
-	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// dirHandle is a handle of which only the files are there.
-type dirHandle struct {
-	Handle
-	at map[string]string
+// dirDriver is the fake driver whose instances have their files in directories of this machine, by root.
+type dirDriver struct {
+	*fake.Driver
+	at *map[string]string
 }
 
-func (dirHandle) Sandbox(context.Context) (sandbox.Sandbox, error) {
-	return sandbox.Sandbox{State: sandbox.Running}, nil
-}
-
-func (dirHandle) Frozen(context.Context) bool { return false }
-
-func (h dirHandle) Files(_ context.Context, root string) (files.FS, error) {
-	if h.at[root] == "" {
-		return nil, sandbox.Errorf("open files", api.CodeNotRunning, "it has no instance")
+func (d dirDriver) Files(_ context.Context, _ driver.ID, root string) (files.FS, error) {
+	if (*d.at)[root] == "" {
+		return nil, driver.ErrNotFound
 	}
-	dir, err := os.Open(h.at[root])
+	dir, err := os.Open((*d.at)[root])
 	if err != nil {
 		return nil, err
 	}

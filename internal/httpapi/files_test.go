@@ -17,22 +17,25 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/berthdev/berth/api"
 	berth "github.com/berthdev/berth/client"
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
-	"golang.org/x/sys/unix"
 )
 
 // fileSite is a server with a sandbox named box, whose files are in two directories of the test.
 type fileSite struct {
 	*site
 	work, home, outside string
-	box                 string // the sandbox's path
+	roots               map[string]string // where the roots of its files are
+	box                 string            // the sandbox's path
 }
 
-func newFileSite(t *testing.T) *fileSite {
+func newFileSite(t *testing.T, change ...func(*Options)) *fileSite {
 	t.Helper()
 	base := t.TempDir()
 	f := &fileSite{work: base + "/work", home: base + "/home", outside: base + "/outside", box: sandboxesPath + "/box"}
@@ -41,11 +44,10 @@ func newFileSite(t *testing.T) *fileSite {
 			t.Fatal(err)
 		}
 	}
-	f.site = newSite(t, func(o *Options) {
-		o.Open = func(sandbox.Sandbox, string) Handle {
-			return dirHandle{at: map[string]string{files.WorkingDir: f.work, files.HomeDir: f.home}}
-		}
-	})
+	f.roots = map[string]string{files.WorkingDir: f.work, files.HomeDir: f.home}
+	f.site = newSite(t, append(change, func(o *Options) {
+		o.inFake(func(d *fake.Driver) driver.Driver { return dirDriver{d, &f.roots} })
+	})...)
 	f.post(sandboxesPath, `{"name":"box","driver":"fake"}`).is(http.StatusCreated)
 	f.place(f.outside+"/secret", secret)
 	return f
@@ -180,7 +182,7 @@ func TestTraversalIsRefusedInEverySpelling(t *testing.T) {
 		for _, method := range []string{"GET", "HEAD", "PUT", "DELETE", "POST"} {
 			status, body := f.raw(method, f.box+"/files/"+c.path)
 			if status != c.code.Info().Status || method != "HEAD" && !strings.Contains(body, `"code":"`+string(c.code)+`"`) {
-				t.Errorf("%s %s: %d %s, want %s", method, clip(c.path), status, body, c.code)
+				t.Errorf("%s %s: %d %s, want %s", method, c.path, status, body, c.code)
 			}
 		}
 		if strings.ContainsAny(c.path, "%/") || c.path == "" {
@@ -243,7 +245,7 @@ func TestLinksAndSpecialFilesOverHTTP(t *testing.T) {
 	f.put("/files/dir/new", "x").fails(api.CodePathOutside)
 	archive := f.fetch("/archive").is(http.StatusOK)
 	if bytes.Contains(archive.body, []byte(secret)) {
-		t.Error("the archive holds what is outside")
+		t.Error("the archive holds files from outside")
 	}
 	if len(f.log.lines(t, "files left out of an archive")) != 1 {
 		t.Error("the log does not say that files were left out")
@@ -362,8 +364,7 @@ func TestBadUploads(t *testing.T) {
 
 // A sender that stops sending is not waited for, and leaves nothing.
 func TestStalledUploadIsGivenUp(t *testing.T) {
-	f := newFileSite(t)
-	f.transferTime = 50 * time.Millisecond
+	f := newFileSite(t, func(o *Options) { o.TransferTimeout = 50 * time.Millisecond })
 	conn, err := net.Dial("tcp", f.server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -478,7 +479,7 @@ func TestFolderGoesOutAndInAsATar(t *testing.T) {
 	}
 }
 
-// What cannot be told any more is shown by cutting the connection.
+// A late error is shown by cutting the connection.
 func TestArchiveThatFailsMidwayIsCut(t *testing.T) {
 	f := newFileSite(t)
 	f.place(f.work+"/a", strings.Repeat("x", 1<<20))
@@ -499,20 +500,19 @@ func TestFilesOfWhatIsNotThere(t *testing.T) {
 	f := newFileSite(t)
 	other := f.newKey("other", api.ScopeAdmin)
 	for _, path := range []string{"/files", "/tree", "/files/x", "/archive"} {
-		f.get(sandboxesPath + "/nobody" + path).fails(api.CodeNotFound)
+		f.get(sandboxesPath + "/missing" + path).fails(api.CodeNotFound)
 		f.get(sandboxesPath + "/Not_A_Name" + path).fails(api.CodeInvalidID)
 		f.do(call{path: f.box + path, key: other}).fails(api.CodeNotFound)
 		f.do(call{path: "/api/v1/sandbox/box" + path, key: f.site.read})
 	}
-	f.Open = func(sandbox.Sandbox, string) Handle { return dirHandle{} }
+	f.roots = nil
 	f.fetch("/files").fails(api.CodeNotRunning)
 	f.put("/files/x", "x").fails(api.CodeNotRunning)
-	f.Open = func(sandbox.Sandbox, string) Handle {
-		return dirHandle{at: map[string]string{files.WorkingDir: "/nowhere"}}
-	}
+	f.roots = map[string]string{files.WorkingDir: "/nowhere"}
 	f.fetch("/files").fails(api.CodeDriverUnreachable)
-	f.Open = nil
-	f.fetch("/files/x").fails(api.CodeUnsupported)
+	bare := newSite(t)
+	bare.post(sandboxesPath, `{"name":"box"}`).is(http.StatusCreated)
+	bare.get(f.box + "/files/x").fails(api.CodeUnsupported)
 }
 
 // The client and the server mean the same.

@@ -2,9 +2,9 @@ package httpapi
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -19,10 +19,11 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/guest/guesttest"
-	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -39,68 +40,69 @@ type workshop struct {
 
 	holds, held atomic.Int64 // now, and ever
 	guests      atomic.Int64 // connections that were asked for
-	frozen      atomic.Bool
 	trouble     func(conn guest.Conn) guest.Conn
-	down        error         // what reaching the inside fails with
-	output      output        // in place of the handle's own
-	patience    time.Duration // for readers that stand still
+	down        error                                                                                // what reaching the inside fails with
+	output      func(ctx context.Context, process string, after int64) iter.Seq2[guest.Chunk, error] // in place of the handle's own
+	patience    time.Duration                                                                        // for readers that stand still
 }
 
 func newWorkshop(t *testing.T, change ...func(*Options)) *workshop {
 	t.Helper()
 	w := &workshop{helper: guesttest.NewHelper(t), trouble: func(c guest.Conn) guest.Conn { return c }}
-	open := func(o *Options) {
-		e := o.Engine.(*engine.Engine)
-		o.Open = func(s sandbox.Sandbox, actor string) Handle { return &shopHandle{e.HandleOn(s, actor), w} }
+	staff := func(o *Options) {
+		o.inFake(func(f *fake.Driver) driver.Driver { return &shopDriver{f, w} })
+		o.changeEngine(func(e *engine.Options) { e.Store = holdCounter{e.Store, w} })
 	}
-	w.site = newSite(t, append([]func(*Options){open}, change...)...)
+	w.site = newSite(t, append([]func(*Options){staff}, change...)...)
 	made := into[api.Sandbox](w.post(sandboxesPath, `{"name":"box","env":{"OWN":"of the sandbox"}}`).is(http.StatusCreated))
 	w.box, w.id = sandboxesPath+"/box", made.ID
 	return w
 }
 
-// shopHandle is the engine's handle but for what concerns the inside.
-type shopHandle struct {
-	*engine.Handle
+// shopDriver is the fake driver with a helper in its running instances.
+type shopDriver struct {
+	*fake.Driver
 	w *workshop
 }
 
-func (h *shopHandle) Guest(ctx context.Context) (guest.Conn, error) {
-	h.w.guests.Add(1)
-	if _, err := h.Sandbox(ctx); err != nil || h.w.down != nil {
-		return nil, errors.Join(err, h.w.down)
+func (d *shopDriver) Guest(ctx context.Context, id driver.ID) (guest.Conn, error) {
+	d.w.guests.Add(1)
+	if st, err := d.Inspect(ctx, id); err != nil || st.Phase != driver.PhaseRunning {
+		return nil, cmp.Or(err, driver.ErrNotRunning)
 	}
-	dir, err := os.Open(h.w.helper.Dir)
+	if d.w.down != nil {
+		return nil, d.w.down
+	}
+	dir, err := os.Open(d.w.helper.Dir)
 	if err != nil {
 		return nil, err
 	}
-	return h.w.trouble(guest.Open(dir, guest.Options{Spools: h.w.spools(), Owner: -1, Root: -1, Patience: h.w.patience})), nil
+	return d.w.trouble(guest.Open(dir, guest.Options{Spools: d.w.spools(), Owner: -1, Root: -1, Patience: d.w.patience})), nil
 }
 
-func (h *shopHandle) Peek(ctx context.Context) (guest.Conn, error) {
-	if h.w.frozen.Load() {
-		return nil, sandbox.Errorf("reach sandbox", api.CodeNotRunning, "sandbox %s does not run", h.w.id)
+func (d *shopDriver) Output(ctx context.Context, _ driver.ID, process string, after int64) iter.Seq2[guest.Chunk, error] {
+	if d.w.output != nil {
+		return d.w.output(ctx, process, after)
 	}
-	return h.Guest(ctx)
+	return guest.Output(ctx, d.w.spools(), process, after, d.w.patience)
 }
 
-func (h *shopHandle) Frozen(context.Context) bool { return h.w.frozen.Load() }
-
-func (h *shopHandle) Output(ctx context.Context, process string, after int64) iter.Seq2[guest.Chunk, error] {
-	if h.w.output != nil {
-		return h.w.output(ctx, process, after)
-	}
-	return guest.Output(ctx, h.w.spools(), process, after, h.w.patience)
+// holdCounter counts holds.
+type holdCounter struct {
+	engine.Store
+	w *workshop
 }
 
-func (h *shopHandle) Hold(ctx context.Context, kind string) func() {
-	h.w.holds.Add(1)
-	h.w.held.Add(1)
-	return func() { h.w.holds.Add(-1) }
+func (c holdCounter) Hold(ctx context.Context, id, kind, ref string, until time.Time) error {
+	c.w.holds.Add(1)
+	c.w.held.Add(1)
+	return c.Store.Hold(ctx, id, kind, ref, until)
 }
 
-func (h *shopHandle) Freeze(ctx context.Context) (sandbox.Sandbox, error) { return h.Sandbox(ctx) }
-func (h *shopHandle) Thaw(ctx context.Context) (sandbox.Sandbox, error)   { return h.Sandbox(ctx) }
+func (c holdCounter) DropHold(ctx context.Context, id, kind, ref string) error {
+	c.w.holds.Add(-1)
+	return c.Store.DropHold(ctx, id, kind, ref)
+}
 
 func (w *workshop) spools() string { return filepath.Join(w.helper.Dir, "spool") }
 
@@ -250,6 +252,7 @@ func (s *watcher) next() (event seen, ok bool) {
 		return event, false
 	}
 	event.id = id
+	checkEvent(s.t, api.ExecEvents, data)
 	if err := json.Unmarshal([]byte(data), &event.ExecEvent); err != nil {
 		s.t.Fatalf("event %q: %v", data, err)
 	}

@@ -9,123 +9,138 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/conversation"
-	"github.com/berthdev/berth/internal/engine"
-	"github.com/berthdev/berth/internal/keeper"
+	"github.com/berthdev/berth/internal/chat"
+	"github.com/berthdev/berth/internal/httpapi/access"
+	"github.com/berthdev/berth/internal/httpapi/conversations"
+	"github.com/berthdev/berth/internal/httpapi/docs"
+	"github.com/berthdev/berth/internal/httpapi/exchange"
+	"github.com/berthdev/berth/internal/httpapi/execs"
+	"github.com/berthdev/berth/internal/httpapi/middleware"
+	"github.com/berthdev/berth/internal/httpapi/ops"
+	"github.com/berthdev/berth/internal/httpapi/ports"
+	"github.com/berthdev/berth/internal/httpapi/projects"
+	"github.com/berthdev/berth/internal/httpapi/rest"
+	"github.com/berthdev/berth/internal/httpapi/sandboxes"
+	"github.com/berthdev/berth/internal/httpapi/sandboxfiles"
+	"github.com/berthdev/berth/internal/httpapi/stream"
+	"github.com/berthdev/berth/internal/httpapi/tenants"
 	"github.com/berthdev/berth/internal/project"
-	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
 	"github.com/berthdev/berth/internal/template"
 	"github.com/berthdev/berth/internal/tool"
-	"github.com/berthdev/berth/internal/turn"
-	"github.com/danielgtaylor/huma/v2"
+	"github.com/berthdev/berth/internal/workspacesync"
 )
 
-// Engine is what the routes need of the engine.
-type Engine interface {
-	Ensure(ctx context.Context, r engine.Request) (s sandbox.Sandbox, created bool, err error)
-	Delete(ctx context.Context, tenant, id, actor string, skipSave bool) (sandbox.Sandbox, error)
-	Down(ctx context.Context, actor string) (stopped, failed int, err error)
-	Sweep(ctx context.Context, o engine.SweepOptions) (engine.Sweep, error)
-	Forget(ctx context.Context, host string, force bool, actor string) ([]engine.Forgotten, error)
-	Look(ctx context.Context, s sandbox.Sandbox) (engine.Look, error)
-	Ahead(s sandbox.Sandbox) []sandbox.Prospect
-	Handle(tenant, id, actor string) *engine.Handle
-	Check(ctx context.Context) []api.Check
-	CheckTemplate(name string) error
-}
-
-// Options is what a Handler is made of.
+// Options configure a Handler.
 type Options struct {
-	Engine Engine
+	Engine access.Engine
 	Store  *store.DB
-	Keys   Authenticator
-	// Templates are those of the server; nil: the built-in ones.
+	Keys   middleware.Authenticator
+	// Templates has the server's templates; nil: the built-in ones.
 	Templates *template.Registry
-	// Open gives a handle on a sandbox that was just read. Without it, sandboxes cannot be used.
-	Open func(s sandbox.Sandbox, actor string) Handle
-	// Traffic is what a sandbox exchanged with the outside, nil where that is not counted.
+	// Traffic returns the network traffic of a sandbox; nil: traffic is not counted.
 	Traffic func(id string) *api.Traffic
-	// Keeper has the versions of workspaces; nil: they are not saved here.
-	Keeper *keeper.Keeper
-	// Conversations and Turns are what prompts go to; nil: this server takes none.
-	Conversations *conversation.Service
-	Turns         *turn.Service
-	// Saves says that workspaces can be saved here, for what people are told of their files.
+	// Syncer saves and reads the versions of workspaces; nil: this server does not save workspaces.
+	Syncer *workspacesync.Syncer
+	// Chat keeps conversations and runs turns; nil: this server takes no prompts.
+	Chat *chat.Service
+	// Saves reports whether workspaces can be saved here; explanations depend on it.
 	Saves bool
-	// Saving looks whether the object store answers, for readiness; nil: nobody asks.
+	// Saving checks whether the object store answers, for readiness; nil: it is not checked.
 	Saving func(ctx context.Context) api.Check
 	// Messages checks the message store, for readiness; nil: it is not checked.
 	Messages func(ctx context.Context) []api.Check
-	// Room refuses prompts when the server has no space for what turns write; nil: never.
+	// Room returns an error if there is no disk space for new turns; prompts are then refused. nil: no check.
 	Room func() error
 	// Disk checks the free space of the data directory, for readiness; nil: it is not checked.
 	Disk func(ctx context.Context) api.Check
+	// Secrets checks which root secrets are needed, for readiness; nil: it is not checked.
+	Secrets func(ctx context.Context) api.Check
 
-	Listen       string   // the address served on: a name that the Host header may have
-	AllowedHosts []string // further ones
+	Listen       string   // the address that the server listens on; the Host header may name it
+	AllowedHosts []string // further names that the Host header may have
+	AdvertiseURL string   // the server's URL for other machines; empty: none
 
 	MaxBodyBytes   int64         // zero: 1 MiB
 	RequestTimeout time.Duration // zero: one minute
-	DeleteWait     time.Duration // how long a delete waits to be done; zero: half of RequestTimeout
-	ExecTimeout    time.Duration // how long a command may run that a request waits for; zero: one hour
-	OrphanGrace    time.Duration // how long a sweep leaves an orphan alone; zero: the engine's default
+	DeleteWait     time.Duration // maximum wait of a request for the end of its delete; zero: half of RequestTimeout
+	ExecTimeout    time.Duration // time limit of a command whose request waits for it; zero: one hour
+	// TransferTimeout is the maximum time without progress of an upload or a download; zero: one minute.
+	TransferTimeout time.Duration
+	OrphanGrace     time.Duration // minimum age of an orphan that a sweep ends; zero: the engine's default
 
-	// ClaimTTL is how long a server that went silent keeps an Idempotency-Key; zero: 15 seconds.
+	// ClaimTTL is the time after which the claim of a crashed server on an Idempotency-Key expires; zero: 15 seconds.
 	ClaimTTL time.Duration
 
-	// Requests per second that one tenant may send, and at once. Zero: no limit.
+	// Rate and Burst are the numbers of requests that one tenant may send per second and at once. Zero: no limit.
 	Rate, Burst int
 
 	Version  string
 	Log      *slog.Logger
 	Metrics  *telemetry.Metrics
-	Redactor *telemetry.Redactor // knows what must not appear in an answer
+	Redactor *telemetry.Redactor // removes secrets from answers
 }
 
 // Handler serves all routes.
 type Handler struct {
 	Options
-	routes   *routes
-	projects *project.Service
-	tools    *tool.Set
-	servers  *tool.Servers // some of the tools are theirs
-	spec     huma.API
+	routes   *exchange.Routes
+	hosts    middleware.Hosts
+	sessions *exchange.Sessions
+	claims   *middleware.Claims
+	servers  *tool.Servers // MCP servers; their tools are tools of projects, too
 	served   http.Handler
+	bodyTime time.Duration // time limit for sending a body
 	draining atomic.Bool
-	ending   context.Context // ends when the server is about to go
+	ending   context.Context // ends when the server drains
 	end      context.CancelFunc
-
-	bodyTime     time.Duration
-	claimTime    time.Duration
-	transferTime time.Duration
 }
 
 // New makes the handler for all routes.
 func New(o Options) *Handler {
 	a := &Handler{
-		Options: o.withDefaults(), routes: newRoutes(), projects: project.New(o.Engine, o.Store),
-		bodyTime: bodyTime, claimTime: cmp.Or(o.ClaimTTL, claimTime), transferTime: transferTime,
+		Options: o.withDefaults(), routes: exchange.NewRoutes(), hosts: middleware.NewHosts(o.Listen, o.AllowedHosts),
+		bodyTime: middleware.BodyTime, claims: middleware.NewClaims(o.Store, o.ClaimTTL),
+	}
+	a.sessions = &exchange.Sessions{Log: a.Log}
+	if a.Store != nil {
+		a.sessions.Keys = a.Store
 	}
 	a.ending, a.end = context.WithCancel(context.Background())
 	a.servers = tool.NewServers(a.Templates.MCPServers)
-	a.tools = tool.Builtin().With(a.servers)
-	a.spec = newSpec(a.routes, a.Version)
-	a.addOps()
-	a.addDown()
-	a.addSweep()
-	a.addHosts()
-	a.addSandboxes()
-	a.addProjects()
-	a.addConversations()
-	a.addKeys()
-	a.addAccounts()
-	a.addAgents()
-	a.addTemplates()
-	a.addDocs()
-	a.served = a.wrap(a.routes.mux)
+	a.addRoutes()
+	a.served = a.wrap(a.routes.Mux)
 	return a
+}
+
+// addRoutes adds the routes of all resources. The documentation comes last, because it holds the finished document.
+func (a *Handler) addRoutes() {
+	spec := rest.NewSpec(a.routes, a.Version, a.AdvertiseURL)
+	box := &access.Sandboxes{Engine: a.Engine, Store: a.Store, Chat: a.Chat, Syncer: a.Syncer, DeleteWait: a.DeleteWait}
+	ops.Add(spec, ops.Options{
+		Engine: a.Engine, Store: a.Store, Templates: a.Templates, Metrics: a.Metrics, Redactor: a.Redactor, Log: a.Log, Version: a.Version,
+		Draining: &a.draining, OrphanGrace: a.OrphanGrace, Saving: a.Saving, Messages: a.Messages, Disk: a.Disk, Secrets: a.Secrets,
+	})
+	talks := conversations.Options{
+		Claims: a.claims, Ending: a.ending, Room: a.Room, Redactor: a.Redactor,
+		RequestTimeout: a.RequestTimeout, TransferTimeout: a.TransferTimeout,
+	}
+	for base, hidden := range map[string]bool{exchange.SandboxesPath: false, "/api/v1/sandbox": true} { // older clients use /api/v1/sandbox
+		op := access.Operations(base, hidden)
+		sandboxes.Add(spec, box, op, sandboxes.Options{Saves: a.Saves, Traffic: a.Traffic})
+		execs.Add(spec, box, op, execs.Options{Claims: a.claims, Ending: a.ending, ExecTimeout: a.ExecTimeout, RequestTimeout: a.RequestTimeout})
+		ports.Add(spec, box, op, ports.Options{AdvertiseURL: a.AdvertiseURL, Hosts: a.hosts, Ending: a.ending, TransferTimeout: a.TransferTimeout})
+		sandboxfiles.Add(spec, box, op, sandboxfiles.Options{TransferTimeout: a.TransferTimeout})
+		conversations.AddDefault(spec, box, op, talks)
+	}
+	conversations.AddDefault(spec, box, access.Operations("/sandboxes", true), talks) // even older clients use /sandboxes
+	projects.Add(spec, box, projects.Options{
+		Projects: project.New(a.Engine, a.Store), Tools: tool.Builtin().With(a.servers), RequestTimeout: a.RequestTimeout, Version: a.Version,
+	})
+	conversations.Add(spec, box, talks)
+	tenants.Add(spec, box, tenants.Options{Sessions: a.sessions, Redactor: a.Redactor})
+	docs.Add(spec)
 }
 
 func (o Options) withDefaults() Options {
@@ -133,6 +148,7 @@ func (o Options) withDefaults() Options {
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, time.Minute)
 	o.DeleteWait = cmp.Or(o.DeleteWait, o.RequestTimeout/2)
 	o.ExecTimeout = cmp.Or(o.ExecTimeout, time.Hour)
+	o.TransferTimeout = cmp.Or(o.TransferTimeout, stream.TransferTime)
 	o.Version = cmp.Or(o.Version, "dev")
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -149,60 +165,43 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// wrap puts the middlewares around the routes. Their order matters: what is cheap and needs no
-// database refuses first, and nothing is read from a body before its sender is known.
+// wrap puts the middlewares around the routes. Their order matters: cheap checks without a database come first, and
+// no body is read before its sender is authenticated.
 func (a *Handler) wrap(routes http.Handler) http.Handler {
-	var limit middleware
+	var limit middleware.Middleware
 	if a.Rate > 0 {
-		limit = newLimiter(a.Rate, a.Burst).limit
+		limit = middleware.NewLimiter(a.Rate, a.Burst).Limit
 	}
-	return chain(routes,
-		begin(a.Log, a.clean),
-		recoverPanic,
-		identify,
-		observe(a.Metrics),
-		secure,
-		guard(checkHeaderSize),
-		guard(newHosts(a.Listen, a.AllowedHosts).check),
-		guard(checkOrigin),
-		guard(checkPath),
-		guard(checkQuery),
-		a.routes.find,
-		healthOnly,
-		limitBody(a.MaxBodyBytes, a.bodyTime),
-		limitTime(a.RequestTimeout),
-		authenticate(a.Keys),
+	return middleware.Chain(routes,
+		middleware.Begin(a.Log, a.Redactor.String),
+		middleware.RecoverPanic,
+		middleware.TimeBody(a.bodyTime),
+		middleware.Identify,
+		middleware.Observe(a.Metrics),
+		middleware.SecurityHeaders,
+		middleware.Guard(middleware.CheckHeaderSize),
+		middleware.Guard(a.hosts.Check),
+		middleware.Guard(middleware.CheckOrigin),
+		middleware.Guard(middleware.CheckPath),
+		middleware.Guard(middleware.CheckQuery),
+		a.routes.Find,
+		middleware.HealthOnly,
+		middleware.LimitBody(a.MaxBodyBytes),
+		middleware.LimitTime(a.RequestTimeout),
+		middleware.Authenticate(a.Keys, a.sessions),
 		limit,
-		guard(authorize),
-		readBody(a.MaxBodyBytes),
-		a.idempotent,
+		middleware.Guard(middleware.Authorize),
+		middleware.ReadBody(a.MaxBodyBytes),
+		a.claims.Idempotent,
 	)
 }
 
 // ServeHTTP answers one request.
 func (a *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.served.ServeHTTP(w, r) }
 
-// Drain makes /readyz say that the server is about to go. Requests are served as before, but streams
-// and terminals end: those who watch attach again to whoever comes next.
+// Drain makes /readyz report that the server is about to stop. Requests are served as before, but streams
+// and terminals end: their clients attach again to the next server.
 func (a *Handler) Drain() {
 	a.draining.Store(true)
 	a.end()
-}
-
-func (a *Handler) clean(text string) string { return a.Redactor.String(text) }
-
-// reply is an answer that is a body and nothing else.
-type reply[T any] struct{ Body T }
-
-// made is an answer to a POST that makes something.
-type made[T any] struct {
-	Status   int
-	Location string `header:"Location" doc:"Where to find it"`
-	Body     T
-}
-
-// Paging are the parameters of every list. It is exported because huma overlooks what is not.
-type Paging struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"How many at most"`
-	Cursor string `query:"cursor" maxLength:"1024" doc:"next_cursor of the page before"`
 }

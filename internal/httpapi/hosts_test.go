@@ -14,11 +14,11 @@ import (
 func TestHostsAreListedAndForgotten(t *testing.T) {
 	testkit.Proves(t, "X2")
 	onBoth(t, func(t *testing.T, s *site) {
-		made, _, err := s.db.In("default").Intend(t.Context(), store.Intent{
+		made, _, err := s.db.In("default").RequestSandbox(t.Context(), store.SandboxRequest{
 			Kind: sandbox.OwnerProject, Owner: "p", Host: "north", Want: sandbox.WantStopped, Spec: sandbox.Spec{Template: "default", Driver: "fake"},
 		})
 		if err == nil {
-			_, err = s.db.SeeHost(t.Context(), "north", "https://north.example.com", time.Now())
+			_, err = s.db.RenewHost(t.Context(), "north", "https://north.example.com", time.Now())
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
@@ -16,24 +15,6 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
 )
-
-// withHandles serves the same site with handles on its sandboxes.
-func (s *site) withHandles() *site {
-	s.t.Helper()
-	o := s.Options
-	handles(&o)
-	with := *s
-	with.Handler = New(o)
-	with.server = httptest.NewServer(with.Handler)
-	s.t.Cleanup(with.server.Close)
-	return &with
-}
-
-// handles gives the routes the engine's own handles.
-func handles(o *Options) {
-	e := o.Engine.(*engine.Engine)
-	o.Open = func(s sandbox.Sandbox, actor string) Handle { return e.HandleOn(s, actor) }
-}
 
 // vault is a Restorer that remembers what it saved.
 type vault struct {
@@ -54,14 +35,13 @@ func (v *vault) Save(_ context.Context, s sandbox.Sandbox) (sandbox.SyncMark, er
 
 // saving gives the engine a vault.
 func (v *vault) saving(o *Options) {
-	e := o.Engine.(*engine.Engine).Options
-	e.Restorer = v
-	o.Engine, o.Saves = engine.New(e), true
+	o.changeEngine(func(e *engine.Options) { e.Restorer = v })
+	o.Saves = true
 }
 
 func TestSandboxIsTerminatedAndRevived(t *testing.T) {
 	testkit.Proves(t, "O1")
-	s := newSite(t, handles)
+	s := newSite(t)
 	made := into[api.Sandbox](s.post(sandboxesPath, `{"name":"box"}`).is(http.StatusCreated))
 	for range 2 {
 		ended := into[api.Sandbox](s.post(sandboxesPath+"/box/terminate", "").is(http.StatusOK))
@@ -82,7 +62,7 @@ func TestSandboxIsTerminatedAndRevived(t *testing.T) {
 
 // What cannot be saved is not archived: it says so, and what to do instead.
 func TestArchiveNeedsAPlaceToSaveIn(t *testing.T) {
-	s := newSite(t, handles)
+	s := newSite(t)
 	s.post(sandboxesPath, `{"name":"box"}`).is(http.StatusCreated)
 	if p := s.post(sandboxesPath+"/box/archive", "").fails(api.CodeUnsupported); p.Hint == api.CodeUnsupported.Info().Hint {
 		t.Errorf("hint %q", p.Hint)
@@ -95,7 +75,7 @@ func TestArchiveNeedsAPlaceToSaveIn(t *testing.T) {
 func TestLastVersionIsSavedUnlessSkipped(t *testing.T) {
 	testkit.Proves(t, "O7")
 	v := &vault{}
-	s := newSite(t, v.saving, handles)
+	s := newSite(t, v.saving)
 	for _, name := range []string{"archived", "ended", "skipped", "gone", "gone-skipped"} {
 		s.post(sandboxesPath, `{"name":"`+name+`"}`).is(http.StatusCreated)
 	}

@@ -15,28 +15,31 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/auth"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/httpapi/access"
+	"github.com/berthdev/berth/internal/httpapi/exchange"
+	"github.com/berthdev/berth/internal/httpapi/middleware"
 	"github.com/berthdev/berth/internal/telemetry"
 )
 
 // through sends a request through the middlewares to h, inside an exchange with an id and a route.
-func through(t *testing.T, r *http.Request, h http.HandlerFunc, all ...middleware) answer {
+func through(t *testing.T, r *http.Request, h http.HandlerFunc, all ...middleware.Middleware) answer {
 	t.Helper()
 	log := new(logBuffer)
 	return throughWith(t, r, telemetry.NewLogger(log, "json", slog.LevelDebug, nil), h, all...)
 }
 
-func throughWith(t *testing.T, r *http.Request, log *slog.Logger, h http.HandlerFunc, all ...middleware) answer {
+func throughWith(t *testing.T, r *http.Request, log *slog.Logger, h http.HandlerFunc, all ...middleware.Middleware) answer {
 	t.Helper()
 	asked := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			exchangeOf(r.Context()).route = &route{Method: r.Method, Path: "/x/{id}", Scope: api.ScopeWrite}
+			exchange.Of(r.Context()).Route = &exchange.Route{Method: r.Method, Path: "/x/{id}", Scope: api.ScopeWrite}
 			next.ServeHTTP(w, r)
 		})
 	}
 	w := httptest.NewRecorder()
-	front := []middleware{begin(log, func(s string) string { return s }), recoverPanic, identify, asked}
-	chain(h, append(front, all...)...).ServeHTTP(w, r)
+	front := []middleware.Middleware{middleware.Begin(log, func(s string) string { return s }), middleware.RecoverPanic, middleware.Identify, asked}
+	middleware.Chain(h, append(front, all...)...).ServeHTTP(w, r)
 	return answer{t, w.Code, w.Result().Header, w.Body.Bytes()}
 }
 
@@ -62,7 +65,7 @@ func TestPanicMidwayCutsTheConnection(t *testing.T) {
 		"begun":   func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "half"); panic("midway") },
 		"aborted": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"client gone": func(w http.ResponseWriter, r *http.Request) {
-			exchangeOf(r.Context()).broken = errors.New("connection reset")
+			exchange.Of(r.Context()).Broken = errors.New("connection reset")
 			panic("write failed")
 		},
 	} {
@@ -85,7 +88,7 @@ func TestRequestID(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/x/1", nil)
 		r.Header[requestIDHeader] = []string{sent}
 		got := through(t, r, fine).header.Get(requestIDHeader)
-		if kept != (got == sent) || !saneRequestID(got) {
+		if kept != (got == sent) || got == "" || len(got) > 128 || strings.ContainsAny(got, " \nä") {
 			t.Errorf("sent %q, got %q", sent, got)
 		}
 	}
@@ -106,7 +109,7 @@ func TestEveryRequestIsLoggedAndCounted(t *testing.T) {
 		before := len(log.lines(t, "request"))
 		r := httptest.NewRequest(http.MethodGet, "/x/1?token=canary", nil)
 		r.Header.Set("Authorization", "Bearer canary")
-		throughWith(t, r, logger, c.h, observe(metrics))
+		throughWith(t, r, logger, c.h, middleware.Observe(metrics))
 		lines := log.lines(t, "request")[before:]
 		if len(lines) != 1 || lines[0]["status"] != c.status || lines[0]["route"] != "/x/{id}" || lines[0]["path"] != "/x/1" || lines[0]["request_id"] == nil {
 			t.Errorf("log %v, want one line with status %v", lines, c.status)
@@ -130,7 +133,7 @@ func TestEveryRequestIsLoggedAndCounted(t *testing.T) {
 }
 
 func TestSecurityHeaders(t *testing.T) {
-	a := through(t, httptest.NewRequest(http.MethodGet, "/x/1", nil), fine, secure)
+	a := through(t, httptest.NewRequest(http.MethodGet, "/x/1", nil), fine, middleware.SecurityHeaders)
 	for name, want := range map[string]string{
 		"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
 		"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -176,8 +179,8 @@ func TestHostMustBeOurs(t *testing.T) {
 		if c.local != "" {
 			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, addr(c.local)))
 		}
-		err := newHosts(c.listen, []string{"Berth.example.com"}).check(r)
-		if ok := err == nil; ok != c.ok || !ok && sandbox.CodeOf(err) != api.CodeWrongHostHeader {
+		err := middleware.NewHosts(c.listen, []string{"Berth.example.com"}).Check(r)
+		if ok := err == nil; ok != c.ok || !ok && fault.CodeOf(err) != api.CodeWrongHostHeader {
 			t.Errorf("listening on %s, host %q, local %q: %v, want %v", c.listen, c.host, c.local, err, c.ok)
 		}
 	}
@@ -186,7 +189,8 @@ func TestHostMustBeOurs(t *testing.T) {
 type addr string
 
 func (a addr) Network() string { return "tcp" }
-func (a addr) String() string  { return string(a) }
+
+func (a addr) String() string { return string(a) }
 
 var _ net.Addr = addr("")
 
@@ -224,8 +228,8 @@ func TestForeignPagesAreRefused(t *testing.T) {
 		if c.upgrade {
 			r.Header.Set("Upgrade", "websocket")
 		}
-		err := checkOrigin(r)
-		if passes := err == nil; passes != c.passes || !passes && sandbox.CodeOf(err) != api.CodeForeignOrigin {
+		err := middleware.CheckOrigin(r)
+		if passes := err == nil; passes != c.passes || !passes && fault.CodeOf(err) != api.CodeForeignOrigin {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -239,8 +243,8 @@ func TestPathsThatMeanSomethingElseAreRefused(t *testing.T) {
 		"/a%00b": false, "/a%0ab": false, "/a%7f": false, "/%ff": false, "/" + strings.Repeat("x", 5000): false,
 	} {
 		r := httptest.NewRequest(http.MethodGet, target, nil)
-		err := checkPath(r)
-		if passes := err == nil; passes != ok || !passes && sandbox.CodeOf(err) != api.CodeInvalidPath {
+		err := middleware.CheckPath(r)
+		if passes := err == nil; passes != ok || !passes && fault.CodeOf(err) != api.CodeInvalidPath {
 			t.Errorf("%.40s: %v, want %v", target, err, ok)
 		}
 	}
@@ -251,7 +255,7 @@ func TestPathsThatMeanSomethingElseAreRefused(t *testing.T) {
 	broken := httptest.NewRequest(http.MethodGet, "/x", nil)
 	broken.URL.Path, broken.URL.RawPath = "/a\x00", "/a%00"
 	for _, r := range []*http.Request{backslash, asterisk, broken} {
-		if err := checkPath(r); sandbox.CodeOf(err) != api.CodeInvalidPath {
+		if err := middleware.CheckPath(r); fault.CodeOf(err) != api.CodeInvalidPath {
 			t.Errorf("%q: %v", r.URL.Path, err)
 		}
 	}
@@ -268,11 +272,11 @@ func TestScopes(t *testing.T) {
 	} {
 		a := through(t, httptest.NewRequest(http.MethodGet, "/x/1", nil), fine, func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				x := exchangeOf(r.Context())
-				x.route.Scope, x.principal = c.need, auth.Principal{KeyID: "k", Scope: c.have}
+				x := exchange.Of(r.Context())
+				x.Route.Scope, x.Principal = c.need, auth.Principal{KeyID: "k", Scope: c.have}
 				next.ServeHTTP(w, r)
 			})
-		}, guard(authorize))
+		}, middleware.Guard(middleware.Authorize))
 		if c.ok {
 			a.is(http.StatusOK)
 		} else if p := a.fails(api.CodeForbidden); !strings.Contains(p.Detail, string(c.need)) {
@@ -285,16 +289,16 @@ func TestTimeIsLimitedByRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait := func(w http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
-			fail(w, r, fmt.Errorf("wait: %w", r.Context().Err()))
+			exchange.Fail(w, r, fmt.Errorf("wait: %w", r.Context().Err()))
 		}
 		for own, want := range map[time.Duration]time.Duration{0: time.Minute, time.Hour: time.Hour} {
 			start := time.Now()
 			through(t, httptest.NewRequest(http.MethodGet, "/x/1", nil), wait, func(next http.Handler) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					exchangeOf(r.Context()).route.Timeout = own
+					exchange.Of(r.Context()).Route.Timeout = own
 					next.ServeHTTP(w, r)
 				})
-			}, limitTime(time.Minute)).fails(api.CodeTimeout)
+			}, middleware.LimitTime(time.Minute)).fails(api.CodeTimeout)
 			if took := time.Since(start); took != want {
 				t.Errorf("ended after %v, want %v", took, want)
 			}
@@ -306,10 +310,10 @@ func TestProblemsOfEveryOrigin(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	ending, end := context.WithCancelCause(t.Context())
-	end(errShutdown)
+	end(exchange.ErrShutdown)
 	late, stop := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer stop()
-	hinted := sandbox.Errorf("op", api.CodeConflict, "two of them")
+	hinted := fault.Errorf("op", api.CodeConflict, "two of them")
 	hinted.Hint, hinted.Retry = "do this", true
 	for _, c := range []struct {
 		name   string
@@ -318,25 +322,25 @@ func TestProblemsOfEveryOrigin(t *testing.T) {
 		code   api.Code
 		detail string
 	}{
-		{"our own, deep down", t.Context(), fmt.Errorf("a: %w", fmt.Errorf("b: %w", sandbox.Errorf("op", api.CodeNameTaken, "taken by x"))), api.CodeNameTaken, "taken by x"},
-		{"our own without words", t.Context(), &sandbox.Error{Op: "op", Code: api.CodeBusy}, api.CodeBusy, api.CodeBusy.Info().Title},
-		{"anything else", t.Context(), errors.New("dial 10.0.0.1: canary"), api.CodeInternal, hidden[api.CodeInternal]},
-		{"the store's", t.Context(), sandbox.Errorf("op", api.CodeStoreUnavailable, "dial 10.0.0.1: canary"), api.CodeStoreUnavailable, hidden[api.CodeStoreUnavailable]},
-		{"one for the command line", t.Context(), sandbox.Errorf("op", api.CodeDataDirLocked, "locked"), api.CodeDataDirLocked, "locked"},
+		{"our own, deep down", t.Context(), fmt.Errorf("a: %w", fmt.Errorf("b: %w", fault.Errorf("op", api.CodeNameTaken, "taken by x"))), api.CodeNameTaken, "taken by x"},
+		{"our own without words", t.Context(), &fault.Error{Op: "op", Code: api.CodeBusy}, api.CodeBusy, api.CodeBusy.Info().Title},
+		{"anything else", t.Context(), errors.New("dial 10.0.0.1: canary"), api.CodeInternal, exchange.HiddenDetails[api.CodeInternal]},
+		{"the store's", t.Context(), fault.Errorf("op", api.CodeStoreUnavailable, "dial 10.0.0.1: canary"), api.CodeStoreUnavailable, exchange.HiddenDetails[api.CodeStoreUnavailable]},
+		{"one for the command line", t.Context(), fault.Errorf("op", api.CodeDataDirLocked, "locked"), api.CodeDataDirLocked, "locked"},
 		{"time over", late, late.Err(), api.CodeTimeout, "the work was not done within the time that a request may take"},
-		{"time over, told by the store", late, sandbox.Errorf("op", api.CodeStoreUnavailable, "x: %w", context.DeadlineExceeded), api.CodeTimeout, "the work was not done within the time that a request may take"},
-		{"another's time over", t.Context(), context.DeadlineExceeded, api.CodeInternal, hidden[api.CodeInternal]},
+		{"time over, reported by the store", late, fault.Errorf("op", api.CodeStoreUnavailable, "x: %w", context.DeadlineExceeded), api.CodeTimeout, "the work was not done within the time that a request may take"},
+		{"another's time over", t.Context(), context.DeadlineExceeded, api.CodeInternal, exchange.HiddenDetails[api.CodeInternal]},
 		{"client gone", gone, gone.Err(), api.CodeTimeout, "the client went away before the answer"},
 		{"server going", ending, fmt.Errorf("x: %w", ending.Err()), api.CodeShuttingDown, "the server is shutting down and ended this request"},
 		{"hinted", t.Context(), hinted, api.CodeConflict, "two of them"},
 	} {
-		p := problemOf(c.ctx, c.err)
+		p := exchange.ProblemOf(c.ctx, c.err)
 		if p.Code != c.code || p.Detail != c.detail || p.Status < 400 {
 			t.Errorf("%s: %s (%d) %q, want %s %q", c.name, p.Code, p.Status, p.Detail, c.code, c.detail)
 		}
 	}
-	if p := problemOf(t.Context(), hinted); p.Hint != "do this" || !p.Retryable || p.headers.Get("Retry-After") != "1" {
-		t.Errorf("hint %q, retryable %v, headers %v", p.Hint, p.Retryable, p.headers)
+	if p := exchange.ProblemOf(t.Context(), hinted); p.Hint != "do this" || !p.Retryable || p.Headers.Get("Retry-After") != "1" {
+		t.Errorf("hint %q, retryable %v, headers %v", p.Hint, p.Retryable, p.Headers)
 	}
 }
 
@@ -348,11 +352,11 @@ func (hanging) Authenticate(ctx context.Context, _ string) (auth.Principal, erro
 	return auth.Principal{}, ctx.Err()
 }
 
-// A database that hangs is told after seconds, as what it is, however long a request may take.
+// A database that hangs is reported after seconds, however long a request may take.
 func TestKeyLookupThatHangs(t *testing.T) {
 	for _, limit := range []time.Duration{time.Minute, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			h := New(Options{Engine: checkedEngine{}, Keys: hanging{}, RequestTimeout: limit})
+			h := New(Options{Engine: struct{ access.Engine }{}, Keys: hanging{}, RequestTimeout: limit})
 			r := httptest.NewRequest(http.MethodGet, sandboxesPath, nil)
 			r.Host = "localhost"
 			r.Header.Set("X-API-Key", "k")

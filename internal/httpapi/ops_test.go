@@ -38,7 +38,7 @@ func TestReadinessNamesWhatIsWrong(t *testing.T) {
 	far := into[api.Ready](s.do(call{path: "/readyz", header: map[string]string{"X-Forwarded-For": "203.0.113.9"}}).is(http.StatusServiceUnavailable))
 	for _, c := range far.Checks {
 		if c.Detail != "" || c.Fix != "" {
-			t.Errorf("told from afar: %+v", c)
+			t.Errorf("shown to a remote caller: %+v", c)
 		}
 	}
 	s.Drain()

@@ -12,9 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coder/websocket"
+
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/testkit"
-	"github.com/coder/websocket"
 )
 
 // listening serves on a port of the helper's loopback, which is the machine's.
@@ -80,7 +81,7 @@ func TestPortNeedsAKeyThatMayWrite(t *testing.T) {
 	}
 }
 
-// Nothing but a plain decimal port is one, and some are nobody's to open (B4 25).
+// Nothing but a plain decimal port is one, and some are reserved (B4 25).
 func TestPortsThatAreRefused(t *testing.T) {
 	testkit.Proves(t, "E4")
 	w := newWorkshop(t)
@@ -104,12 +105,7 @@ func TestPortsThatAreRefused(t *testing.T) {
 
 func TestPortWhereNobodyListens(t *testing.T) {
 	w := newWorkshop(t)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
-	ln.Close()
+	_, port, _ := net.SplitHostPort(testkit.RefusingAddress(t))
 	a := w.do(call{path: w.box + "/ports/" + port + "/", key: w.write})
 	if p := a.fails(api.CodePortUnreachable); !strings.Contains(p.Hint, "127.0.0.1") {
 		t.Errorf("hint %q", p.Hint)

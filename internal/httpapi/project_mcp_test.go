@@ -1,33 +1,23 @@
 package httpapi
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/guest"
-	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/template"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/tool/tooltest"
 )
-
-// peeking lets who only looks reach the inside, too.
-type peeking struct{ *toolHandle }
-
-func (h peeking) Peek(ctx context.Context) (guest.Conn, error) { return h.w.box.Guest(ctx) }
 
 // MCP servers of the template are listed and used like the built-in tools. A list makes and starts nothing.
 func TestToolsOfMCPServersInAProject(t *testing.T) {
 	testkit.Proves(t, "P3")
 	program := tooltest.Server(t) + "/server"
 	w := newToolshop(t, func(o *Options) {
-		open := o.Open
-		o.Open = func(s sandbox.Sandbox, actor string) Handle { return peeking{open(s, actor).(*toolHandle)} }
 		o.Templates = template.New(template.Options{Driver: "fake"})
-		err := o.Templates.Add(template.Template{Name: "default", MCPServers: map[string]template.MCPServer{
+		err := o.Templates.Add(template.Template{Name: "default", Tenants: []string{template.AllTenants}, MCPServers: map[string]template.MCPServer{
 			"good": {Command: template.Command{program}}, "ill": {Command: template.Command{program, "exit"}},
 		}})
 		if err != nil {

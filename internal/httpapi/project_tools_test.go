@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,16 +15,15 @@ import (
 	"testing"
 	"time"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
-	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/files"
 	"github.com/berthdev/berth/internal/guest"
-	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/tool/tooltest"
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // toolshop is a server whose sandboxes have real commands and files inside. All of them share one.
@@ -35,31 +36,34 @@ type toolshop struct {
 func newToolshop(t *testing.T, change ...func(*Options)) *toolshop {
 	t.Helper()
 	w := &toolshop{box: tooltest.New(t)}
-	open := func(o *Options) {
-		e := o.Engine.(*engine.Engine)
-		o.Open = func(s sandbox.Sandbox, actor string) Handle { return &toolHandle{e.HandleOn(s, actor), w} }
+	staff := func(o *Options) {
+		o.inFake(func(f *fake.Driver) driver.Driver { return &toolDriver{f, w} })
 	}
-	w.site = newSite(t, append([]func(*Options){open}, change...)...)
+	w.site = newSite(t, append([]func(*Options){staff}, change...)...)
 	return w
 }
 
-// toolHandle is the engine's handle but for what concerns the inside.
-type toolHandle struct {
-	*engine.Handle
+// toolDriver is the fake driver with a helper and files in its instances.
+type toolDriver struct {
+	*fake.Driver
 	w *toolshop
 }
 
-func (h *toolHandle) Guest(ctx context.Context) (guest.Conn, error) {
-	h.w.opens.Add(1)
-	if _, err := h.Sandbox(ctx); err != nil {
-		return nil, err
+func (d *toolDriver) Guest(ctx context.Context, id driver.ID) (guest.Conn, error) {
+	d.w.opens.Add(1)
+	if st, err := d.Inspect(ctx, id); err != nil || st.Phase != driver.PhaseRunning {
+		return nil, cmp.Or(err, driver.ErrNotRunning)
 	}
-	return h.w.box.Guest(ctx)
+	return d.w.box.Guest(ctx, id)
 }
 
-func (h *toolHandle) Files(ctx context.Context, root string) (files.FS, error) {
-	h.w.opens.Add(1)
-	return h.w.box.Files(ctx, root)
+func (d *toolDriver) Output(ctx context.Context, id driver.ID, process string, after int64) iter.Seq2[guest.Chunk, error] {
+	return d.w.box.Output(ctx, id, process, after)
+}
+
+func (d *toolDriver) Files(ctx context.Context, id driver.ID, root string) (files.FS, error) {
+	d.w.opens.Add(1)
+	return d.w.box.Files(ctx, id, root)
 }
 
 // uses a tool of the project p.
@@ -98,7 +102,7 @@ func TestToolsAreUsedInAProject(t *testing.T) {
 		t.Errorf("a file that is not there: %+v", missing)
 	}
 
-	// The next use brings a sandbox back, whatever became of it.
+	// The next use brings a sandbox back.
 	w.remove(at("p")).is(http.StatusOK)
 	w.use("bash", `{"command":"true"}`).is(http.StatusOK)
 	if now := into[api.ProjectSandbox](w.get(at("p"))); now.Status != "RUNNING" || now.SandboxID != made.SandboxID {
@@ -106,7 +110,7 @@ func TestToolsAreUsedInAProject(t *testing.T) {
 	}
 }
 
-// What is wrong with a call is said before a sandbox is made for it.
+// A bad call is refused before a sandbox is created for it.
 func TestBadToolCalls(t *testing.T) {
 	testkit.Proves(t, "P3", "E1")
 	w := newToolshop(t)
@@ -218,23 +222,6 @@ func TestToolEndsWithItsCaller(t *testing.T) {
 	})
 }
 
-// A server that has to go ends what has a key, too.
-func TestShutdownEndsATool(t *testing.T) {
-	for why, ends := range map[error]bool{errShutdown: true, errClaimLost: true, context.Canceled: false} {
-		x := &exchange{effect: "id"}
-		caller, cut := context.WithCancelCause(context.WithValue(t.Context(), exchangeKey{}, x))
-		ctx, done := (&Handler{}).working(caller)
-		cut(why)
-		if ends {
-			<-ctx.Done()
-		}
-		if got := context.Cause(ctx); ends && got != why || !ends && got != nil {
-			t.Errorf("%v ends it with %v", why, got)
-		}
-		done()
-	}
-}
-
 // client connects an MCP client to the project.
 func (w *toolshop) client(id, key string) (*sdk.ClientSession, error) {
 	c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
@@ -335,9 +322,4 @@ func TestToolsOfASandboxThatCannotRun(t *testing.T) {
 	if got.Status != "ERROR" || !strings.Contains(got.ErrorMessage, "no room") {
 		t.Errorf("the record: %+v", got)
 	}
-	box, err := w.projectBox(t.Context(), "p")
-	if err != nil {
-		t.Fatal(err)
-	}
-	box.Hold(t.Context(), "exec")()
 }

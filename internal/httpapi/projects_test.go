@@ -9,14 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
-	"github.com/berthdev/berth/internal/engine"
-	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
-	"github.com/google/go-cmp/cmp"
 )
 
 // at is the path of a project's sandbox.
@@ -165,7 +164,7 @@ func TestSlowDeleteOfAProjectIsAccepted(t *testing.T) {
 	})
 }
 
-// Ids are their makers' own, and mean one project whatever is in them.
+// The caller chooses the ids; any characters in them mean one project.
 func TestAnyIDOfAProject(t *testing.T) {
 	testkit.Proves(t, "P1")
 	onBoth(t, func(t *testing.T, s *site) {
@@ -274,7 +273,7 @@ func TestProjectsAreCleanedUp(t *testing.T) {
 		stranger := s.newKey("other", api.ScopeAdmin)
 		s.do(call{method: "POST", path: at("theirs"), key: stranger}).is(http.StatusCreated)
 		old, fresh := s.ensured("old"), s.ensured("fresh")
-		testkit.Eventually(t, long, func() error { // until it is a second that nobody used it
+		testkit.Eventually(t, long, func() error { // until it was idle for a second
 			s.post(at("fresh"), "")
 			dry := into[api.ProjectCleanup](s.post(path, `{"max_idle_seconds":1,"dry_run":true}`).is(http.StatusOK))
 			if !dry.DryRun || dry.More || len(dry.Items) != 1 {
@@ -459,42 +458,4 @@ func TestReadingAProjectIsNoUse(t *testing.T) {
 			t.Error("ensuring is no use")
 		}
 	})
-}
-
-func TestEveryStepIsToldInWords(t *testing.T) {
-	for want, step := range map[string]sandbox.Step{
-		"ask the driver: health check":          {Op: sandbox.OpObserve, Reason: "health check"},
-		"make an instance":                      {Op: sandbox.OpCreate},
-		"start the instance":                    {Op: sandbox.OpStart},
-		"bring the workspace up":                {Op: sandbox.OpRestore},
-		"stop the instance":                     {Op: sandbox.OpStop},
-		"save the workspace":                    {Op: sandbox.OpSave},
-		"start the agent's server again":        {Op: sandbox.OpHeal},
-		"record the event lost: it is gone":     {Op: sandbox.OpMark, Event: sandbox.EventLost, Reason: "it is gone"},
-		"end the instance i-1":                  {Op: sandbox.OpDestroy, Instance: "i-1"},
-		"do what is left: holds":                {Op: sandbox.OpFinal, Final: "holds"},
-		"ask it to be stopped: not used for 1h": {Op: sandbox.OpAsk, Want: sandbox.WantStopped, Reason: "not used for 1h"},
-	} {
-		if got := stepOut(step); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
-func TestIllnessIsToldInWords(t *testing.T) {
-	look := func(state sandbox.State, sight sandbox.Sight, ill sandbox.Illness) engine.Look {
-		return engine.Look{Sandbox: sandbox.Sandbox{State: state}, Seen: sandbox.Observation{Sight: sight, Ill: ill}}
-	}
-	for want, l := range map[string]engine.Look{
-		"":                                     look(sandbox.Running, sandbox.Up, sandbox.Well),
-		"it runs, and nothing in it answers":   look(sandbox.Running, sandbox.Up, sandbox.IllInside),
-		"it is terminated and has no instance": look(sandbox.Terminated, sandbox.Missing, sandbox.Well),
-		"its record says running, and its instance is down":    look(sandbox.Running, sandbox.Down, sandbox.Well),
-		"its record says stopped, and its instance is up":      look(sandbox.Stopped, sandbox.Up, sandbox.Well),
-		"its record says running, and its instance is unclear": look(sandbox.Running, sandbox.Unclear, sandbox.Well),
-	} {
-		if got := ailment(l); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
 }

@@ -10,13 +10,15 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/auth"
+	"github.com/berthdev/berth/internal/httpapi/exchange"
+	"github.com/berthdev/berth/internal/httpapi/middleware"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-func as(tenant string) middleware {
+func as(tenant string) middleware.Middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			exchangeOf(r.Context()).principal = auth.Principal{Tenant: tenant, KeyID: "k"}
+			exchange.Of(r.Context()).Principal = auth.Principal{Tenant: tenant, KeyID: "k"}
 			next.ServeHTTP(w, r)
 		})
 	}
@@ -25,9 +27,9 @@ func as(tenant string) middleware {
 func TestFloodOfOneTenantIsRefusedAndOthersAreNot(t *testing.T) {
 	testkit.Proves(t, "E6")
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(10, 20)
+		l := middleware.NewLimiter(10, 20)
 		send := func(tenant string) answer {
-			return through(t, httptest.NewRequest(http.MethodGet, "/x/1", nil), fine, as(tenant), l.limit)
+			return through(t, httptest.NewRequest(http.MethodGet, "/x/1", nil), fine, as(tenant), l.Limit)
 		}
 		for i := range 20 {
 			a := send("flood").is(http.StatusOK)
@@ -51,40 +53,10 @@ func TestFloodOfOneTenantIsRefusedAndOthersAreNot(t *testing.T) {
 	})
 }
 
-func TestWaitIsToldInWholeSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &limiter{perSecond: 1, burst: 1}
-		for left, want := range map[float64]time.Duration{0: time.Second, 0.9: time.Second, 1: time.Second} {
-			if got := l.wait(left, false); got != want {
-				t.Errorf("%v tokens: %v, want %v", left, got, want)
-			}
-		}
-	})
-}
-
-func TestTenantsRememberedAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(1, 5)
-		l.most = 3
-		for _, tenant := range []string{"a", "b", "c"} {
-			l.bucket(tenant).Allow()
-		}
-		l.bucket("d").Allow() // none is full: any one goes
-		if len(l.buckets) != 3 || l.buckets["d"] == nil {
-			t.Errorf("%d remembered, want 3 with the newest", len(l.buckets))
-		}
-		time.Sleep(time.Minute) // the bubble's clock: all are full again
-		l.bucket("e")
-		if len(l.buckets) != 1 {
-			t.Errorf("%d remembered, want the new one alone", len(l.buckets))
-		}
-	})
-}
-
 func TestOpenRoutesAndUnlimitedServersCountNothing(t *testing.T) {
-	l := newLimiter(1, 1)
+	l := middleware.NewLimiter(1, 1)
 	for range 5 {
-		through(t, httptest.NewRequest(http.MethodGet, "/x/1", nil), fine, l.limit).is(http.StatusOK)
+		through(t, httptest.NewRequest(http.MethodGet, "/x/1", nil), fine, l.Limit).is(http.StatusOK)
 	}
 	s := newSite(t)
 	for range 50 {

@@ -9,13 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/httpapi/access"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestSandboxByName(t *testing.T) {
@@ -95,19 +97,19 @@ func TestOlderCallersSaySandbox(t *testing.T) {
 	s.get("/api/v1/sandboxes/" + made.ID).fails(api.CodeDeleted)
 }
 
-// Whatever can be done to a sandbox can be done under the older name, too.
+// Every route of sandboxes has a twin under the older name.
 func TestEveryRouteOfSandboxesHasItsOlderName(t *testing.T) {
 	testkit.Proves(t, "P7")
 	s := newSite(t)
 	n := 0
-	for pattern, rt := range s.routes.all {
+	for pattern, rt := range s.routes.All {
 		method, path, _ := strings.Cut(pattern, " ")
 		rest, is := strings.CutPrefix(path, sandboxesPath)
 		if !is {
 			continue
 		}
 		n++
-		if twin := s.routes.all[method+" /api/v1/sandbox"+rest]; twin == nil || twin.Name != rt.Name || twin.Scope != rt.Scope || twin.Timeout != rt.Timeout {
+		if twin := s.routes.All[method+" /api/v1/sandbox"+rest]; twin == nil || twin.Name != rt.Name || twin.Scope != rt.Scope || twin.Timeout != rt.Timeout {
 			t.Errorf("%s has the twin %+v", pattern, twin)
 		}
 	}
@@ -150,7 +152,7 @@ func TestDeletedSandboxIsGoneForGood(t *testing.T) {
 	})
 }
 
-// A delete that takes longer than a request answers with what is left, and can be watched and joined.
+// A delete that takes longer than a request answers with the sandbox, and can be watched and repeated.
 func TestSlowDeleteIsAccepted(t *testing.T) {
 	s := newSite(t, func(o *Options) { o.DeleteWait = 2 * time.Second })
 	made := into[api.Sandbox](s.post(sandboxesPath, `{"name":"slow"}`).is(http.StatusCreated))
@@ -169,7 +171,7 @@ func TestSlowDeleteIsAccepted(t *testing.T) {
 	}
 	a := s.post(sandboxesPath, `{"name":"slow"}`)
 	if p := a.fails(api.CodeDeleting); !p.Retryable || a.header.Get("Retry-After") == "" || !strings.Contains(p.Detail, made.ID) {
-		t.Errorf("told %+v, Retry-After %q", p, a.header.Get("Retry-After"))
+		t.Errorf("%+v, Retry-After %q", p, a.header.Get("Retry-After"))
 	}
 	if live, err := s.fake.Live(); err != nil || len(live) != 1 {
 		t.Errorf("the driver has %v, %v", live, err)
@@ -334,7 +336,7 @@ func TestEnvironmentIsNeverShown(t *testing.T) {
 }
 
 // stuckEngine never finishes anything by itself.
-type stuckEngine struct{ Engine }
+type stuckEngine struct{ access.Engine }
 
 func (stuckEngine) Delete(ctx context.Context, _, _, _ string, _ bool) (sandbox.Sandbox, error) {
 	<-ctx.Done()

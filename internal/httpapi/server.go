@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,45 +13,69 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/httpapi/exchange"
+	"github.com/berthdev/berth/internal/httpapi/middleware"
 )
 
 const (
-	headerTime = 10 * time.Second // to send a request's headers in
-	idleTime   = 2 * time.Minute  // between two requests of a connection
-	sendTime   = 30 * time.Second // to take an answer in, after the longest handler
-	cutTime    = time.Second      // for handlers to end once their context has
+	headerTime = 10 * time.Second // time limit for sending the headers of a request
+	idleTime   = 2 * time.Minute  // maximum time between two requests of a connection
+	sendTime   = 30 * time.Second // time for the client to read an answer, after the longest handler
+	cutTime    = time.Second      // time for handlers to end after their context has ended
 )
 
-// Server serves a Handler on one address until it is told to stop.
-type Server struct {
-	Handler *Handler
-	// DrainTimeout is how long running requests may finish after Serve's context ends.
+// ServerOptions configure a Server.
+type ServerOptions struct {
+	// DrainTimeout is the time that running requests have to finish after Serve's context has ended.
 	DrainTimeout time.Duration
-	// DrainDelay is how long the server goes on accepting after /readyz begins to say so, for load
-	// balancers to notice.
+	// DrainDelay is the time for which the server still accepts connections after /readyz has begun to report the
+	// drain, so that load balancers notice it.
 	DrainDelay time.Duration
+	// Certificate is the server's TLS certificate; nil: plain HTTP.
+	Certificate *Certificate
+}
 
+// Server serves a Handler on one address until its context ends.
+type Server struct {
+	handler  *Handler
+	o        ServerOptions
 	listener net.Listener
 }
 
-// Listen takes the address. An address in use is an error that says what to do.
+// NewServer returns a server; see Listen.
+func NewServer(h *Handler, o ServerOptions) *Server { return &Server{handler: h, o: o} }
+
+// Listen starts to listen on the address. Its errors have a hint.
 func (s *Server) Listen(ctx context.Context, addr string) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return listenError(addr, err)
 	}
-	if s.listener, err = limitConnections(ln.(*net.TCPListener), s.Handler.Log); err != nil {
+	limited, err := middleware.LimitConnections(ln.(*net.TCPListener), s.handler.Log)
+	if err != nil {
 		_ = ln.Close()
+		return err
 	}
-	return err
+	if s.listener = limited; s.o.Certificate != nil {
+		s.listener = tls.NewListener(limited, s.o.Certificate.config())
+	}
+	return nil
 }
 
-// Addr is the address the server listens on, with the port that was chosen if it was asked for 0.
+// URL returns the server's URL for clients on this machine.
+func (s *Server) URL() string {
+	if s.o.Certificate != nil {
+		return "https://" + s.Addr()
+	}
+	return "http://" + s.Addr()
+}
+
+// Addr returns the address that the server listens on. If port 0 was requested, it has the chosen port.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
 func listenError(addr string, err error) error {
-	e := sandbox.Errorf("listen", api.CodeInvalidConfig, "cannot listen on %s: %w", addr, err)
+	e := fault.Errorf("listen", api.CodeInvalidConfig, "cannot listen on %s: %w", addr, err)
 	_, port, _ := net.SplitHostPort(addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -64,11 +89,11 @@ func listenError(addr string, err error) error {
 	return e
 }
 
-// Serve answers requests until ctx ends, then drains: readiness says so first, the listener closes,
-// and running requests finish. Those that do not finish in time are cancelled and answered with
-// shutting_down, and the error says that there were some.
+// Serve answers requests until ctx ends. Then it drains: /readyz reports it, the listener closes after DrainDelay,
+// and running requests finish. Requests that do not finish within DrainTimeout are cancelled and answered with
+// shutting_down; Serve then returns an error.
 func (s *Server) Serve(ctx context.Context) error {
-	defer s.Handler.servers.Close()
+	defer s.handler.servers.Close()
 	base, cut := context.WithCancelCause(context.Background())
 	defer cut(nil)
 	srv := s.http(base)
@@ -79,23 +104,23 @@ func (s *Server) Serve(ctx context.Context) error {
 		return fmt.Errorf("serve %s: %w", s.Addr(), err)
 	case <-ctx.Done():
 	}
-	s.Handler.Drain()
-	s.Handler.Log.Info("draining", "timeout", s.DrainTimeout)
-	pause(s.DrainDelay, failed)
+	s.handler.Drain()
+	s.handler.Log.Info("draining", "timeout", s.o.DrainTimeout)
+	pause(s.o.DrainDelay, failed)
 	return s.drain(srv, cut)
 }
 
 func (s *Server) http(base context.Context) *http.Server {
 	return &http.Server{
-		Handler:     s.Handler,
+		Handler:     s.handler,
 		BaseContext: func(net.Listener) context.Context { return base },
-		ConnContext: markReserved,
-		ErrorLog:    slog.NewLogLogger(s.Handler.Log.Handler(), slog.LevelDebug),
-		// No ReadTimeout, which would be one for all: limitBody gives bodies their deadline.
+		ConnContext: middleware.MarkReserved,
+		ErrorLog:    slog.NewLogLogger(s.handler.Log.Handler(), slog.LevelDebug),
+		// ReadTimeout is not set: it would be the same for all requests. TimeBody sets the deadline of each body.
 		ReadHeaderTimeout: headerTime,
-		WriteTimeout:      s.Handler.RequestTimeout + sendTime,
+		WriteTimeout:      s.handler.RequestTimeout + sendTime,
 		IdleTimeout:       idleTime,
-		MaxHeaderBytes:    serverHeaderBytes,
+		MaxHeaderBytes:    middleware.ServerHeaderBytes,
 
 		DisableGeneralOptionsHandler: true,
 	}
@@ -109,16 +134,16 @@ func pause(d time.Duration, failed <-chan error) {
 }
 
 func (s *Server) drain(srv *http.Server, cut context.CancelCauseFunc) error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.DrainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.o.DrainTimeout)
 	defer cancel()
 	if srv.Shutdown(ctx) == nil {
 		return nil
 	}
-	cut(errShutdown)
+	cut(exchange.ErrShutdown)
 	ctx, cancel = context.WithTimeout(context.Background(), cutTime)
 	defer cancel()
 	if srv.Shutdown(ctx) != nil {
 		_ = srv.Close()
 	}
-	return fmt.Errorf("drain requests: some were still running after %v and were cut", s.DrainTimeout)
+	return fmt.Errorf("drain requests: some were still running after %v and were cut", s.o.DrainTimeout)
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
 )
@@ -29,7 +29,7 @@ type running struct {
 
 func start(t *testing.T, s *site, change ...func(*Server)) *running {
 	t.Helper()
-	srv := &Server{Handler: s.Handler, DrainTimeout: patience}
+	srv := NewServer(s.Handler, ServerOptions{DrainTimeout: patience})
 	for _, c := range change {
 		c(srv)
 	}
@@ -64,7 +64,7 @@ func TestPortInUseIsExplained(t *testing.T) {
 	addr := taken.Addr().String()
 	_, port, _ := net.SplitHostPort(addr)
 	err = new(Server).Listen(t.Context(), addr)
-	e, ok := errors.AsType[*sandbox.Error](err)
+	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || e.Code != api.CodeInvalidConfig || !strings.Contains(err.Error(), "port "+port) || !strings.Contains(err.Error(), "in use") || !strings.Contains(e.Hint, "--listen") {
 		t.Errorf("error %v", err)
 	}
@@ -72,22 +72,22 @@ func TestPortInUseIsExplained(t *testing.T) {
 
 func TestAddressThatIsNotOursIsExplained(t *testing.T) {
 	for _, addr := range []string{"203.0.113.9:7070", "no-port"} {
-		e, ok := errors.AsType[*sandbox.Error](new(Server).Listen(t.Context(), addr))
+		e, ok := errors.AsType[*fault.Error](new(Server).Listen(t.Context(), addr))
 		if !ok || e.Code != api.CodeInvalidConfig || !strings.Contains(e.Error(), addr) || !strings.Contains(e.Hint, "--listen") {
 			t.Errorf("%s: %v", addr, e)
 		}
 	}
-	e := listenError("127.0.0.1:80", fmt.Errorf("bind: %w", os.ErrPermission)).(*sandbox.Error)
+	e := listenError("127.0.0.1:80", fmt.Errorf("bind: %w", os.ErrPermission)).(*fault.Error)
 	if !strings.Contains(e.Hint, "1024") {
 		t.Errorf("hint %q", e.Hint)
 	}
 }
 
-// Told to stop, the server says so, finishes what it has begun, and takes nothing new.
+// A server that stops says so, finishes what it has begun, and takes nothing new.
 func TestDrainFinishesWhatWasBegun(t *testing.T) {
 	testkit.Proves(t, "X4")
 	s, g := newGated(t, store.Options{DataDir: t.TempDir()})
-	r := start(t, s, func(srv *Server) { srv.DrainDelay = time.Second })
+	r := start(t, s, func(srv *Server) { srv.o.DrainDelay = time.Second })
 	s.do(call{path: "/readyz"}).is(http.StatusOK)
 	begun := s.inBackground(call{method: http.MethodPost, path: sandboxesPath, key: s.write, body: `{"name":"box"}`})
 	<-g.entered
@@ -120,7 +120,7 @@ func TestDrainFinishesWhatWasBegun(t *testing.T) {
 
 func TestDrainEndsWhatDoesNot(t *testing.T) {
 	s, g := newGated(t, store.Options{DataDir: t.TempDir()})
-	r := start(t, s, func(srv *Server) { srv.DrainTimeout = 50 * time.Millisecond })
+	r := start(t, s, func(srv *Server) { srv.o.DrainTimeout = 50 * time.Millisecond })
 	begun := s.inBackground(call{method: http.MethodPost, path: sandboxesPath, key: s.write, body: `{"name":"box"}`})
 	<-g.entered
 	r.stop()
@@ -134,7 +134,7 @@ func TestDrainEndsWhatDoesNot(t *testing.T) {
 
 func TestServerThatCannotServeSaysSo(t *testing.T) {
 	s := newSite(t)
-	srv := &Server{Handler: s.Handler}
+	srv := NewServer(s.Handler, ServerOptions{})
 	if err := srv.Listen(t.Context(), "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
@@ -184,18 +184,32 @@ func TestOddRequests(t *testing.T) {
 func TestBodyThatDoesNotComeIsNotWaitedFor(t *testing.T) {
 	s := newSite(t)
 	s.Handler.bodyTime = 100 * time.Millisecond
-	s.Handler.served = s.wrap(s.routes.mux)
+	s.Handler.served = s.wrap(s.routes.Mux)
 	r := start(t, s)
 	head := "POST " + sandboxesPath + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n"
 	r.raw(t, head+"X-API-Key: "+s.write+"\r\n\r\n{").fails(api.CodeBodyTimeout)
 	r.raw(t, head+"\r\n{").fails(api.CodeUnauthenticated)
+	for _, c := range []struct {
+		line, host string
+		code       api.Code
+	}{
+		{"PUT " + sandboxesPath + "/box/files/f", "localhost", api.CodeUnauthenticated},
+		{"PUT " + sandboxesPath + "/box/archive", "localhost", api.CodeUnauthenticated},
+		{"POST " + sandboxesPath + "/box/ports/8000/", "localhost", api.CodeUnauthenticated},
+		{"POST /api/v1/nothing", "localhost", api.CodeNoRoute},
+		{"POST /healthz", "localhost", api.CodeMethodNotAllowed},
+		{"POST /api/v1/..%2f", "localhost", api.CodeInvalidPath},
+		{"POST " + sandboxesPath, "other.example", api.CodeWrongHostHeader},
+	} {
+		r.raw(t, c.line+" HTTP/1.1\r\nHost: "+c.host+"\r\nContent-Length: 10\r\n\r\n{").fails(c.code)
+	}
 }
 
 // A handler may take longer than a body may: the body's deadline does not end the request.
 func TestSlowHandlerOutlivesTheBodysDeadline(t *testing.T) {
 	s, g := newGated(t, store.Options{DataDir: t.TempDir()})
 	s.Handler.bodyTime = 500 * time.Millisecond
-	s.Handler.served = s.wrap(s.routes.mux)
+	s.Handler.served = s.wrap(s.routes.Mux)
 	start(t, s)
 	begun := s.inBackground(call{method: http.MethodPost, path: sandboxesPath, key: s.write, body: `{"name":"box"}`, header: map[string]string{idempotencyHeader: "k"}})
 	<-g.entered

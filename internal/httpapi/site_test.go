@@ -65,6 +65,7 @@ func newSiteOn(t *testing.T, at store.Options, fakeDir string, change ...func(*O
 	if s.db, err = store.Open(t.Context(), at); err != nil {
 		t.Fatal(err)
 	}
+	storetest.Unlock(t, s.db)
 	if s.fake, err = fake.New(fakeDir); err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +83,33 @@ func newSiteOn(t *testing.T, at store.Options, fakeDir string, change ...func(*O
 	return s
 }
 
-func newEngine(db *store.DB, f driver.Driver, log *slog.Logger) *engine.Engine {
-	return engine.New(engine.Options{
+// testEngine is an engine that tests can make again with other options.
+type testEngine struct {
+	*engine.Engine
+	options engine.Options
+}
+
+func newEngine(db *store.DB, f driver.Driver, log *slog.Logger) *testEngine {
+	o := engine.Options{
 		Store: engine.OnDB(db), Drivers: map[string]driver.Driver{"fake": f}, Logger: log,
 		Defaults:  sandbox.Spec{Template: "default", Driver: "fake", Profile: "standard"},
 		Templates: template.New(template.Options{Driver: "fake"}),
 		GoneWait:  200 * time.Millisecond,
+	}
+	return &testEngine{engine.New(o), o}
+}
+
+// changeEngine makes the server's engine again.
+func (o *Options) changeEngine(change func(e *engine.Options)) {
+	e := o.Engine.(*testEngine).options
+	change(&e)
+	o.Engine = &testEngine{engine.New(e), e}
+}
+
+// inFake puts another driver around the fake one.
+func (o *Options) inFake(around func(f *fake.Driver) driver.Driver) {
+	o.changeEngine(func(e *engine.Options) {
+		e.Drivers = map[string]driver.Driver{"fake": around(e.Drivers["fake"].(*fake.Driver))}
 	})
 }
 
@@ -165,10 +187,12 @@ var client = http.Client{
 }
 
 func (s *site) get(path string) answer { s.t.Helper(); return s.do(call{path: path, key: s.read}) }
+
 func (s *site) post(path, body string) answer {
 	s.t.Helper()
 	return s.do(call{method: http.MethodPost, path: path, key: s.admin, body: body})
 }
+
 func (s *site) remove(path string) answer {
 	s.t.Helper()
 	return s.do(call{method: http.MethodDelete, path: path, key: s.admin})
@@ -183,13 +207,13 @@ func (a answer) is(status int) answer {
 	return a
 }
 
-// fails checks that the answer is a problem document of the code, with everything it must have.
+// fails checks that the answer is a problem document of the code, with everything it must have and nothing else.
 func (a answer) fails(code api.Code) api.Problem {
 	a.t.Helper()
-	var p api.Problem
-	if err := json.Unmarshal(a.body, &p); err != nil || a.header.Get("Content-Type") != problemType {
+	if a.header.Get("Content-Type") != problemType {
 		a.t.Fatalf("status %d, type %q: not a problem: %s", a.status, a.header.Get("Content-Type"), a.body)
 	}
+	p := into[api.Problem](a)
 	info := code.Info()
 	if p.Code != code || a.status != info.Status || p.Status != info.Status {
 		a.t.Fatalf("code %s with status %d, want %s with %d: %s", p.Code, a.status, code, info.Status, a.body)

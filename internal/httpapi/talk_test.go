@@ -14,16 +14,13 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/agent"
-	"github.com/berthdev/berth/internal/conversation"
+	"github.com/berthdev/berth/internal/chat"
 	"github.com/berthdev/berth/internal/engine"
-	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/hook"
 	"github.com/berthdev/berth/internal/outbox"
-	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/store/storetest"
 	"github.com/berthdev/berth/internal/transcript/sqltranscript"
-	"github.com/berthdev/berth/internal/turn"
 )
 
 // talks is a server whose conversations are with agents that follow their prompts to the letter.
@@ -54,33 +51,23 @@ func newTalksOn(t *testing.T, at store.Options, change ...func(*Options)) *talks
 	w.site = newSiteOn(t, at, t.TempDir(), append([]func(*Options){w.talk}, change...)...)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { w.Turns.Run(ctx) })
+	wg.Go(func() { w.Chat.Run(ctx) })
 	t.Cleanup(func() { w.server.CloseClientConnections(); cancel(); wg.Wait() })
 	return w
 }
 
 // talk adds conversations to a server.
 func (w *talks) talk(o *Options) {
-	e := o.Engine.(*engine.Engine)
-	o.Open = func(s sandbox.Sandbox, actor string) Handle { return e.HandleOn(s, actor) }
+	e := o.Engine.(*testEngine).Engine
 	w.outbox = outbox.New(o.Store, o.Log)
-	var talk *conversation.Service
-	o.Turns = turn.New(turn.Options{
-		Store: o.Store, Runtimes: map[string]agent.Runtime{"script": w.agents}, Poll: 20 * time.Millisecond, Hooks: w, Log: o.Log, MaxQueue: 2,
-		Plan: func(name string) (turn.Plan, error) {
-			return turn.Plan{Runtime: "script", Places: 1}, e.CheckTemplate(name)
+	o.Chat = chat.New(chat.Options{
+		Store: o.Store, Engine: e, Outbox: w.outbox, Transcript: sqltranscript.New(o.Store), TranscriptInStore: true,
+		Runtimes: map[string]agent.Runtime{"script": w.agents}, Poll: 20 * time.Millisecond, Hooks: w, Log: o.Log, MaxQueue: 2,
+		Plan: func(name string) (chat.Plan, error) {
+			return chat.Plan{Runtime: "script", MaxConcurrent: 1}, e.CheckTemplate("acme", name)
 		},
-		Boxes: func(t store.Turn) turn.Box {
-			return &talkBox{e.Handle(string(t.Tenant), t.Sandbox, t.Actor), o.Store, talk, t}
-		},
-		Deliver: func(ctx context.Context, t store.Turn) error { return talk.Deliver(ctx, t) },
-		History: func(ctx context.Context, t store.Turn) ([]api.Message, error) { return talk.History(ctx, t) },
+		DefaultTemplate: "default", DeleteSandbox: true,
 	})
-	talk = conversation.New(conversation.Options{
-		Store: o.Store, Engine: e, Turns: o.Turns, Transcript: sqltranscript.New(o.Store), Here: true,
-		Outbox: w.outbox, Template: "default", DeleteSandbox: true, Log: o.Log,
-	})
-	o.Conversations = talk
 }
 
 func (w *talks) Message(context.Context, *hook.Data) {}
@@ -96,10 +83,13 @@ func (w *talks) StreamFinish(_ context.Context, d *hook.Data) []string {
 }
 
 func (w *talks) Pushes(string) bool { return false }
+
 func (w *talks) Behind(string) bool { return false }
+
 func (w *talks) Push(ctx context.Context, d *hook.Data, save hook.Func) error {
 	return save(ctx, d)
 }
+
 func (w *talks) AfterPush(context.Context, *hook.Data) []string { return nil }
 
 // finished are the turns that hooks ran for.
@@ -107,21 +97,6 @@ func (w *talks) finished() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]string(nil), w.finish...)
-}
-
-type talkBox struct {
-	*engine.Handle
-	db   *store.DB
-	talk *conversation.Service
-	turn store.Turn
-}
-
-func (b *talkBox) Command(cmd guest.Cmd) guest.Cmd { return cmd }
-func (b *talkBox) Ready(ctx context.Context) (sandbox.Sandbox, error) {
-	return b.talk.Bring(ctx, b.turn)
-}
-func (b *talkBox) Record(ctx context.Context) (sandbox.Sandbox, error) {
-	return b.db.In(b.turn.Tenant).ByID(ctx, b.turn.Sandbox)
 }
 
 // scripted is a runtime whose agents say the words of their prompt, one event each. At "wait:x" they wait for
@@ -133,8 +108,9 @@ type scripted struct {
 	cancelled map[string]chan struct{}
 }
 
-func (s *scripted) Name() string                                       { return "script" }
-func (s *scripted) Start(context.Context, agent.Box, agent.Turn) error { return nil }
+func (s *scripted) Name() string { return "script" }
+
+func (s *scripted) Start(context.Context, *engine.Handle, agent.Turn) error { return nil }
 
 func channel(of map[string]chan struct{}, name string) chan struct{} {
 	if of[name] == nil {
@@ -156,12 +132,12 @@ func (s *scripted) close(of map[string]chan struct{}, name string) {
 	}
 }
 
-func (s *scripted) Cancel(_ context.Context, _ agent.Box, t agent.Turn) error {
+func (s *scripted) Cancel(_ context.Context, _ *engine.Handle, t agent.Turn) error {
 	s.close(s.cancelled, t.ID)
 	return nil
 }
 
-func (s *scripted) Events(ctx context.Context, _ agent.Box, t agent.Turn, after agent.Cursor) iter.Seq2[agent.Step, error] {
+func (s *scripted) Events(ctx context.Context, _ *engine.Handle, t agent.Turn, after agent.Cursor) iter.Seq2[agent.Step, error] {
 	words := strings.Split(t.Prompt, " ")
 	usage := api.Usage{InputTokens: 1, OutputTokens: int64(len(words))}
 	return func(yield func(agent.Step, error) bool) {
@@ -202,8 +178,9 @@ func (s *scripted) say(ctx context.Context, t agent.Turn, word string) (e api.Tu
 		case <-ctx.Done():
 		}
 	case word == "fail":
-		return e, &agent.End{Status: api.TurnFailed, Code: api.CodeAgentFailed, Message: "it was told to"}
+		return e, &agent.End{Status: api.TurnFailed, Code: api.CodeAgentFailed, Message: "as requested"}
 	case strings.HasPrefix(word, "json:"):
+		e.Text = ""
 		if err := json.Unmarshal([]byte(word[len("json:"):]), &e); err != nil {
 			return e, &agent.End{Status: api.TurnFailed, Message: err.Error()}
 		}
@@ -211,8 +188,8 @@ func (s *scripted) say(ctx context.Context, t agent.Turn, word string) (e api.Tu
 	return e, nil
 }
 
-// told is one event of a turn as it came.
-type told struct {
+// received is one event of a turn.
+type received struct {
 	id string
 	api.TurnEvent
 }
@@ -240,13 +217,14 @@ func (w *talks) follow(method, path, body string, header ...string) turnWatcher 
 
 func (s turnWatcher) turn() string { return s.res.Header.Get(api.HeaderTurnID) }
 
-func (s turnWatcher) event() (e told, err error) {
+func (s turnWatcher) event() (e received, err error) {
 	s.t.Helper()
 	id, data, ok := s.frame()
 	if !ok {
 		return e, errors.Join(errors.New("the stream ended"), s.lines.Err())
 	}
 	e.id = id
+	checkEvent(s.t, api.TurnEvents, data)
 	if err := json.Unmarshal([]byte(data), &e.TurnEvent); err != nil {
 		s.t.Fatalf("event %q: %v", data, err)
 	}
@@ -254,7 +232,7 @@ func (s turnWatcher) event() (e told, err error) {
 }
 
 // upTo reads until an event has the text.
-func (s turnWatcher) upTo(text string) (events []told) {
+func (s turnWatcher) upTo(text string) (events []received) {
 	s.t.Helper()
 	for {
 		e, err := s.event()
@@ -268,7 +246,7 @@ func (s turnWatcher) upTo(text string) (events []told) {
 }
 
 // rest reads to the end, which is the turn's.
-func (s turnWatcher) rest() (events []told) {
+func (s turnWatcher) rest() (events []received) {
 	s.t.Helper()
 	for {
 		e, err := s.event()
@@ -285,7 +263,7 @@ func (s turnWatcher) rest() (events []told) {
 }
 
 // said are the texts of events.
-func said(events []told) string {
+func said(events []received) string {
 	var words []string
 	for _, e := range events {
 		if e.Type == api.EventText {

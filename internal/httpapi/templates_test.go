@@ -21,7 +21,7 @@ func withTemplates(t *testing.T) *site {
 	t.Helper()
 	registry := template.New(template.Options{Driver: "fake", Default: "web"})
 	err := registry.Add(template.Template{
-		Name: "web", Extends: "default", User: "root", Profile: "lite", Disk: template.Disk{Kind: template.DiskLoop},
+		Name: "web", Extends: "default", Tenants: []string{"acme", "default"}, User: "root", Profile: "lite", Disk: template.Disk{Kind: template.DiskLoop},
 		Env:      map[string]string{"TOKEN": "canary-of-a-template", "A": "canary-of-a-template"},
 		Mounts:   []template.Mount{{Source: "/usr/share", Target: "/opt/share"}},
 		Egress:   template.Egress{"example.com:443"},
@@ -60,6 +60,7 @@ func TestTemplatesAreShownWithoutSecrets(t *testing.T) {
 	}
 	// Where things are on the server is for those who run it.
 	want.Mounts[0].Source, want.Services[0].Upstream = "/usr/share", "http://127.0.0.1:4000"
+	want.Tenants = []string{"acme", "default"}
 	owner := s.newKey(auth.DefaultTenant, api.ScopeAdmin)
 	if diff := cmp.Diff(want, into[api.Template](s.do(call{path: templatesPath + "/web", key: owner}).is(http.StatusOK))); diff != "" {
 		t.Error(diff)
@@ -102,7 +103,7 @@ func TestBaseDirectoryIsForThoseWhoRunTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := template.New(template.Options{Driver: "fake"})
-	if err := registry.Add(template.Template{Name: "image", Base: dir}); err != nil {
+	if err := registry.Add(template.Template{Name: "image", Tenants: []string{"acme"}, Base: dir}); err != nil {
 		t.Fatal(err)
 	}
 	s := newSite(t, func(o *Options) { o.Templates = registry })

@@ -75,8 +75,8 @@ func TestKeyWithoutWishesMayWrite(t *testing.T) {
 	}
 }
 
-// Every route asks for the scope it should: reading for reads, writing for changes, admin for keys,
-// accounts and agents.
+// Every route asks for the scope it should: reading for reads, writing for changes, admin for keys and for changes
+// of accounts and agents. A read key does not show who else is there.
 func TestRoutesAskForTheirScope(t *testing.T) {
 	s := newSite(t)
 	const id = "/01970e4b-7f5c-7d31-9d0a-3f6f2f1f7a10"
@@ -89,8 +89,8 @@ func TestRoutesAskForTheirScope(t *testing.T) {
 		{"read", "HEAD", sandboxesPath},
 		{"write", "POST", sandboxesPath}, {"write", "DELETE", sandboxesPath + id}, {"write", "POST", "/api/v1/sandbox"},
 		{"admin", "GET", keysPath}, {"admin", "POST", keysPath}, {"admin", "GET", keysPath + id}, {"admin", "DELETE", keysPath + id},
-		{"read", "GET", accountsPath}, {"read", "GET", accountsPath + id}, {"admin", "POST", accountsPath}, {"admin", "DELETE", accountsPath + id},
-		{"read", "GET", agentsPath}, {"read", "GET", agentsPath + id}, {"admin", "POST", agentsPath}, {"admin", "PUT", agentsPath + id}, {"admin", "DELETE", agentsPath + id},
+		{"write", "GET", accountsPath}, {"write", "GET", accountsPath + id}, {"admin", "POST", accountsPath}, {"admin", "DELETE", accountsPath + id},
+		{"write", "GET", agentsPath}, {"write", "GET", agentsPath + id}, {"admin", "POST", agentsPath}, {"admin", "PUT", agentsPath + id}, {"admin", "DELETE", agentsPath + id},
 	} {
 		s.do(call{method: c.method, path: c.path}).is(http.StatusUnauthorized)
 		for have, key := range map[api.Scope]string{"read": s.read, "write": s.write, "admin": s.admin} {
@@ -106,14 +106,14 @@ func TestRoutesAskForTheirScope(t *testing.T) {
 func TestAccounts(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *site) {
 		made := into[api.Account](s.post(accountsPath, `{"name":"Ann Äpfel","email":"ann@example.com"}`).is(http.StatusCreated))
-		if got := into[api.Account](s.get(accountsPath + "/" + made.ID).is(http.StatusOK)); got != made || got.Email != "ann@example.com" {
+		if got := into[api.Account](s.do(call{path: accountsPath + "/" + made.ID, key: s.write}).is(http.StatusOK)); got != made || got.Email != "ann@example.com" {
 			t.Errorf("read %+v, made %+v", got, made)
 		}
 		s.post(accountsPath, `{"name":"Ann Äpfel"}`).fails(api.CodeNameTaken)
 		key := into[api.NewKey](s.post(keysPath, `{"scope":"read","account_id":"`+made.ID+`"}`).is(http.StatusCreated))
 		s.remove(accountsPath + "/" + made.ID).is(http.StatusNoContent)
 		s.do(call{path: sandboxesPath, key: key.Secret}).fails(api.CodeUnauthenticated)
-		s.get(accountsPath + "/" + made.ID).fails(api.CodeDeleted)
+		s.do(call{path: accountsPath + "/" + made.ID, key: s.write}).fails(api.CodeDeleted)
 		s.remove(accountsPath + "/" + made.ID).fails(api.CodeDeleted)
 		s.post(keysPath, `{"account_id":"`+made.ID+`"}`).fails(api.CodeDeleted)
 	})
@@ -133,17 +133,17 @@ func TestAgents(t *testing.T) {
 			t.Errorf("overrides %s out of nothing", other.Overrides)
 		}
 		changed := into[api.Agent](put(made.ID, `{"name":"helper-2","template":"none"}`).is(http.StatusOK))
-		read := into[api.Agent](s.get(agentsPath + "/" + made.ID).is(http.StatusOK))
+		read := into[api.Agent](s.do(call{path: agentsPath + "/" + made.ID, key: s.write}).is(http.StatusOK))
 		if changed.Name != "helper-2" || changed.Overrides != nil || read.Name != "helper-2" || read.Template != "none" || !read.UpdatedAt.After(made.UpdatedAt) {
 			t.Errorf("changed to %+v, read %+v", changed, read)
 		}
 		put(made.ID, `{"name":"other"}`).fails(api.CodeNameTaken)
 		s.post(agentsPath, `{"name":"other"}`).fails(api.CodeNameTaken)
-		if n := len(into[api.List[api.Agent]](s.get(agentsPath).is(http.StatusOK)).Items); n != 2 {
+		if n := len(into[api.List[api.Agent]](s.do(call{path: agentsPath, key: s.write}).is(http.StatusOK)).Items); n != 2 {
 			t.Errorf("%d agents listed, want 2", n)
 		}
 		s.remove(agentsPath + "/" + made.ID).is(http.StatusNoContent)
-		s.get(agentsPath + "/" + made.ID).fails(api.CodeDeleted)
+		s.do(call{path: agentsPath + "/" + made.ID, key: s.write}).fails(api.CodeDeleted)
 		put(made.ID, `{"name":"x"}`).fails(api.CodeDeleted)
 	})
 }

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coder/websocket"
+
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/testkit"
-	"github.com/coder/websocket"
 )
 
 // screen is a client at a terminal.
@@ -152,7 +153,7 @@ func TestTerminalIsLeftAndTakenUpAgain(t *testing.T) {
 	both := w.terminal("exec_id=" + s.id + "&after=7")
 	both.shows("got you\r\n")
 	if strings.Contains(both.shown.String(), "hello") {
-		t.Errorf("showed what is before the offset: %q", both.shown.String())
+		t.Errorf("showed output before the offset: %q", both.shown.String())
 	}
 	if err := again.ws.Close(websocket.StatusNormalClosure, ""); err != nil {
 		t.Error(err)
@@ -191,7 +192,7 @@ func TestTerminalShowsOnlyTheLastOfALongPast(t *testing.T) {
 	}
 }
 
-// A page of another origin gets no terminal, whatever key it has (B4 21).
+// A page of another origin gets no terminal, with any key (B4 21).
 func TestForeignPagesGetNoTerminal(t *testing.T) {
 	testkit.Proves(t, "P6")
 	w := newWorkshop(t)
@@ -249,7 +250,7 @@ func TestTerminalsThatAreRefused(t *testing.T) {
 		"cols=0":                      api.CodeInvalidRequest,
 		"rows=99999":                  api.CodeInvalidRequest,
 		"cols=x":                      api.CodeInvalidRequest,
-		"user=nobody":                 api.CodeInvalidRequest,
+		"user=daemon":                 api.CodeInvalidRequest,
 		"user=root":                   api.CodeInvalidRequest, // this helper has none
 		"after=5":                     api.CodeInvalidRequest,
 		"exec_id=plain":               api.CodeInvalidRequest,
@@ -295,7 +296,7 @@ func TestTerminalNeedsOneConnection(t *testing.T) {
 	before := w.guests.Load()
 	s := w.terminal("")
 	if n := w.guests.Load() - before; n != 1 {
-		t.Errorf("%d connections: whatever fails in between leaves a shell that nobody knows of", n)
+		t.Errorf("%d connections: a failure in between leaves a shell without a client", n)
 	}
 	s.typed("exit\n")
 	s.ends()

@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/httpapi/exchange"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
 // upToStart reads the first event.
-func (s turnWatcher) upToStart() told {
+func (s turnWatcher) upToStart() received {
 	s.t.Helper()
 	e, err := s.event()
 	if err != nil || e.Type != api.EventTurnStarted {
@@ -88,7 +89,7 @@ func TestCursorOfAnotherTurnIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever an agent says is data of one event (attack 33).
+// The output of an agent is always data of one event (attack 33).
 func TestHostileEventsStayData(t *testing.T) {
 	testkit.Proves(t, "C3")
 	w := newTalks(t)
@@ -96,7 +97,7 @@ func TestHostileEventsStayData(t *testing.T) {
 	hostile := "\n\nevent:done\ndata:{}\n\nid:7\r\rretry:1\r\n:x\u2028\u2029\x1b]0;t\x07</script>"
 	input := "{\"a\":\r\n\t\"b\u2028\"}"
 	text, _ := json.Marshal(hostile)
-	events := w.prompt(path+"/messages", "json:{\"type\":\"text\",\"text\":"+strings.ReplaceAll(string(text), " ", "\\u0020")+"} json:{\"type\":\"tool.call\",\"input\":"+input+"} end").rest()
+	events := w.prompt(path+"/messages", "json:{\"type\":\"text\",\"text\":"+strings.ReplaceAll(string(text), " ", "\\u0020")+"} json:{\"type\":\"tool.call\",\"id\":\"1\",\"name\":\"x\",\"input\":"+input+"} end").rest()
 	if len(events) != 5 || events[1].Text != hostile || string(events[2].Input) != `{"a":"b\u2028"}` {
 		t.Errorf("%+v", events)
 	}
@@ -205,11 +206,11 @@ func TestPromptWithAKeyIsOneTurn(t *testing.T) {
 	})
 }
 
-// Of many at once with one key, all watch one turn; nobody is told to come again.
+// Of many at once with one key, all watch one turn; none is refused.
 func TestPromptsWithOneKeyRace(t *testing.T) {
 	testkit.Proves(t, "C3")
 	talksOnBoth(t, func(t *testing.T, w *talks) {
-		conv, box := newID(), newID()
+		conv, box := exchange.NewID(), exchange.NewID()
 		path := "/conversations/" + conv + "/sandbox/" + box
 		turns := make([]string, 12)
 		var wg sync.WaitGroup
@@ -266,7 +267,7 @@ func TestPromptAnswersAsJSON(t *testing.T) {
 	}
 }
 
-// When the events are gone, the reader is told so, and where to look.
+// When the events are gone, the reader gets a resync event.
 func TestForgottenTurnAnswersResync(t *testing.T) {
 	testkit.Proves(t, "C3")
 	w := newTalks(t)

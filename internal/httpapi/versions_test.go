@@ -11,11 +11,10 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob/dirblob"
-	"github.com/berthdev/berth/internal/engine"
-	"github.com/berthdev/berth/internal/keeper"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/workspace"
+	"github.com/berthdev/berth/internal/workspacesync"
 )
 
 // keeps gives a site a store of versions.
@@ -27,9 +26,9 @@ func keeps(t *testing.T) func(*Options) {
 	}
 	return func(o *Options) {
 		o.Saves = true
-		o.Keeper = &keeper.Keeper{Store: store, Dir: t.TempDir(), Records: o.Store, Drivers: o.Engine.(*engine.Engine).Drivers, Plan: func(s sandbox.Sandbox) keeper.Plan {
-			return keeper.Plan{Prefix: "docs/" + s.Owner.Tenant + "/" + s.ID + "/", Off: s.Spec.Metadata["off"] != ""}
-		}}
+		o.Syncer = workspacesync.New(workspacesync.Options{Store: store, Dir: t.TempDir(), Records: o.Store.Versions(), Drivers: o.Engine.(*testEngine).options.Drivers, Plan: func(s sandbox.Sandbox) workspacesync.Plan {
+			return workspacesync.Plan{Prefix: "docs/" + s.Owner.Tenant + "/" + s.ID + "/", Off: s.Spec.Metadata["off"] != ""}
+		}})
 		o.Saving = func(context.Context) api.Check {
 			return api.Check{Name: "object store", Status: "warning", Detail: "slow"}
 		}
@@ -45,7 +44,7 @@ func (s *site) saved(id string, n int) (ids []string) {
 		s.t.Fatal(err)
 	}
 	defer tree.Close()
-	repo := s.Keeper.Repo(sandbox.Sandbox{ID: id, Owner: sandbox.Owner{Tenant: "acme"}})
+	repo := s.Syncer.Repo(sandbox.Sandbox{ID: id, Owner: sandbox.Owner{Tenant: "acme"}})
 	var base *workspace.Index
 	for i := range n {
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte("x"), 0o600); err != nil {
@@ -60,10 +59,10 @@ func (s *site) saved(id string, n int) (ids []string) {
 	return ids
 }
 
-// Versions are read page by page and compared, by those who may see the sandbox, and by nobody else.
+// Versions are read page by page and compared, only by those who may see the sandbox.
 func TestVersionsOverHTTP(t *testing.T) {
 	testkit.Proves(t, "S7", "S17")
-	s := newSite(t, keeps(t), handles)
+	s := newSite(t, keeps(t))
 	box := into[api.Sandbox](s.post(sandboxesPath, `{"name":"box"}`).is(http.StatusCreated))
 	other := into[api.Sandbox](s.post(sandboxesPath, `{"name":"other"}`).is(http.StatusCreated))
 	one := sandboxesPath + "/box"
@@ -147,7 +146,7 @@ func TestVersionsOverHTTP(t *testing.T) {
 // Where nothing is saved, everything about versions says so.
 func TestNoVersionsWithoutAStore(t *testing.T) {
 	testkit.Proves(t, "S14")
-	s, off := newSite(t, handles), newSite(t, keeps(t), handles)
+	s, off := newSite(t), newSite(t, keeps(t))
 	s.post(sandboxesPath, `{"name":"box"}`).is(http.StatusCreated)
 	off.post(sandboxesPath, `{"name":"box","metadata":{"off":"yes"}}`).is(http.StatusCreated)
 	for _, s := range []*site{s, off} {

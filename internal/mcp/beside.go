@@ -12,7 +12,7 @@ import (
 	"github.com/berthdev/berth/internal/tool"
 )
 
-// beside adds what one sandbox has and others have not: the tools of MCP servers inside.
+// beside adds the tools of MCP servers inside the sandbox, which differ between sandboxes, to lists and calls.
 func (o Options) beside(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		u, _ := ctx.Value(useKey{}).(*use)
@@ -27,10 +27,10 @@ func (o Options) beside(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// more completes a list. Which servers have no tools to show, and why, is in its _meta: an agent could do
-// nothing about it, whoever runs the client can.
+// more adds the tools of MCP servers to a list. The problems of servers are in the _meta of the list: an agent could not
+// correct them, but the user of the client can.
 func (o Options) more(u *use, list *sdk.ListToolsResult) (sdk.Result, error) {
-	all, err := o.Tools.All(u.ctx, u.box)
+	all, err := o.Tools.All(u.ctx, u.handle)
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: words(o.Problem(u.ctx, err))}
 	}

@@ -9,6 +9,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/template"
 	"github.com/berthdev/berth/internal/testkit"
@@ -17,7 +19,7 @@ import (
 )
 
 // newServed is a site whose template t has MCP servers.
-func newServed(t *testing.T, boxes map[string]tool.Box) *site {
+func newServed(t *testing.T, boxes map[string]*engine.Handle) *site {
 	t.Helper()
 	program := tooltest.Server(t) + "/server"
 	servers := tool.NewServers(func(name string) map[string]template.MCPServer {
@@ -54,7 +56,7 @@ func TestClientSeesToolsOfServersInside(t *testing.T) {
 	testkit.Proves(t, "P3")
 	box, plain := tooltest.New(t), tooltest.New(t)
 	box.Of = "t"
-	w := newServed(t, map[string]tool.Box{"/a": box, "/b": plain})
+	w := newServed(t, map[string]*engine.Handle{"/a": box.Handle(), "/b": plain.Handle()})
 	session := w.connect("/a")
 	names, meta := listed(t, session)
 	if len(names) != 22 || names["bash"] == nil || names["s__bash"] == nil || names["s__echo"].Annotations != nil {
@@ -87,15 +89,15 @@ func TestClientSeesToolsOfServersInside(t *testing.T) {
 	}
 }
 
-// untold does not know its template.
-type untold struct{ *tooltest.Box }
+// away is a database that does not answer.
+type away struct{ engine.Store }
 
-func (untold) Template(context.Context) (string, error) {
-	return "", sandbox.Errorf("find", api.CodeStoreUnavailable, "the database is away")
+func (away) ByID(context.Context, string, string) (sandbox.Sandbox, error) {
+	return sandbox.Sandbox{}, fault.Errorf("find", api.CodeStoreUnavailable, "the database is away")
 }
 
 func TestListFailsWithWords(t *testing.T) {
-	session := newServed(t, map[string]tool.Box{"/a": untold{tooltest.New(t)}}).connect("/a")
+	session := newServed(t, map[string]*engine.Handle{"/a": engine.New(engine.Options{Store: away{}}).Handle("t", "s", "test")}).connect("/a")
 	if _, err := session.ListTools(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "the database is away (store_unavailable)") {
 		t.Errorf("%v", err)
 	}

@@ -1,66 +1,69 @@
-// Package mcp serves the tools of a sandbox over the Model Context Protocol: [Handler] is one endpoint of
-// streamable HTTP.
+// Package mcp serves the tools of a sandbox over the Model Context Protocol: [Handler] returns an endpoint of its
+// streamable HTTP transport.
 //
-// It keeps no session. Every request stands for itself, names its sandbox by its address and is answered
-// with one JSON document, so that any replica can answer any of them. A tool call that asks for progress is answered
-// with a stream, which ends with the result. What a session would be for, calls and notices from the server, is
-// not offered.
+// There are no sessions. The path of a request names its sandbox, and the answer is one JSON document, so any server can
+// answer any request. A tool call that asks for progress is answered with a stream, which ends with the result. The
+// features that need a session, requests and notifications from the server, are not offered.
 //
-// A call ends, with what it runs in the sandbox, when its connection is closed, by notifications/cancelled, and by
-// DELETE, which ends all calls of the caller in the sandbox. Behind a balancer these may come to another server than
-// the one that runs the call: [Calls] has the calls of all of them.
+// A call and its command in the sandbox end when the call's connection is closed, by notifications/cancelled, and by
+// DELETE, which ends all calls of the caller in the sandbox. A load balancer may send these to another server than the
+// one that runs the call, so [Calls] records the calls of all servers.
 //
-// Who may call, from which page and under which name of this host, is for whoever stands in front to check.
+// Handler does not check keys, the Origin header or the Host header: the handler in front of it does.
 package mcp
 
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/tool"
 )
 
-// Options are what an endpoint is made of. All of them are needed.
+// Options configure an endpoint. All fields but Calls are required.
 type Options struct {
-	Tools   *tool.Set // with those of MCP servers in the sandbox, under names of their own
-	Version string    // what the server says it is
+	Tools   *tool.Set // the built-in tools, and the tools of MCP servers in the sandbox
+	Version string    // the version of the server that clients see
 
-	// Box finds the sandbox that a request is for. It is asked once for each, before anything is done.
-	Box func(r *http.Request) (tool.Box, error)
+	// Handle returns the sandbox of a request. It is called once for each request, before the request has an effect.
+	Handle func(r *http.Request) (*engine.Handle, error)
 
-	// Caller names who makes a request: calls are cancelled by the caller that made them.
+	// Caller returns the identity of the caller. A caller can cancel only its own calls.
 	Caller func(r *http.Request) string
 
-	// Calls are those of all servers with this database; nil where this is the only one.
+	// Calls records the calls of all servers with this database; nil: this is the only server.
 	Calls Calls
 
-	// Problem puts an error into the words that a caller may read, and logs what it may not.
+	// Problem converts an error to a problem for the caller, and logs the details that the caller may not see.
 	Problem func(ctx context.Context, err error) *api.Problem
 
-	// Fail answers a request with the problem that an error is.
+	// Fail answers a request with an error.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 }
 
-// maxBody is how large a request may be; whoever stands in front takes less.
+// maxBody is the maximum size of a request in bytes. The handlers in front of this one have a lower limit.
 const maxBody = 64 << 20
 
-// Handler is the endpoint. Its requests are POSTs, and DELETEs that end the caller's calls.
+// Handler returns the endpoint. It accepts POST for messages, and DELETE to end the caller's calls.
 func Handler(o Options) http.Handler {
 	server := newServer(o)
 	protocol := func(json bool) http.Handler {
 		return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
 			Stateless: true, JSONResponse: json, MaxRequestBodyBytes: maxBody,
-			// It refuses every name but localhost on a loopback address, where a proxy of the same machine
-			// passes the server's own name on. The one in front knows which names are ours.
+			// The protection refuses every Host but localhost on a loopback address. A proxy on the same
+			// machine sends the public name there. The handler in front checks the Host header.
 			DisableLocalhostProtection: true,
 		})
 	}
@@ -77,7 +80,7 @@ type handler struct {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := place{h.Caller(r), r.URL.Path}
 	if r.Method == http.MethodDelete {
-		if _, err := h.Box(r); err != nil {
+		if _, err := h.Handle(r); err != nil {
 			h.Fail(w, r, err)
 			return
 		}
@@ -110,45 +113,61 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := &answer{ResponseWriter: w}
 	protocol.ServeHTTP(answer, r)
-	if answer.refused != 0 {
+	switch {
+	case answer.refused != 0:
 		h.Fail(w, r, answer.err())
+	case u.streams && r.Context().Err() != nil:
+		h.breakOff(w, r, m.ID)
 	}
 }
 
-// prepare checks what the protocol's implementation leaves open, and finds the sandbox.
+// breakOff ends the stream of a call with an error, if the request ended before the call: the server shuts down or the
+// key was revoked.
+func (h *handler) breakOff(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+	message, err := json.Marshal(map[string]any{
+		"jsonrpc": "2.0", "id": id,
+		"error": map[string]any{"code": jsonrpc.CodeInternalError, "message": words(h.Problem(r.Context(), r.Context().Err()))},
+	})
+	if err == nil {
+		_, _ = fmt.Fprintf(w, "event: message\ndata: %s\n\n", message) // the client may be gone
+	}
+}
+
+// prepare does the checks that the SDK does not do, and finds the sandbox.
 func (h *handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request, message, error) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", "DELETE, POST")
-		return r, message{}, sandbox.Errorf("", api.CodeMethodNotAllowed, "this endpoint takes POST, and DELETE to end calls: it has no session and sends nothing by itself")
+		return r, message{}, fault.Errorf("", api.CodeMethodNotAllowed, "this endpoint takes POST, and DELETE to end calls: it has no session and sends nothing by itself")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		return r, message{}, unread(err)
 	}
-	// Batches are gone from the protocol. They would have one request do any number of things at once.
+	// The protocol has no batches any more. A batch could make any number of calls with one request.
 	if strings.HasPrefix(strings.TrimLeft(string(body[:min(len(body), 1000)]), " \t\r\n"), "[") {
-		return r, message{}, sandbox.Errorf("", api.CodeInvalidRequest, "a request holds one message, not a list of them")
+		return r, message{}, fault.Errorf("", api.CodeInvalidRequest, "a request holds one message, not a list of them")
 	}
-	box, err := h.Box(r)
+	handle, err := h.Handle(r)
 	if err != nil {
 		return r, message{}, err
 	}
 	ctx := r.Context()
-	one := r.Clone(context.WithValue(ctx, useKey{}, &use{ctx: ctx, box: box}))
+	one := r.Clone(context.WithValue(ctx, useKey{}, &use{ctx: ctx, handle: handle}))
 	one.Body, one.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	lenient(one.Header)
 	return one, messageIn(body), nil
 }
 
+// unread converts an error of reading the body of a request.
 func unread(err error) error {
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return sandbox.Errorf("", api.CodeBodyTooLarge, "the body is larger than %d bytes", large.Limit)
+		return fault.Errorf("", api.CodeBodyTooLarge, "the body is larger than %d bytes", large.Limit)
 	}
-	return sandbox.Errorf("", api.CodeInvalidRequest, "the body broke off: %w", err)
+	return fault.Errorf("", api.CodeInvalidRequest, "the body broke off: %w", err)
 }
 
-// lenient fills in the headers that people leave out. Clients have to accept a stream, too, which never
-// comes: who takes JSON can be answered.
+// lenient sets headers that clients often leave out. The protocol requires clients to accept streams, but a client that
+// accepts only JSON can be answered too.
 func lenient(h http.Header) {
 	if h.Get("Content-Type") == "" {
 		h.Set("Content-Type", "application/json")
@@ -159,11 +178,11 @@ func lenient(h http.Header) {
 	}
 }
 
-// answer is a response whose refusals, which are plain text, are kept back to become problems.
+// answer is a ResponseWriter that holds back the SDK's plain text errors, which are then sent as problems.
 type answer struct {
 	http.ResponseWriter
-	refused int
-	text    []byte
+	refused int    // the status of the held back error, or 0
+	text    []byte // the beginning of its text
 }
 
 func (a *answer) WriteHeader(status int) {
@@ -183,7 +202,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the original ResponseWriter, for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (a *answer) err() error {
@@ -195,17 +214,17 @@ func (a *answer) err() error {
 		code = api.CodeInternal
 	}
 	text := strings.TrimPrefix(strings.TrimSpace(strings.ToValidUTF8(string(a.text), "")), "Bad Request: ")
-	e := sandbox.Errorf("", code, "%s", text)
+	e := fault.Errorf("", code, "%s", text)
 	e.Hint = "Send one JSON-RPC message of the Model Context Protocol; its client libraries do."
 	return e
 }
 
-// useKey finds the use in a context: the protocol's implementation passes values on, and no end.
+// useKey is the key of the use in a context. The SDK passes on the values of a request's context, but not its end.
 type useKey struct{}
 
-// use is one request's sandbox.
+// use is one request for a sandbox.
 type use struct {
-	ctx     context.Context // of the request: a caller that is gone ends what it asked for
-	box     tool.Box
-	streams bool // its answer is a stream
+	ctx     context.Context // the context of the request: the call ends when the caller closes the connection
+	handle  *engine.Handle
+	streams bool // the answer is a stream
 }

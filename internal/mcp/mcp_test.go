@@ -19,7 +19,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/tool"
 	"github.com/berthdev/berth/internal/tool/tooltest"
@@ -28,22 +29,22 @@ import (
 // site is a server with one endpoint for each of its sandboxes, at /NAME.
 type site struct {
 	t     *testing.T
-	boxes map[string]tool.Box
+	boxes map[string]*engine.Handle
 	url   string
 }
 
-func options(boxes map[string]tool.Box) Options {
+func options(boxes map[string]*engine.Handle) Options {
 	problem := func(_ context.Context, err error) *api.Problem {
-		return api.NewProblem(sandbox.CodeOf(err), err.Error())
+		return api.NewProblem(fault.CodeOf(err), err.Error())
 	}
 	return Options{
 		Tools: tool.Builtin(), Version: "1.2.3", Problem: problem,
 		Caller: func(r *http.Request) string { return r.Header.Get("Authorization") },
-		Box: func(r *http.Request) (tool.Box, error) {
+		Handle: func(r *http.Request) (*engine.Handle, error) {
 			if box := boxes[r.URL.Path]; box != nil {
 				return box, nil
 			}
-			return nil, sandbox.Errorf("", api.CodeNotFound, "there is no %s", r.URL.Path)
+			return nil, fault.Errorf("", api.CodeNotFound, "there is no %s", r.URL.Path)
 		},
 		Fail: func(w http.ResponseWriter, r *http.Request, err error) {
 			p := problem(r.Context(), err)
@@ -54,7 +55,7 @@ func options(boxes map[string]tool.Box) Options {
 	}
 }
 
-func newSite(t *testing.T, boxes map[string]tool.Box) *site {
+func newSite(t *testing.T, boxes map[string]*engine.Handle) *site {
 	t.Helper()
 	server := httptest.NewServer(Handler(options(boxes)))
 	t.Cleanup(server.Close)
@@ -89,7 +90,7 @@ func call(t *testing.T, session *sdk.ClientSession, name string, args map[string
 func TestClientWorksInASandbox(t *testing.T) {
 	testkit.Proves(t, "P3")
 	box := tooltest.New(t)
-	session := newSite(t, map[string]tool.Box{"/a": box}).connect("/a")
+	session := newSite(t, map[string]*engine.Handle{"/a": box.Handle()}).connect("/a")
 	about := session.InitializeResult()
 	if about.ServerInfo.Name != "berth" || about.ServerInfo.Version != "1.2.3" || !strings.Contains(about.Instructions, "/workspace") {
 		t.Errorf("%+v", about)
@@ -146,8 +147,8 @@ func TestClientWorksInASandbox(t *testing.T) {
 func TestTroubleIsAResultThatSaysWhy(t *testing.T) {
 	testkit.Proves(t, "P3")
 	box := tooltest.New(t)
-	session := newSite(t, map[string]tool.Box{"/a": box}).connect("/a")
-	box.Down = sandbox.Errorf("reach sandbox", api.CodeDriverUnreachable, "the driver is on strike")
+	session := newSite(t, map[string]*engine.Handle{"/a": box.Handle()}).connect("/a")
+	box.Down = fault.Errorf("reach sandbox", api.CodeDriverUnreachable, "the driver is on strike")
 	for name, args := range map[string]map[string]any{
 		"the driver is on strike (driver_unreachable). What was asked for is recorded": {"command": "true"},
 		"arguments.command: is missing":                      {},
@@ -171,7 +172,7 @@ func TestTroubleIsAResultThatSaysWhy(t *testing.T) {
 func TestNoReplicaKeepsASession(t *testing.T) {
 	testkit.Proves(t, "P3")
 	a, b := tooltest.New(t), tooltest.New(t)
-	boxes := map[string]tool.Box{"/a": a, "/b": b}
+	boxes := map[string]*engine.Handle{"/a": a.Handle(), "/b": b.Handle()}
 	servers := []http.Handler{Handler(options(boxes)), Handler(options(boxes)), Handler(options(boxes))}
 	var mu sync.Mutex
 	next := 0
@@ -214,7 +215,7 @@ func TestNoReplicaKeepsASession(t *testing.T) {
 // A caller that is gone ends its command.
 func TestCommandEndsWithItsRequest(t *testing.T) {
 	box := tooltest.New(t)
-	s := newSite(t, map[string]tool.Box{"/a": box})
+	s := newSite(t, map[string]*engine.Handle{"/a": box.Handle()})
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/a",
 		strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bash","arguments":{"command":"echo $$ > pid; mv pid begun; exec sleep 1000","timeout":3600}}}`))
@@ -271,10 +272,10 @@ func (s *site) post(path, body string, header ...string) (status int, answer str
 const listTools = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 
 // People try an endpoint with curl: no handshake, few headers, one JSON document. Names and origins are
-// checked by whoever stands in front, who may know others than localhost.
+// checked by the server in front, which may know others than localhost.
 func TestPlainRequestsAreAnswered(t *testing.T) {
 	testkit.Proves(t, "P3")
-	s := newSite(t, map[string]tool.Box{"/a": tooltest.New(t)})
+	s := newSite(t, map[string]*engine.Handle{"/a": tooltest.New(t).Handle()})
 	for _, header := range [][]string{
 		{}, {"Accept", "application/json"}, {"Accept", "*/*", "Content-Type", "application/json"},
 		{"Accept", "application/json, text/event-stream", "MCP-Protocol-Version", "2025-06-18"},
@@ -294,7 +295,7 @@ func TestPlainRequestsAreAnswered(t *testing.T) {
 
 func TestRefusalsAreProblems(t *testing.T) {
 	testkit.Proves(t, "P3")
-	s := newSite(t, map[string]tool.Box{"/a": tooltest.New(t)})
+	s := newSite(t, map[string]*engine.Handle{"/a": tooltest.New(t).Handle()})
 	for _, c := range []struct {
 		path, body string
 		header     []string
@@ -342,9 +343,9 @@ func TestRefusalsAreProblems(t *testing.T) {
 	}
 }
 
-// A subscription could keep a request for ever. There is nothing to be told of, and it ends at once.
+// A subscription could keep a request for ever. There is nothing to announce, and it ends at once.
 func TestNobodyListens(t *testing.T) {
-	s := newSite(t, map[string]tool.Box{"/a": tooltest.New(t)})
+	s := newSite(t, map[string]*engine.Handle{"/a": tooltest.New(t).Handle()})
 	const version = "2026-07-28"
 	status, body, _ := s.post("/a", `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"`+version+
 		`","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}},"notifications":{"toolsListChanged":true}}}`,
@@ -354,12 +355,9 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// broken is a sandbox that is none.
-type broken struct{ tool.Box }
-
 // A bug in a tool ends its call, not the server.
 func TestPanicEndsOneCall(t *testing.T) {
-	s := newSite(t, map[string]tool.Box{"/a": broken{}, "/b": tooltest.New(t)})
+	s := newSite(t, map[string]*engine.Handle{"/a": new(engine.Handle), "/b": tooltest.New(t).Handle()})
 	_, body, _ := s.post("/a", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list","arguments":{}}}`)
 	if !strings.Contains(body, `"id":7`) || !strings.Contains(body, "(internal)") {
 		t.Errorf("%s", body)

@@ -11,7 +11,7 @@ import (
 	"github.com/berthdev/berth/internal/tool"
 )
 
-// reportEvery is how often a caller that asked for progress hears that its call goes on.
+// reportEvery is the interval of progress notifications.
 const reportEvery = time.Second
 
 // reporter sends the progress of one call: the seconds it has run, until an MCP server inside the sandbox reports
@@ -20,14 +20,14 @@ type reporter struct {
 	use    *use
 	req    *sdk.CallToolRequest
 	begun  time.Time
-	latest chan tool.Progress // the newest of the server inside; one that was not sent yet is replaced
+	latest chan tool.Progress // the newest report of the MCP server; it replaces one that was not sent yet
 
-	sent   float64 // progress only grows, as the protocol has it
-	inside bool    // the server inside reports
-	base   float64 // was sent before it did
+	sent   float64 // the last progress that was sent; the protocol requires that progress increases
+	inside bool    // the MCP server has reported progress
+	base   float64 // the value of sent before the first report of the MCP server
 }
 
-// report sends progress until it is stopped. The context returned takes that of a server inside.
+// report sends progress until stop. The tools called with the returned context can report their own progress.
 func (u *use) report(ctx context.Context, req *sdk.CallToolRequest) (_ context.Context, stop func()) {
 	if !u.streams || req.Params.GetProgressToken() == nil {
 		return u.ctx, func() {}
@@ -39,7 +39,7 @@ func (u *use) report(ctx context.Context, req *sdk.CallToolRequest) (_ context.C
 	return tool.WithProgress(u.ctx, r.take), func() { cancel(); wg.Wait() }
 }
 
-// take never waits: a caller that reads slowly misses steps, and does not slow the server down.
+// take stores a report of the MCP server, without waiting. A slow caller misses reports and does not delay the server.
 func (r *reporter) take(p tool.Progress) {
 	for {
 		select {
@@ -72,7 +72,7 @@ func (r *reporter) run(ctx context.Context) {
 		}
 		r.sent, p.ProgressToken = p.Progress, r.req.Params.GetProgressToken()
 		if r.req.Session.NotifyProgress(ctx, p) != nil {
-			return // the caller is gone, which ends the call as well
+			return // the caller has closed the connection, which also ends the call
 		}
 	}
 }
@@ -85,7 +85,8 @@ func (r *reporter) timeStep() *sdk.ProgressNotificationParams {
 	return &sdk.ProgressNotificationParams{Progress: took.Seconds(), Message: fmt.Sprintf("%.100s has run for %s", r.req.Params.Name, took.Round(time.Second))}
 }
 
-// innerStep continues from the seconds that were sent before the server's first report.
+// innerStep returns the notification for a report of the MCP server. It adds the seconds that were sent before the first
+// report, so that progress always increases.
 func (r *reporter) innerStep(inner tool.Progress) *sdk.ProgressNotificationParams {
 	if !r.inside {
 		r.inside, r.base = true, r.sent

@@ -12,11 +12,11 @@ import (
 	"github.com/berthdev/berth/internal/store"
 )
 
-// errCancelled is the cause of a call's end that its caller asked for.
+// errCancelled is the cause of the end of a call that the caller cancelled.
 var errCancelled = errors.New("the call was cancelled")
 
-// message is what must be known of a message before the protocol's implementation has it. One that cannot be read
-// is empty, and that implementation says what is wrong.
+// message has the fields of a message that this package needs before the SDK reads the message. It is empty if the
+// message is not valid; the SDK then reports the error.
 type message struct {
 	ID     json.RawMessage
 	Method string
@@ -33,11 +33,12 @@ func messageIn(body []byte) (m message) {
 	return m
 }
 
-// place is whose calls, and in which sandbox. There are no sessions: two clients with one key are one caller.
+// place identifies the calls of one caller in one sandbox. There are no sessions: two clients with one key are the same
+// caller.
 type place struct{ caller, path string }
 
-// Calls records the calls of all servers that share a database, so that a notice ends a call that another server
-// runs. The texts that it is given are digests.
+// Calls records the calls of all servers that share a database, so that a server can cancel a call that another server
+// runs. The arguments client and request are digests.
 type Calls interface {
 	BeginToolCall(ctx context.Context, c store.ToolCall) error
 	EndToolCall(ctx context.Context, id string) error
@@ -47,23 +48,23 @@ type Calls interface {
 	RenewToolCalls(ctx context.Context, server string) error
 }
 
-// running are the calls under way in this process.
+// running holds the calls in progress in this process.
 type running struct {
 	shared Calls  // nil: this is the only server
-	server string // its name in shared
+	server string // the id of this process in shared
 
 	mu       sync.Mutex
 	calls    map[place]map[*oneCall]bool
-	watching bool // a goroutine looks for notices that reached other servers
+	watching bool // the goroutine of watch is running
 }
 
 type oneCall struct {
-	request string
-	id      string // in shared; empty where it is not recorded
+	request string // the id of the JSON-RPC request
+	id      string // the id in shared; empty: the call is not recorded there
 	cancel  context.CancelCauseFunc
 }
 
-// begin adds a call. Its context ends when it is cancelled, and with end.
+// begin adds a call. The returned context ends when the call is cancelled or end is called.
 func (r *running) begin(ctx context.Context, at place, request json.RawMessage) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	one := &oneCall{request: string(request), id: r.record(ctx, at, request), cancel: cancel}
@@ -86,7 +87,7 @@ func (r *running) begin(ctx context.Context, at place, request json.RawMessage) 
 		if one.id != "" {
 			ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
 			defer stop()
-			_ = r.shared.EndToolCall(ctx, one.id) // else it is removed later
+			_ = r.shared.EndToolCall(ctx, one.id) // after an error the record is removed later
 		}
 	}
 }
@@ -99,8 +100,8 @@ func (r *running) remove(at place, one *oneCall) {
 	}
 }
 
-// cancel ends the call with the id, on whichever server it runs. Where two calls have it, made by two clients with
-// one key, it is not known which is meant, and none is ended.
+// cancel ends the call with a request id, on any server. Two clients with one key may use the same id at once. Then it
+// is not clear which call to end, and cancel ends neither.
 func (r *running) cancel(ctx context.Context, at place, request json.RawMessage) error {
 	if r.shared != nil {
 		ids, err := r.shared.CancelToolCall(ctx, at.digest(), digest(string(request)))
@@ -146,8 +147,8 @@ func (r *running) count(matches func(place, *oneCall) bool) (n int) {
 	return n
 }
 
-// streams reports whether the answer to a request is a stream: it asks for progress, takes streams, and
-// its answer is not kept for a repeat.
+// streams reports whether the answer to a request is a stream: the request asks for progress, accepts streams, and has
+// no Idempotency-Key, whose answers are stored.
 func streams(r *http.Request, m message) bool {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	return m.Method == "tools/call" && len(m.Params.Meta.ProgressToken) > 0 && r.Header.Get("Idempotency-Key") == "" && strings.Contains(accept, "text/event-stream")

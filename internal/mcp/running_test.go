@@ -12,8 +12,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/testkit"
-	"github.com/berthdev/berth/internal/tool"
 	"github.com/berthdev/berth/internal/tool/tooltest"
 )
 
@@ -43,7 +43,7 @@ const sleeper = `{"jsonrpc":"2.0","id":%[1]s,"method":"tools/call","params":{"na
 func TestCallsAreCancelled(t *testing.T) {
 	testkit.Proves(t, "P9")
 	box := tooltest.New(t)
-	s := newSite(t, map[string]tool.Box{"/a": box, "/b": box})
+	s := newSite(t, map[string]*engine.Handle{"/a": box.Handle(), "/b": box.Handle()})
 	cancel := func(path, id, who string) {
 		t.Helper()
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s,"reason":"enough"}}`, id)
@@ -113,13 +113,13 @@ func connect(t *testing.T, url string, progress chan<- *sdk.ProgressNotification
 	return session
 }
 
-// The protocol's own client is told of progress, and its cancelled call ends.
+// The protocol's own client gets progress, and its cancelled call ends.
 func TestClientIsToldOfProgress(t *testing.T) {
 	testkit.Proves(t, "P9")
 	box := tooltest.New(t)
-	s := newSite(t, map[string]tool.Box{"/a": box})
-	told := make(chan *sdk.ProgressNotificationParams, 100)
-	session := connect(t, s.url+"/a", told)
+	s := newSite(t, map[string]*engine.Handle{"/a": box.Handle()})
+	progress := make(chan *sdk.ProgressNotificationParams, 100)
+	session := connect(t, s.url+"/a", progress)
 	params := &sdk.CallToolParams{Name: "bash", Arguments: map[string]any{"command": "echo $$ > pid; mv pid begun; while [ ! -e go ]; do sleep 0.05; done; echo done"}}
 	params.SetProgressToken("mine")
 	results := make(chan string, 1)
@@ -132,9 +132,9 @@ func TestClientIsToldOfProgress(t *testing.T) {
 		results <- result.Content[0].(*sdk.TextContent).Text
 	}()
 	ended := begun(t, box, "begun")
-	first, second := <-told, <-told
+	first, second := <-progress, <-progress
 	if first.ProgressToken != "mine" || second.Progress <= first.Progress || !strings.Contains(second.Message, "bash has run for") {
-		t.Errorf("told %+v, then %+v", first, second)
+		t.Errorf("got %+v, then %+v", first, second)
 	}
 	if err := os.WriteFile(filepath.Join(box.Workspace(), "go"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestProgressOfAServerInsideIsForwarded(t *testing.T) {
 	testkit.Proves(t, "P9")
 	box := tooltest.New(t)
 	box.Of = "t"
-	s := newServed(t, map[string]tool.Box{"/a": box})
+	s := newServed(t, map[string]*engine.Handle{"/a": box.Handle()})
 	steps := make(chan *sdk.ProgressNotificationParams, 10_000)
 	session := connect(t, s.url+"/a", steps)
 	stop := filepath.Join(box.Workspace(), "stop")
@@ -205,7 +205,7 @@ func TestResultsPassWhole(t *testing.T) {
 	testkit.Proves(t, "P9")
 	box := tooltest.New(t)
 	box.Of = "t"
-	session := newServed(t, map[string]tool.Box{"/a": box}).connect("/a")
+	session := newServed(t, map[string]*engine.Handle{"/a": box.Handle()}).connect("/a")
 	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "s__media"})
 	if err != nil || len(result.Content) != 5 {
 		t.Fatalf("%+v, %v", result, err)

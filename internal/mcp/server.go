@@ -13,18 +13,18 @@ import (
 	"github.com/berthdev/berth/internal/tool"
 )
 
-const instructions = "These tools work in one sandbox, a Linux machine of its own. Its files are in " + guest.Workspace +
+const instructions = "These tools work in one sandbox, an isolated Linux machine. Its files are in " + guest.Workspace +
 	", where commands start and relative paths lead from; " + guest.Home + " is its user's home. " +
 	"What you leave there is there the next time, also when the sandbox was stopped in between; processes are not. " +
 	"A result that was cut says so, and how to get at the rest."
 
-// newServer makes the server of all sandboxes: which one a call is for is in its context.
+// newServer makes one server for all sandboxes. The context of a call holds its sandbox.
 func newServer(o Options) *sdk.Server {
 	server := sdk.NewServer(
 		&sdk.Implementation{Name: "berth", Title: "Berth sandbox", Version: o.Version},
 		&sdk.ServerOptions{
 			Instructions: instructions,
-			// Nothing else, and nobody is told of changes to the list: there is nothing to wait for.
+			// Without listChanged: changes of the list are not announced.
 			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 		})
 	server.AddReceivingMiddleware(o.guard, o.beside)
@@ -38,7 +38,8 @@ func newServer(o Options) *sdk.Server {
 	return server
 }
 
-// guard keeps a panic to its message: calls run on goroutines of their own, where it would end the server.
+// guard converts a panic to an error of the message. The SDK runs calls in new goroutines, where a panic would end the
+// whole process.
 func (o Options) guard(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (result sdk.Result, err error) {
 		defer func() {
@@ -51,13 +52,13 @@ func (o Options) guard(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// call uses a tool. What keeps it from running is told to the agent, too, as a result that is an error: it
-// is who can try again, or do something else.
+// call calls a tool. It returns an error as a result with IsError, so that the agent sees it and can try again or do
+// something else.
 func (o Options) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	u := ctx.Value(useKey{}).(*use)
 	work, stop := u.report(ctx, req)
 	defer stop()
-	result, err := o.Tools.Call(work, u.box, api.ExecuteTool{ToolName: req.Params.Name, Arguments: req.Params.Arguments})
+	result, err := o.Tools.Call(work, u.handle, api.ExecuteTool{ToolName: req.Params.Name, Arguments: req.Params.Arguments})
 	if context.Cause(u.ctx) == errCancelled {
 		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: "The call was cancelled, and what it ran was ended."}}}, nil
 	}
@@ -67,7 +68,7 @@ func (o Options) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallT
 	return resultOut(result, tool.Remote(req.Params.Name)), nil
 }
 
-// words are a problem in a line.
+// words returns a problem as one line of text.
 func words(p *api.Problem) string {
 	text := fmt.Sprintf("%s (%s). %s", p.Detail, p.Code, p.Hint)
 	if p.Retryable {
@@ -76,8 +77,8 @@ func words(p *api.Problem) string {
 	return text
 }
 
-// resultOut is a result as the protocol has it. The structured content of a built-in tool stays behind: it
-// repeats the text, and clients would show an agent both. That of an MCP server's tool passes.
+// resultOut converts a result to its form in the protocol. It drops the structured content of a built-in tool, which
+// repeats the text: clients would show both to the agent. It keeps the structured content of an MCP server's tool.
 func resultOut(r api.ToolResult, remote bool) *sdk.CallToolResult {
 	out := &sdk.CallToolResult{IsError: r.IsError, Meta: sdk.Meta{"berth/duration_ms": r.DurationMS, "berth/truncated": r.Truncated}}
 	if r.ExitCode != nil {

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	recordTime = 2 * time.Second // for one statement; a call goes on without it
-	watchEvery = time.Second     // how late a notice that reached another server may be
+	recordTime = 2 * time.Second // the timeout of one statement; a call continues after an error
+	watchEvery = time.Second     // the interval of checks for calls that were cancelled through other servers
 	renewEvery = store.ToolCallAlive / 4
 )
 
-// digest has one length whatever a client sent.
+// digest returns the SHA-256 of a text in hexadecimal, so that texts of any length fit into the database.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
@@ -25,8 +25,8 @@ func digest(text string) string {
 
 func (p place) digest() string { return digest(p.caller + "\x00" + p.path) }
 
-// record makes the call known to other servers, and returns its id there. Empty: it can only be cancelled with
-// its connection.
+// record records the call for other servers and returns its id. If it returns "", the call is not recorded and can only
+// be cancelled by closing its connection.
 func (r *running) record(ctx context.Context, at place, request json.RawMessage) string {
 	if r.shared == nil {
 		return ""
@@ -40,7 +40,7 @@ func (r *running) record(ctx context.Context, at place, request json.RawMessage)
 	return c.ID
 }
 
-// watch ends calls that were cancelled through other servers, for as long as there are calls.
+// watch ends calls that were cancelled through other servers. It returns when there is no recorded call.
 func (r *running) watch() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -53,7 +53,7 @@ func (r *running) watch() {
 		if time.Since(renewed) >= renewEvery && r.shared.RenewToolCalls(ctx, r.server) == nil {
 			renewed = time.Now()
 		}
-		// One that fails is tried again with the next tick.
+		// After an error, the next tick tries again.
 		if ids, err := r.shared.CancelledToolCalls(ctx, r.server); err == nil && len(ids) > 0 {
 			r.end(func(_ place, one *oneCall) bool { return slices.Contains(ids, one.id) })
 		}
@@ -61,7 +61,8 @@ func (r *running) watch() {
 	}
 }
 
-// idle reports whether no recorded call is left. The watch has ended then, and the next call begins another.
+// idle reports whether there is no recorded call. If so, it clears watching: watch returns, and the next call starts it
+// again.
 func (r *running) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,16 +10,16 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/pgtest"
-	"github.com/berthdev/berth/internal/tool"
 	"github.com/berthdev/berth/internal/tool/tooltest"
 )
 
-// replicas are servers with one database, each with connections of its own.
-func replicas(t *testing.T, n int, boxes map[string]tool.Box) []*site {
+// replicas are servers with one database, each with its own connections.
+func replicas(t *testing.T, n int, boxes map[string]*engine.Handle) []*site {
 	t.Helper()
 	url := pgtest.New(t).URL
 	sites := make([]*site, n)
@@ -50,20 +50,20 @@ func (s *site) cancelled(path, id, caller string) {
 type down struct{ Calls }
 
 func (down) BeginToolCall(context.Context, store.ToolCall) error {
-	return sandbox.Errorf("record", api.CodeStoreUnavailable, "the database is away")
+	return fault.Errorf("record", api.CodeStoreUnavailable, "the database is away")
 }
 
 func (down) CancelToolCall(context.Context, string, string) ([]string, error) {
-	return nil, sandbox.Errorf("cancel", api.CodeStoreUnavailable, "the database is away")
+	return nil, fault.Errorf("cancel", api.CodeStoreUnavailable, "the database is away")
 }
 
 func (down) CancelToolCalls(context.Context, string) ([]string, error) {
-	return nil, sandbox.Errorf("cancel", api.CodeStoreUnavailable, "the database is away")
+	return nil, fault.Errorf("cancel", api.CodeStoreUnavailable, "the database is away")
 }
 
 // Without the database a call runs, and a notice that may not have reached its call says so.
 func TestCallRunsWithoutItsRecord(t *testing.T) {
-	o := options(map[string]tool.Box{"/a": tooltest.New(t)})
+	o := options(map[string]*engine.Handle{"/a": tooltest.New(t).Handle()})
 	o.Calls = down{}
 	server := httptest.NewServer(Handler(o))
 	defer server.Close()
@@ -90,7 +90,7 @@ func TestCallRunsWithoutItsRecord(t *testing.T) {
 func TestCallsAreCancelledThroughAnotherServer(t *testing.T) {
 	testkit.Proves(t, "P9")
 	box := tooltest.New(t)
-	sites := replicas(t, 2, map[string]tool.Box{"/a": box, "/b": box})
+	sites := replicas(t, 2, map[string]*engine.Handle{"/a": box.Handle(), "/b": box.Handle()})
 	type answer struct{ name, text string }
 	answers := make(chan answer, 10)
 	begin := func(on *site, id, name, caller string) (ended func()) {

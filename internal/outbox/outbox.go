@@ -1,9 +1,8 @@
-// Package outbox delivers what was written into the store's outbox, at least once, whatever dies meanwhile.
+// Package outbox delivers the messages of the store's outbox at least once, across crashes of servers.
 //
-// Who has something to deliver writes it in the transaction that makes it true ([store.Scope.Enqueue]), and
-// registers here how its kind is delivered ([Outbox.Register]). [Outbox.Run] brings each message there,
-// again and again with growing pauses, on any server. [Outbox.Wake] hints that there is something new;
-// [Outbox.Flush] delivers at once what is about one thing.
+// A producer writes a message in the transaction that causes it ([store.Scope.Enqueue]), and registers a function that
+// delivers messages of its kind ([Outbox.Register]). [Outbox.Run] delivers the messages on any server and retries with
+// growing pauses. [Outbox.Wake] hints at new messages; [Outbox.Flush] delivers the messages about one object at once.
 package outbox
 
 import (
@@ -18,29 +17,28 @@ import (
 	"github.com/berthdev/berth/internal/store"
 )
 
-// ErrDrop is, or is in, the error of a delivery that is not to be tried again. The message is lost.
+// ErrDrop, or an error that wraps it, ends the deliveries of a message. The message is lost.
 var ErrDrop = errors.New("not delivered again")
 
-// Deliver brings one message to where it belongs. It may be called again for a message that it delivered,
-// and must end with its context.
+// Deliver delivers one message. It may be called again for a delivered message, and must return when its context ends.
 type Deliver func(ctx context.Context, m store.Message) error
 
-// Store is the outbox itself. A *store.DB is one.
+// Store is the stored outbox. *store.DB implements it.
 type Store interface {
 	ClaimMessages(ctx context.Context, c store.Claiming) ([]store.Message, error)
-	Delivered(ctx context.Context, m store.Message) error
+	RemoveMessage(ctx context.Context, m store.Message) error
 	Retry(ctx context.Context, m store.Message, after time.Duration, cause string) error
 }
 
 const (
-	deliverFor = 30 * time.Second // one delivery; a claim lives twice as long
-	recordFor  = 5 * time.Second  // writing down what became of it
-	poll       = time.Second      // how soon a message is seen that nobody hinted at
-	outage     = 5 * time.Second  // the pause while the store does not answer
-	lanes      = 16               // deliveries of one kind at once
+	deliverTimeout = 30 * time.Second // time limit of one delivery; a claim lives twice as long
+	recordTimeout  = 5 * time.Second  // time limit of recording the result
+	pollInterval   = time.Second      // interval between two searches for due messages
+	outagePause    = 5 * time.Second  // the pause while the store does not answer
+	lanes          = 16               // limit of concurrent deliveries of one kind
 
 	firstPause, longestPause = time.Second, time.Hour
-	hurriedPause             = 5 * time.Second // at most, after a Flush whose time ran out
+	flushPause               = 5 * time.Second // the longest pause after a Flush whose time ran out
 )
 
 // Outbox delivers messages by their kinds. It is safe for concurrent use.
@@ -52,7 +50,7 @@ type Outbox struct {
 	kinds map[string]*kind
 }
 
-// kind is a kind of messages; one has no part in the troubles of another.
+// kind is a kind of message. Kinds are delivered independently.
 type kind struct {
 	name    string
 	deliver Deliver
@@ -60,19 +58,21 @@ type kind struct {
 	wake    chan struct{}
 }
 
-// claim is how long a message is nobody else's. Its delivery is over well before that, and when a server dies
-// in the middle of one, the next begins as late as that.
+// claim returns the lifetime of a claim. It is longer than a delivery. After a crash, the next delivery begins when
+// the claim expires.
 func (k *kind) claim() time.Duration { return 2 * k.within }
 
-// New returns an outbox over a store. It delivers nothing by itself; see Run.
+// New returns an outbox over a store. It delivers nothing until Run or Flush is called.
 func New(s Store, log *slog.Logger) *Outbox {
 	return &Outbox{Store: s, Log: log, kinds: map[string]*kind{}}
 }
 
-// Register says how messages of a kind are delivered, before Run is called.
-func (o *Outbox) Register(name string, deliver Deliver) { o.RegisterWithin(name, deliverFor, deliver) }
+// Register sets the function that delivers messages of a kind. It is called before Run.
+func (o *Outbox) Register(name string, deliver Deliver) {
+	o.RegisterWithin(name, deliverTimeout, deliver)
+}
 
-// RegisterWithin is Register for what is delivered in less time: the sooner it is tried again after a crash.
+// RegisterWithin is Register with another time limit. With a shorter limit, messages are retried sooner after a crash.
 func (o *Outbox) RegisterWithin(name string, within time.Duration, deliver Deliver) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -85,7 +85,7 @@ func (o *Outbox) registered() []*kind {
 	return slices.Collect(maps.Values(o.kinds))
 }
 
-// Kinds are the kinds that are registered.
+// Kinds returns the registered kinds.
 func (o *Outbox) Kinds() []string {
 	var names []string
 	for _, k := range o.registered() {
@@ -95,7 +95,7 @@ func (o *Outbox) Kinds() []string {
 	return names
 }
 
-// Wake hints that there is something to deliver of a kind.
+// Wake hints that there are new messages of a kind.
 func (o *Outbox) Wake(name string) {
 	o.mu.Lock()
 	k := o.kinds[name]
@@ -109,7 +109,7 @@ func (o *Outbox) Wake(name string) {
 	}
 }
 
-// Run delivers what is due until the context ends, and returns when what it began is over.
+// Run delivers due messages until the context ends, and returns when running deliveries have ended.
 func (o *Outbox) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, k := range o.registered() {
@@ -118,8 +118,7 @@ func (o *Outbox) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// run delivers the messages of one kind, as many at once as there are lanes, and never waits for a slow one
-// while there is a lane free.
+// run delivers the messages of one kind, up to lanes at once. A slow delivery does not block free lanes.
 func (o *Outbox) run(ctx context.Context, k *kind) {
 	free := make(chan struct{}, lanes)
 	for range lanes {
@@ -129,13 +128,13 @@ func (o *Outbox) run(ctx context.Context, k *kind) {
 	defer wg.Wait()
 	for {
 		n, err := o.claim(ctx, k, free, &wg)
-		pause := poll
+		pause := pollInterval
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			o.Log.WarnContext(ctx, "read the outbox", "kind", k.name, "error", err)
-			pause = outage
+			pause = outagePause
 		case n > 0:
 			continue // there may be more
 		}
@@ -148,7 +147,8 @@ func (o *Outbox) run(ctx context.Context, k *kind) {
 	}
 }
 
-// claim takes as many messages as there are lanes free, at least one, and begins their deliveries.
+// claim claims as many messages as there are free lanes, at least one, and starts their deliveries. It waits for a
+// free lane.
 func (o *Outbox) claim(ctx context.Context, k *kind, free chan struct{}, wg *sync.WaitGroup) (int, error) {
 	select {
 	case <-ctx.Done():
@@ -166,15 +166,15 @@ func (o *Outbox) claim(ctx context.Context, k *kind, free chan struct{}, wg *syn
 	}
 	for _, m := range claimed {
 		wg.Go(func() {
-			_ = o.bring(ctx, k, m) // it is written down, and tried again
+			_ = o.deliver(ctx, k, m) // the result is recorded, and failures are retried
 			free <- struct{}{}
 		})
 	}
 	return len(claimed), err
 }
 
-// Flush delivers now what is about ref, also what would be tried again only later, in the order in which it
-// was made. It returns what could not be delivered.
+// Flush delivers all messages about ref now, in the order of their creation, including those whose retry is not due.
+// It returns the first failure of each kind.
 func (o *Outbox) Flush(ctx context.Context, ref string) error {
 	if ref == "" {
 		return nil
@@ -184,7 +184,7 @@ func (o *Outbox) Flush(ctx context.Context, ref string) error {
 		claimed, err := o.Store.ClaimMessages(ctx, store.Claiming{Kind: k.name, Ref: ref, Limit: lanes, TTL: k.claim()})
 		for len(claimed) > 0 && err == nil {
 			for i, m := range claimed {
-				if err = o.bring(ctx, k, m); err != nil {
+				if err = o.deliver(ctx, k, m); err != nil {
 					o.release(ctx, claimed[i+1:])
 					break
 				}
@@ -198,7 +198,7 @@ func (o *Outbox) Flush(ctx context.Context, ref string) error {
 	return errors.Join(failed...)
 }
 
-// release gives back what was claimed and not tried.
+// release returns claimed messages that were not tried to the outbox.
 func (o *Outbox) release(ctx context.Context, claimed []store.Message) {
 	for _, m := range claimed {
 		o.record(ctx, m, func(ctx context.Context) error { return o.Store.Retry(ctx, m, 0, m.LastError) })

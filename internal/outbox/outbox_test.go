@@ -191,7 +191,7 @@ func TestFlushDeliversWhatIsAboutOneThing(t *testing.T) {
 		if strings.Join(got, " ") != "m1" {
 			t.Errorf("delivered %v", got)
 		}
-		if n, why, err := p.db.In("acme").Waiting(t.Context(), "a"); err != nil || n != 2 || why != "no such table" {
+		if n, why, err := p.db.In("acme").CountUndelivered(t.Context(), "a"); err != nil || n != 2 || why != "no such table" {
 			t.Errorf("%d wait: %q, %v", n, why, err)
 		}
 	}
@@ -257,7 +257,7 @@ func TestFlushThatRunsOutOfTimeSaysWhy(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_ = p.Flush(ctx, "a")
-		if n, why, err := p.db.In("acme").Waiting(t.Context(), "a"); err != nil || n != 1 || why != "the table does not answer" {
+		if n, why, err := p.db.In("acme").CountUndelivered(t.Context(), "a"); err != nil || n != 1 || why != "the table does not answer" {
 			return fmt.Errorf("%d wait: %q, %w", n, why, err)
 		}
 		return nil

@@ -38,7 +38,7 @@ func (s *shelf) ClaimMessages(_ context.Context, c store.Claiming) ([]store.Mess
 	return []store.Message{s.m}, nil
 }
 
-func (s *shelf) Delivered(context.Context, store.Message) error {
+func (s *shelf) RemoveMessage(context.Context, store.Message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {

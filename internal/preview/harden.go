@@ -2,29 +2,32 @@ package preview
 
 import (
 	"net/http"
-	"net/netip"
-	"net/url"
-	"strconv"
 	"strings"
 )
 
-// policy puts a page into an origin of its own, whatever it says itself: of several policies each holds.
+// policy gives a page an opaque origin. The page cannot undo it: browsers apply all policies of an answer.
 const policy = "sandbox allow-scripts allow-forms allow-modals allow-downloads"
 
-// yielding are the headers on which the sandbox's word goes before ours: they concern its page alone.
+// yielding lists the headers that Berth does not set on answers of a sandbox. The sandbox may set them: they affect only
+// its page.
 var yielding = []string{"Cache-Control", "Content-Security-Policy", "Referrer-Policy", "X-Frame-Options"}
 
-// dropped are headers that speak for the whole origin, to the browser or to other sites.
+// dropped lists the headers of the sandbox that affect the whole origin, and commands to proxies. They are removed.
 var dropped = []string{
 	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin",
 	"Access-Control-Expose-Headers", "Access-Control-Max-Age", "Access-Control-Allow-Private-Network", "Timing-Allow-Origin",
 	"Alt-Svc", "Clear-Site-Data", "Nel", "Origin-Agent-Cluster", "Origin-Trial", "Public-Key-Pins", "Refresh", "Report-To", "Reporting-Endpoints",
-	"Service-Worker-Allowed", "Sourcemap", "Strict-Transport-Security", "Www-Authenticate", "Proxy-Authenticate", "Sec-Session-Registration", "Speculation-Rules",
+	"Service-Worker-Allowed", "Sourcemap", "X-Sourcemap", "Strict-Transport-Security", "Www-Authenticate", "Proxy-Authenticate", "Speculation-Rules",
+	"Accept-Ch", "Critical-Ch", "Accept-Ch-Lifetime", "Set-Login", "Activate-Storage-Access", "Use-As-Dictionary", "Observe-Browsing-Topics",
+	"Sec-Session-Registration", "Sec-Session-Challenge", "Secure-Session-Registration", "Secure-Session-Challenge",
+	"Attribution-Reporting-Register-Source", "Attribution-Reporting-Register-Trigger",
+	"Authentication-Info", "Proxy-Authentication-Info", "Content-Base", "Uri", "Trailer", DroppedLocation,
+	"X-Accel-Redirect", "X-Accel-Expires", "X-Sendfile", "X-Lighttpd-Send-File", "X-Reproxy-Url", "X-Reproxy-File", // commands to a proxy before us
 }
 
-// harden makes the answer one that can be given from the server's own origin. What the server says of
-// itself stands in own.
-func (p Proxy) harden(own http.Header, res *http.Response) {
+// harden changes the headers of an answer so that it is safe to serve it from Berth's origin. own holds the headers that
+// Berth has set for the answer; they replace those of the sandbox.
+func (p Proxy) harden(own http.Header, in *http.Request, res *http.Response) {
 	h := res.Header
 	for _, name := range yielding {
 		own.Del(name)
@@ -40,12 +43,13 @@ func (p Proxy) harden(own http.Header, res *http.Response) {
 		h.Set("Cache-Control", "no-store")
 	}
 	p.keepCookies(h, res)
-	p.keepLocation(h, res)
+	p.references(in, res).keep(h)
 }
 
-// keepCookies lets cookies through, and has them stay below the prefix and on this host alone.
+// keepCookies limits the sandbox's cookies to paths below the prefix and to this host. It drops cookies with names of
+// Berth.
 func (p Proxy) keepCookies(h http.Header, res *http.Response) {
-	cookies := res.Cookies() // those that can be read
+	cookies := res.Cookies() // without the cookies that cannot be parsed
 	h.Del("Set-Cookie")
 	for _, c := range cookies {
 		if ourCookie(c.Name) || strings.HasPrefix(strings.ToLower(c.Name), "__host-") {
@@ -60,58 +64,4 @@ func (p Proxy) keepCookies(h http.Header, res *http.Response) {
 			h.Add("Set-Cookie", text)
 		}
 	}
-}
-
-// keepLocation makes a redirect to what listens there one below the prefix. One to another site passes if
-// it says so in full; what only looks like a path, and is none to a browser, does not.
-func (p Proxy) keepLocation(h http.Header, res *http.Response) {
-	location := h.Get("Location")
-	if location == "" {
-		return
-	}
-	h.Del("Location")
-	if strings.ContainsFunc(location, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f }) || strings.HasPrefix(location, "//") {
-		return
-	}
-	to, err := url.Parse(location)
-	if err != nil || to.Opaque != "" || to.User != nil {
-		return
-	}
-	if to.Scheme == "" || p.isHere(to) {
-		h.Set("Location", p.below(res.Request.URL, to))
-	} else if (to.Scheme == "http" || to.Scheme == "https") && to.Host != "" {
-		h.Set("Location", to.String())
-	}
-}
-
-// isHere reports whether an address is what listens there, as it may call itself.
-func (p Proxy) isHere(to *url.URL) bool {
-	port := to.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[to.Scheme]
-	}
-	if port != strconv.Itoa(int(p.Port)) {
-		return false
-	}
-	ip, err := netip.ParseAddr(to.Hostname())
-	return strings.EqualFold(to.Hostname(), "localhost") || err == nil && (ip.Unmap().IsLoopback() || ip.IsUnspecified())
-}
-
-// below is a reference within what listens there, as the browser must see it.
-func (p Proxy) below(at, to *url.URL) string {
-	if p.isHere(to) {
-		to = &url.URL{Path: to.Path, RawPath: to.RawPath, RawQuery: to.RawQuery, ForceQuery: to.ForceQuery, Fragment: to.Fragment, RawFragment: to.RawFragment}
-		if to.Path == "" {
-			to.Path = "/"
-		}
-	}
-	full := at.ResolveReference(to)
-	text := p.Prefix + "/" + strings.TrimPrefix(full.EscapedPath(), "/")
-	if full.RawQuery != "" {
-		text += "?" + full.RawQuery
-	}
-	if full.Fragment != "" {
-		text += "#" + full.EscapedFragment()
-	}
-	return text
 }

@@ -1,14 +1,15 @@
-// Package preview is the way into a sandbox from a browser: a reverse proxy to one of its ports.
+// Package preview is a reverse proxy from browsers to a port of a sandbox.
 //
-// What listens there is hostile, and its pages are served from the server's own origin. So a [Proxy]
-// gives it nothing of the caller's that is ours (keys, our cookies) and takes from it nothing that would
-// let it act beyond its own path: its pages run in a sandbox of the browser with an origin of their own,
-// its cookies and redirects stay below the port's prefix, and headers that speak for a whole origin are
-// dropped.
+// The program in the sandbox is treated as hostile, and its pages are served from Berth's origin. So a [Proxy] does not
+// send Berth's keys and cookies to the program, and restricts its answers to the path of the port: pages get an opaque
+// origin with the browser's sandbox policy, cookies and redirects stay below the port's prefix, and headers that affect
+// the whole origin are dropped.
 package preview
 
 import (
 	"context"
+	"io"
+	"log"
 	"mime"
 	"net"
 	"net/http"
@@ -19,32 +20,33 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 const (
 	dialTime    = 10 * time.Second
-	headerBytes = 64 << 10 // of an answer
+	headerBytes = 64 << 10 // the maximum size of an answer's header
 )
 
-// Proxy serves one request to a port of a sandbox, of any method, WebSockets and streams included.
+// Proxy serves one request to a port of a sandbox. It supports all methods, WebSockets and streams.
 type Proxy struct {
 	Port   uint16
-	Prefix string          // the path, as it was sent, that stands for the root of what listens there
-	Ending context.Context // of the server: WebSockets and streams, which have no end of their own, end with it
+	Prefix string                 // the escaped beginning of the request's path; it is removed before the program gets the path
+	Ending context.Context        // ends when the server shuts down, and with it WebSockets and endless streams; nil: never
+	Own    func(host string) bool // reports whether a host, without its port, is one of the server's; nil: only the request's Host
 	Dial   func(ctx context.Context) (net.Conn, error)
-	Fail   func(w http.ResponseWriter, r *http.Request, err error) // answers when there is nothing to pass on
+	Fail   func(w http.ResponseWriter, r *http.Request, err error) // answers a request with an error
 }
 
-// reserved are ports of a sandbox that nobody is led to: Berth's own proxy, and those whose protocols are
-// keys to a machine.
+// reserved lists the ports of a sandbox that are not forwarded: the port of Berth's egress proxy, and ports of protocols
+// that give control over a machine.
 var reserved = map[uint16]string{3128: "the sandbox's way out", 22: "SSH", 2375: "Docker", 2376: "Docker"}
 
-// ParsePort reads a port as it may stand in a path: decimal, and nothing else.
+// ParsePort parses a port in a path. Only decimal digits without leading zeros are valid.
 func ParsePort(text string) (uint16, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 || strconv.FormatUint(n, 10) != text {
-		return 0, sandbox.Errorf("open port", api.CodeInvalidRequest, "a port is a decimal number from 1 to 65535")
+		return 0, fault.Errorf("open port", api.CodeInvalidRequest, "a port is a decimal number from 1 to 65535")
 	}
 	if what, is := reserved[uint16(n)]; is {
 		return 0, refused("Serve on another port. For a shell there is the terminal, which is 'berth shell'.", "port %d is not served: it is for %s", n, what)
@@ -52,14 +54,14 @@ func ParsePort(text string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// refused is what no key may do, so that the hint is not to use another.
+// refused returns an error with another hint than usual for the code: no key allows the request.
 func refused(hint, format string, args ...any) error {
-	e := sandbox.Errorf("open port", api.CodeForbidden, format, args...)
+	e := fault.Errorf("open port", api.CodeForbidden, format, args...)
 	e.Hint = hint
 	return e
 }
 
-// host is what listens there, by the name that it has for itself.
+// host returns the Host header for the program in the sandbox.
 func (p Proxy) host() string { return "localhost:" + strconv.Itoa(int(p.Port)) }
 
 func (p Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -76,24 +78,25 @@ func (p Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Transport:     p.transport(ctx),
 		FlushInterval: -1,
 		ModifyResponse: func(res *http.Response) error {
-			p.harden(w.Header(), res)
+			p.harden(w.Header(), r, res)
 			if p.Ending != nil && endless(res) {
 				watched = context.AfterFunc(p.Ending, cancel)
 			}
 			return nil
 		},
 		ErrorHandler: p.Fail,
+		ErrorLog:     log.New(io.Discard, "", 0), // the log of requests has the answers that break off
 	}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// endless reports whether an answer goes on until somebody leaves.
+// endless reports whether an answer does not end until one side closes the connection.
 func endless(res *http.Response) bool {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	return res.StatusCode == http.StatusSwitchingProtocols || kind == "text/event-stream" || kind == "multipart/x-mixed-replace"
 }
 
-// transport makes one connection for one request.
+// transport returns a transport that makes one connection for one request.
 func (p Proxy) transport(plain context.Context) http.RoundTripper {
 	t := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -104,7 +107,14 @@ func (p Proxy) transport(plain context.Context) http.RoundTripper {
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: headerBytes,
 	}
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
-		return t.RoundTrip(r.WithContext(untraced{r.Context(), plain}))
+		res, err := t.RoundTrip(r.WithContext(untraced{r.Context(), plain}))
+		if err != nil {
+			return nil, err
+		}
+		// Reading the body stores trailers in res, after harden has run. The proxy gets a copy, which has none.
+		passed := *res
+		passed.Trailer = nil
+		return &passed, nil
 	})
 }
 
@@ -112,8 +122,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// untraced hides the proxy's own tracing from the transport. The proxy would pass on informational
-// answers with it, past all hardening.
+// untraced hides the ReverseProxy's httptrace from the transport. ReverseProxy uses it to pass on informational (1xx)
+// answers, whose headers harden does not check.
 type untraced struct {
 	context.Context
 	plain context.Context
@@ -121,10 +131,10 @@ type untraced struct {
 
 func (u untraced) Value(key any) any { return u.plain.Value(key) }
 
-// ours are the headers of a request that are not for the sandbox.
+// ours lists the headers of a request that are not sent to the sandbox.
 var ours = []string{"Authorization", "X-Api-Key", "X-Real-Ip", "Idempotency-Key"}
 
-// rewrite makes the request that the sandbox sees.
+// rewrite changes the request to the one that is sent to the sandbox.
 func (p Proxy) rewrite(in, out *http.Request) {
 	rest := strings.TrimPrefix(in.URL.EscapedPath(), p.Prefix)
 	out.URL = &url.URL{Scheme: "http", Host: p.host(), RawQuery: in.URL.RawQuery, RawPath: rest}
@@ -143,26 +153,27 @@ func (p Proxy) rewrite(in, out *http.Request) {
 	filter(out.Header, "Cookie", "; ", func(cookie string) bool { return !ourCookie(cookie) })
 	filter(out.Header, "Sec-Websocket-Protocol", ", ", func(name string) bool { return !strings.HasPrefix(name, api.TerminalKeyProtocol) })
 	if origin, err := url.Parse(in.Header.Get("Origin")); err == nil && origin.Host == in.Host && origin.Host != "" {
-		out.Header.Set("Origin", "http://"+p.host()) // it is asked from where it is served
+		out.Header.Set("Origin", "http://"+p.host()) // the request is from a page of the same origin
 	}
 	if out.Header.Get("User-Agent") == "" {
-		out.Header.Set("User-Agent", "") // not the proxy's
+		out.Header.Set("User-Agent", "") // otherwise ReverseProxy would send its default
 	}
 	out.Header.Set("X-Forwarded-Prefix", p.Prefix)
+	out.Header.Del("Te") // trailers are not passed on
 }
 
-// ourCookie reports whether a cookie's name is one that only Berth may give out.
+// ourCookie reports whether a cookie has a name that is reserved for Berth.
 func ourCookie(cookie string) bool {
 	name := strings.ToLower(strings.TrimSpace(cookie))
 	return strings.HasPrefix(name, "berth") || strings.HasPrefix(name, "__host-berth") || strings.HasPrefix(name, "__secure-berth")
 }
 
-// filter keeps those items of a header's list that may stay.
-func filter(h http.Header, name, separator string, may func(item string) bool) {
+// filter removes the items of a header's list for which keep returns false.
+func filter(h http.Header, name, separator string, keep func(item string) bool) {
 	var kept []string
 	for _, line := range h.Values(name) {
 		for item := range strings.SplitSeq(line, separator[:1]) {
-			if item = strings.TrimSpace(item); item != "" && may(item) {
+			if item = strings.TrimSpace(item); item != "" && keep(item) {
 				kept = append(kept, item)
 			}
 		}

@@ -16,11 +16,14 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/preview"
-	"github.com/berthdev/berth/internal/sandbox"
 )
 
 const prefix = "/api/v1/sandboxes/box/ports/3000"
+
+// other is the prefix of another port.
+func other(port string) string { return strings.TrimSuffix(prefix, "3000") + port }
 
 // proxied serves h as what listens in a sandbox, behind a proxy, and returns the proxy's address.
 func proxied(t *testing.T, h http.HandlerFunc) string {
@@ -66,6 +69,8 @@ func TestPagesAreKeptFromActingAsUs(t *testing.T) {
 		"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Credentials": "true", "Service-Worker-Allowed": "/",
 		"Clear-Site-Data": `"*"`, "Strict-Transport-Security": "max-age=1", "Report-To": "{}", "Nel": "{}", "Alt-Svc": "h2=x",
 		"Refresh": "0; url=//evil.test", "WWW-Authenticate": "Basic", "Timing-Allow-Origin": "*",
+		"Accept-CH": "Sec-CH-UA-Model", "Critical-CH": "Sec-CH-UA-Model", "Set-Login": "logged-in", "Activate-Storage-Access": "load",
+		"Use-As-Dictionary": `match="/*"`, "X-Accel-Redirect": "/internal", "X-Sendfile": "/etc/passwd", preview.DroppedLocation: "forged",
 	}
 	at := proxied(t, func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range forbidden {
@@ -136,14 +141,28 @@ func TestRedirectsStayBelowThePrefix(t *testing.T) {
 		"http://localhost:3000":           prefix + "/",
 		"http://127.0.0.1:3000/x?y":       prefix + "/x?y",
 		"https://accounts.example.test/o": "https://accounts.example.test/o",
-		"http://localhost:3001/x":         "http://localhost:3001/x",
+		"http://localhost:3001/x":         other("3001") + "/x",
 		"http://LOCALHOST:3000/x":         prefix + "/x",
 		"http://[::1]:3000/x":             prefix + "/x",
 		"http://[::]:3000/x":              prefix + "/x",
 		"http://0.0.0.0:3000/x":           prefix + "/x",
 		"http://127.8.8.8:3000/x":         prefix + "/x",
-		"http://localhost/x":              "http://localhost/x",
-		"http://[::1]/x":                  "http://[::1]/x",
+		"http://localhost/x":              other("80") + "/x",
+		"http://[::1]/x":                  other("80") + "/x",
+		"http://localhost:22/x":           "",
+		"http://localhost.:3000/x":        prefix + "/x",
+		"http://app.localhost:3000/x":     prefix + "/x",
+		"http://[::ffff:127.0.0.1]:3000/": prefix + "/",
+		"http://127.1:3000/x":             "",
+		"http://0x7f000001:3000/x":        "",
+		"http://2130706433:3000/x":        "",
+		"http://127.0.0.0x1:3000/x":       "",
+		"http://①②⑦.0.0.1:3000/x":         "",
+		"http://[fe80::1%25eth0]/x":       "",
+		"/%2e%2e/%2E%2e/.%2e/keys":        prefix + "/keys",
+		"/a?x=%2e#%2e":                    prefix + "/a?x=%2e#%2e",
+		prefix + "/login":                 prefix + "/login",
+		prefix + "/../3001/x":             prefix + other("3001") + "/x",
 		"http://10.0.0.1:3000/x":          "http://10.0.0.1:3000/x",
 		"//evil.test/":                    "",
 		"///evil.test":                    "",
@@ -173,13 +192,13 @@ func TestRedirectsToTheUsualPort(t *testing.T) {
 		port       uint16
 		sent, want string
 	}{
-		{80, "http://localhost/x", prefix + "/x"},
-		{80, "http://localhost:80/x", prefix + "/x"},
-		{80, "http://127.0.0.1", prefix + "/"},
-		{80, "http://[::1]/x", prefix + "/x"},
-		{80, "https://localhost/x", "https://localhost/x"},
-		{443, "https://localhost/x", prefix + "/x"},
-		{443, "http://localhost/x", "http://localhost/x"},
+		{80, "http://localhost/x", other("80") + "/x"},
+		{80, "http://localhost:80/x", other("80") + "/x"},
+		{80, "http://127.0.0.1", other("80") + "/"},
+		{80, "http://[::1]/x", other("80") + "/x"},
+		{80, "https://localhost/x", other("443") + "/x"},
+		{443, "https://localhost/x", other("443") + "/x"},
+		{443, "http://localhost/x", other("80") + "/x"},
 	} {
 		inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", c.sent)
@@ -187,9 +206,9 @@ func TestRedirectsToTheUsualPort(t *testing.T) {
 		}))
 		defer inside.Close()
 		res := httptest.NewRecorder()
-		preview.Proxy{Port: c.port, Prefix: prefix, Dial: func(ctx context.Context) (net.Conn, error) {
+		preview.Proxy{Port: c.port, Prefix: other(strconv.Itoa(int(c.port))), Dial: func(ctx context.Context) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", inside.Listener.Addr().String())
-		}}.ServeHTTP(res, httptest.NewRequest(http.MethodGet, prefix+"/", nil))
+		}}.ServeHTTP(res, httptest.NewRequest(http.MethodGet, other(strconv.Itoa(int(c.port)))+"/", nil))
 		if got := res.Header().Get("Location"); got != c.want {
 			t.Errorf("port %d: %q became %q, want %q", c.port, c.sent, got, c.want)
 		}
@@ -264,10 +283,10 @@ func TestEarlyHintsAreNotPassedOn(t *testing.T) {
 }
 
 func TestDialThatFailsIsToldToTheCaller(t *testing.T) {
-	at := behind(t, func(context.Context) (net.Conn, error) { return nil, errors.New("nobody there") })
+	at := behind(t, func(context.Context) (net.Conn, error) { return nil, errors.New("no answer") })
 	res := get(t, at+"/")
 	text, _ := io.ReadAll(res.Body)
-	if res.StatusCode != http.StatusBadGateway || !strings.Contains(string(text), "nobody there") || res.Header.Get("Content-Security-Policy") != "default-src 'none'" {
+	if res.StatusCode != http.StatusBadGateway || !strings.Contains(string(text), "no answer") || res.Header.Get("Content-Security-Policy") != "default-src 'none'" {
 		t.Errorf("%s %s %v", res.Status, text, res.Header)
 	}
 }
@@ -283,7 +302,7 @@ func TestPorts(t *testing.T) {
 		"3000@evil": api.CodeInvalidRequest, "08": api.CodeInvalidRequest, " 80": api.CodeInvalidRequest, "-0": api.CodeInvalidRequest,
 		"22": api.CodeForbidden, "2375": api.CodeForbidden, "2376": api.CodeForbidden, "3128": api.CodeForbidden,
 	} {
-		if _, err := preview.ParsePort(text); sandbox.CodeOf(err) != code {
+		if _, err := preview.ParsePort(text); fault.CodeOf(err) != code {
 			t.Errorf("%q: %v, want %s", text, err, code)
 		}
 	}

@@ -7,46 +7,48 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
-	"golang.org/x/sync/errgroup"
 )
 
-// Cleaned is one sandbox that nobody used for long, and what became of it.
+// Cleaned is the result of a cleanup for one idle sandbox.
 type Cleaned struct {
 	Sandbox sandbox.Sandbox
-	Want    sandbox.Want // what it was, or would be, asked to be: gone after a save, or stopped; empty: it could not be found out
-	Done    bool
+	Want    sandbox.Want // the state that was requested, or would be in a dry run: gone or stopped; empty: Err is set
+	Done    bool         // the sandbox has reached the state
 	Err     error
 }
 
-// How many sandboxes one cleanup lets go, and how many at once.
+// Limits of one cleanup.
 const (
-	cleanupMost = 100
-	cleanupWide = 8
+	maxCleaned  = 100 // sandboxes
+	maxParallel = 8   // sandboxes at once
 )
 
-// Cleanup lets go of what nobody used for so long, the longest first: terminated where it is saved before,
-// else stopped, with its files kept. What is used or held meanwhile stays as it is. More says that there
-// are others. A dry run only finds.
+// Cleanup terminates or stops sandboxes that were idle for at least idle, the longest idle first. It terminates a sandbox
+// that is saved first; otherwise it stops the sandbox and keeps its files. It does not change a sandbox that is in use
+// or held again. more reports whether there are further idle sandboxes. A dry run changes nothing.
 func (p Projects) Cleanup(ctx context.Context, idle time.Duration, dryRun bool) (cleaned []Cleaned, more bool, err error) {
 	if idle <= 0 {
-		return nil, false, sandbox.Errorf("clean up", api.CodeInvalidRequest, "expected a time that nobody used them for")
+		return nil, false, fault.Errorf("clean up", api.CodeInvalidRequest, "expected the time that they were idle for")
 	}
-	found, err := p.scope().Idle(ctx, sandbox.OwnerProject, idle, store.MaxLimit)
+	found, err := p.scope().ListIdle(ctx, sandbox.OwnerProject, idle, store.MaxLimit)
 	if err != nil {
 		return nil, false, err
 	}
 	results, did := make([]*Cleaned, len(found)), new(atomic.Int64)
 	var g errgroup.Group
-	g.SetLimit(cleanupWide)
+	g.SetLimit(maxParallel)
 	for i, s := range found {
 		if s.Instance == "" {
-			continue // it has nothing to let go of
+			continue // it has no instance to end
 		}
-		if more = ctx.Err() != nil || did.Load() >= cleanupMost; more {
+		if more = ctx.Err() != nil || did.Load() >= maxCleaned; more {
 			break
 		}
 		g.Go(func() error {
@@ -65,7 +67,7 @@ func (p Projects) Cleanup(ctx context.Context, idle time.Duration, dryRun bool) 
 	return cleaned, more, nil
 }
 
-// clean lets go of one sandbox. It returns nil where there is nothing to do about it.
+// clean terminates or stops one sandbox. It returns nil if there is nothing to do.
 func (p Projects) clean(ctx context.Context, s sandbox.Sandbox, idle time.Duration, dryRun bool) *Cleaned {
 	c := &Cleaned{Sandbox: s}
 	if c.Want, c.Err = p.lessOf(ctx, s); c.Err != nil {
@@ -77,7 +79,7 @@ func (p Projects) clean(ctx context.Context, s sandbox.Sandbox, idle time.Durati
 	case dryRun:
 		return c
 	}
-	now, done, err := p.scope().Lapse(ctx, s, c.Want, fmt.Sprintf("not used for %s, in a cleanup", idle), p.actor)
+	now, done, err := p.scope().WantIfIdle(ctx, s, c.Want, fmt.Sprintf("not used for %s, in a cleanup", idle), p.actor)
 	switch {
 	case err != nil:
 		c.Err = err
@@ -87,7 +89,7 @@ func (p Projects) clean(ctx context.Context, s sandbox.Sandbox, idle time.Durati
 	}
 	c.Sandbox = now
 	if now, err = p.handle(s).Reconcile(ctx); err == nil && !now.Settled() {
-		err = sandbox.Errorf("clean up", api.CodeBusy, "sandbox %s was asked to be %s meanwhile", s.ID, now.Want)
+		err = fault.Errorf("clean up", api.CodeBusy, "the desired state of sandbox %s changed to %s", s.ID, now.Want)
 	}
 	if c.Done, c.Err = err == nil, err; c.Done {
 		c.Sandbox = now
@@ -95,18 +97,18 @@ func (p Projects) clean(ctx context.Context, s sandbox.Sandbox, idle time.Durati
 	return c
 }
 
-// lessOf is what a sandbox can be asked to be without losing its files: gone if the engine would save it
-// first, else stopped if the engine would stop it, else nothing. Whoever plans is asked, so that no second
-// opinion on that can differ.
+// lessOf returns the state to request for an idle sandbox so that no files are lost: gone if the engine would save the
+// sandbox first, otherwise stopped if the engine would stop it, otherwise "". It asks the engine for its plan, so that
+// this package needs no second set of rules.
 func (p Projects) lessOf(ctx context.Context, s sandbox.Sandbox) (sandbox.Want, error) {
 	for _, less := range []struct {
 		want sandbox.Want
 		by   sandbox.Op
 	}{{sandbox.WantGone, sandbox.OpSave}, {sandbox.WantStopped, sandbox.OpStop}} {
 		s.Want, s.SkipSave = less.want, false
-		look, err := p.engine.Look(ctx, s)
+		look, err := p.engine.Inspect(ctx, s)
 		if err == nil && unseen(look) {
-			err = sandbox.Errorf("look at sandbox", api.CodeDriverUnreachable, "driver %s: %s", s.Spec.Driver, look.Seen.Detail)
+			err = fault.Errorf("look at sandbox", api.CodeDriverUnreachable, "driver %s: %s", s.Spec.Driver, look.Seen.Detail)
 		}
 		if err != nil {
 			return "", err
@@ -118,6 +120,6 @@ func (p Projects) lessOf(ctx context.Context, s sandbox.Sandbox) (sandbox.Want, 
 	return "", nil
 }
 
-func unseen(l engine.Look) bool {
+func unseen(l engine.Inspection) bool {
 	return l.Seen.Sight == sandbox.Unreachable || l.Seen.Sight == sandbox.Unclear
 }

@@ -118,7 +118,7 @@ func TestCleanupKeepsWhatCannotBeSavedNow(t *testing.T) {
 	}, func(o *engine.Options) { o.Restorer = vault })
 }
 
-// What is held, or used between the look and the act, stays.
+// A sandbox that is held, or used after it was listed, stays.
 func TestCleanupLeavesWhatIsInUse(t *testing.T) {
 	testkit.Proves(t, "P2")
 	onBoth(t, func(w *world) {
@@ -128,7 +128,7 @@ func TestCleanupLeavesWhatIsInUse(t *testing.T) {
 			w.t.Fatal(err)
 		}
 		w.unused("acme", "held", 5*time.Hour)
-		// The list is read while somebody looks: that is when it is used.
+		// It is used while the list is read.
 		id := w.get("used").ID
 		use := w.fake.On(fake.List).Matching(func(k driver.Key) bool { return k.Sandbox == id }).Times(1)
 		use.Do(func() {

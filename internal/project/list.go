@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 )
 
-// Statuses are the words for where a project's sandbox is.
+// Statuses lists the possible statuses of a project's sandbox.
 var Statuses = func() (words []string) {
 	for _, state := range sandbox.States {
 		if word := state.ProjectStatus(); !slices.Contains(words, word) {
@@ -20,8 +21,8 @@ var Statuses = func() (words []string) {
 	return words
 }()
 
-// List returns one page of the sandboxes of the tenant's projects, newest first, and where the next one
-// begins. A status narrows it.
+// List returns one page of the sandboxes of the tenant's projects, newest first, and the position of the next page. If
+// status is not empty, it lists only sandboxes with this status.
 func (p Projects) List(ctx context.Context, status string, page store.Page) ([]sandbox.Sandbox, store.Position, error) {
 	states, err := statesOf(status)
 	if err != nil {
@@ -30,7 +31,7 @@ func (p Projects) List(ctx context.Context, status string, page store.Page) ([]s
 	return p.scope().Sandboxes(ctx, store.Filter{OwnerKind: sandbox.OwnerProject, States: states}, page)
 }
 
-// statesOf are the states that a status stands for; none is all of them.
+// statesOf returns the states of sandboxes with a status. It returns nil for an empty status, which means all states.
 func statesOf(status string) (states []sandbox.State, err error) {
 	if status == "" {
 		return nil, nil
@@ -41,7 +42,7 @@ func statesOf(status string) (states []sandbox.State, err error) {
 		}
 	}
 	if states == nil {
-		err = sandbox.Errorf("list projects", api.CodeInvalidRequest, "there is no status %q; there are %s", status, strings.Join(Statuses, ", "))
+		err = fault.Errorf("list projects", api.CodeInvalidRequest, "there is no status %q; there are %s", status, strings.Join(Statuses, ", "))
 	}
 	return states, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/project"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
@@ -102,9 +103,9 @@ func TestLifeOfAProject(t *testing.T) {
 		}
 		for name, err := range map[string]error{
 			"get": second(p.Get(ctx, "p")), "restart": second(p.Restart(ctx, "p")), "terminate": second(p.Terminate(ctx, "p", false)),
-			"delete": second(p.Delete(ctx, "p", false)), "look": second(p.Look(ctx, "p")), "reconcile": second(p.Reconcile(ctx, "p")),
+			"delete": second(p.Delete(ctx, "p", false)), "look": second(p.Inspect(ctx, "p")), "reconcile": second(p.Reconcile(ctx, "p")),
 		} {
-			if sandbox.CodeOf(err) != api.CodeNotFound || !strings.Contains(err.Error(), `"p"`) {
+			if fault.CodeOf(err) != api.CodeNotFound || !strings.Contains(err.Error(), `"p"`) {
 				w.t.Errorf("%s of a project that is deleted: %v", name, err)
 			}
 		}
@@ -122,7 +123,7 @@ func TestLookAndReconcile(t *testing.T) {
 	onBoth(t, func(w *world) {
 		ctx, p := w.t.Context(), w.Projects
 		made := w.ensure("p")
-		l, err := p.Look(ctx, "p")
+		l, err := p.Inspect(ctx, "p")
 		if err != nil || !l.Healthy() || !l.Agrees() || len(l.Would) != 0 {
 			w.t.Errorf("well: %+v, %v", l, err)
 		}
@@ -130,7 +131,7 @@ func TestLookAndReconcile(t *testing.T) {
 			w.t.Fatal(err)
 		}
 		for range 2 { // the first changed nothing
-			l, err = p.Look(ctx, "p")
+			l, err = p.Inspect(ctx, "p")
 			if err != nil || l.Healthy() || l.Agrees() || l.Seen.Sight != sandbox.Missing || len(l.Would) == 0 || l.Sandbox.State != sandbox.Running {
 				w.t.Errorf("lost: %+v, %v", l, err)
 			}
@@ -140,7 +141,7 @@ func TestLookAndReconcile(t *testing.T) {
 			w.t.Errorf("reconciled: %+v, %v", l, err)
 		}
 		away := w.fake.On(fake.List).Fail(fake.ErrUnreachable)
-		l, err = p.Look(ctx, "p")
+		l, err = p.Inspect(ctx, "p")
 		if err != nil || l.Healthy() || l.Seen.Sight != sandbox.Unreachable {
 			w.t.Errorf("unreachable: %+v, %v", l, err)
 		}
@@ -158,7 +159,7 @@ func TestReadingIsNoUse(t *testing.T) {
 		w.unused("acme", "p", time.Hour)
 		before := w.get("p").ActiveAt
 		_, _, err := p.List(ctx, "RUNNING", store.Page{})
-		for _, err := range []error{second(p.Get(ctx, "p")), second(p.Look(ctx, "p")), second(p.Reconcile(ctx, "p")), err} {
+		for _, err := range []error{second(p.Get(ctx, "p")), second(p.Inspect(ctx, "p")), second(p.Reconcile(ctx, "p")), err} {
 			if err != nil {
 				w.t.Error(err)
 			}
@@ -189,7 +190,7 @@ func TestIDsOfProjects(t *testing.T) {
 	fails(t, err, api.CodeInvalidID)
 }
 
-// A project's sandbox has no timers of its own.
+// A project's sandbox has no timers.
 func TestNothingStopsAProjectByItself(t *testing.T) {
 	testkit.Proves(t, "T6")
 	onBoth(t, func(w *world) {

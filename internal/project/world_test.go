@@ -15,6 +15,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/project"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
@@ -67,6 +68,7 @@ func newWorld(t *testing.T, at store.Options, change ...func(*engine.Options)) *
 	if err != nil {
 		t.Fatal(err)
 	}
+	storetest.Unlock(t, db)
 	name, source := "pgx", at.DatabaseURL
 	if source == "" {
 		name, source = "sqlite", filepath.Join(at.DataDir, "berth.db")+"?_pragma=busy_timeout(30000)"
@@ -120,7 +122,7 @@ func (w *world) get(id string) sandbox.Sandbox {
 	return s
 }
 
-// exec changes the database behind everybody's back. %s in the text is so long ago.
+// exec changes the database directly. %s in the text is so long ago.
 func (w *world) exec(text string, ago time.Duration, args ...any) {
 	w.t.Helper()
 	then := fmt.Sprint(time.Now().Add(-ago).UnixMicro())
@@ -141,7 +143,7 @@ func (w *world) unused(tenant, id string, ago time.Duration) {
 // fails checks the code of an error.
 func fails(t *testing.T, err error, code api.Code) {
 	t.Helper()
-	if err == nil || sandbox.CodeOf(err) != code {
+	if err == nil || fault.CodeOf(err) != code {
 		t.Errorf("%v, want an error of code %s", err, code)
 	}
 }

@@ -2,29 +2,30 @@ package sandbox
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 )
 
-// Change is one fenced write of a lease holder: an event and what goes with it. The store applies it
-// and its history entry together, or not at all.
+// Change is one fenced write of a lease holder: an event with its data. The store writes the change and its history
+// entry in one transaction.
 type Change struct {
 	Event  Event
-	Reason string // why, for people: "idle for 15m0s", "driver confirmed it gone"
-	Actor  string // who: "request", "timer", "reconcile", "recovery"
-	If     Want   // what it was planned on: if something else is wanted by now, nothing is written; empty: whatever
+	Reason string // text for people: "not used for 15m"
+	Actor  string // origin of the change: "reconcile", "sweep", or the caller's name
+	If     Want   // required Want: if the sandbox's Want differs, nothing is written; empty: any
 
-	Instance InstanceID // the instance after the change, where the event does not say it
+	Instance InstanceID // instance after the change, if the event does not imply it
 	Synced   SyncMark
-	Host     string   // of EventBegin: the machine that the new instance belongs to; empty keeps it
-	Failure  *Failure // nil clears it
+	Host     string   // for EventBegin: host of the new instance; empty keeps the host
+	Failure  *Failure // failure after the change; nil clears it
 
-	Restored *Restored // of EventReady: what the start brought back; nil: nothing
-	Lost     time.Time // since when the changes are that are lost with the instance; zero: none are
+	Restored *Restored // for EventReady: restored version; nil: none
+	Lost     time.Time // time of the oldest change that is lost with the instance; zero: none
 
-	Recovered  *Recoveries // nil keeps the count
-	Finalizers []string    // of EventEnd: what must be done before it has ended
-	Final      string      // of EventFinal: the one that is done
+	Recovered  *Recoveries // new count of recoveries; nil keeps the count
+	Finalizers []string    // for EventEnd: steps to do before the sandbox is terminated
+	Final      string      // for EventFinal: finalizer that is done
 }
 
 // Transition is one entry of a sandbox's history.
@@ -41,7 +42,8 @@ type Transition struct {
 	Instance    InstanceID
 }
 
-// Apply returns the record after the change: what a store writes. To is the matrix's answer.
+// Apply returns the record after the change; to is the new state according to the matrix. The store writes the
+// result.
 func (s Sandbox) Apply(c Change, to State, now time.Time) Sandbox {
 	from := s.State
 	s.State, s.Instance, s.Synced, s.Failure = to, c.Instance, c.Synced, c.Failure
@@ -76,7 +78,10 @@ func (s Sandbox) Apply(c Change, to State, now time.Time) Sandbox {
 	return s
 }
 
-// EndsFiles reports whether the change is the end of an instance's files, saved or not.
+// EndsFiles reports whether the instance's files no longer exist after the change.
 func (c Change) EndsFiles() bool {
 	return c.Event == EventLost || c.Event == EventEnded || c.Event == EventArchive
 }
+
+// ErrOvertaken is the error of a change that was planned for an earlier desired state.
+var ErrOvertaken = errors.New("the desired state has changed")

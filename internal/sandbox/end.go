@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// planArchived saves and ends what is stopped, or what runs at a driver that cannot stop it.
+// planArchived saves and ends an instance that is stopped, or that runs at a driver that cannot stop instances. It
+// stops any other instance first.
 func planArchived(s Sandbox, o Observation, p Policy) []Step {
 	switch {
 	case s.State == Stopped, p.NoStop && (s.State == Running || s.State == Unhealthy):
@@ -17,8 +18,8 @@ func planArchived(s Sandbox, o Observation, p Policy) []Step {
 	return planStopped(s, o, p)
 }
 
-// end saves, then commits to the end. From there on nobody revives the instance, whoever holds the
-// lease: its volume may be gone already. What is confirmed to be gone need not be saved, and cannot be.
+// end saves the workspace and then marks the end. After the mark no lease holder starts the instance again, because
+// its volume may be gone. If the driver confirmed that the instance is gone, there is nothing to save.
 func end(s Sandbox, o Observation, p Policy, reason string) []Step {
 	commit := mark(EventEnd, reason)
 	switch {
@@ -35,6 +36,7 @@ func end(s Sandbox, o Observation, p Policy, reason string) []Step {
 	return append([]Step{{Op: OpSave, Reason: reason}}, commit...)
 }
 
+// planEnd plans the end of a sandbox whose end was requested or has begun.
 func planEnd(now time.Time, s Sandbox, o Observation, p Policy) []Step {
 	ended := Step{Op: OpMark, Event: EventEnded, Reason: "nothing left at the driver"}
 	if slices.Contains(s.Finalizers, FinalArchive) && (s.Want == WantArchived || s.Want == WantStopped && p.NoStop) {
@@ -50,24 +52,25 @@ func planEnd(now time.Time, s Sandbox, o Observation, p Policy) []Step {
 	case s.State != Terminating:
 		return end(s, o, p, "asked to go")
 	case o.Sight == Unasked:
-		return observe("find what is left")
+		return observe("list remaining instances")
 	}
 	return append(finalize(s, o), ended)
 }
 
-// saveIsOver reports whether a deleted sandbox has been kept long enough by a save that fails.
+// saveIsOver reports whether the last save of a deleted sandbox fails and has been retried for SaveFor.
 func saveIsOver(now time.Time, s Sandbox, p Policy) bool {
 	return s.Deleted() && p.SaveFor > 0 && s.Failure != nil && !now.Before(s.DeletedAt.Add(p.SaveFor))
 }
 
-// finalize does what is left, in order, each recorded when it is done. The instance always goes.
+// finalize runs the remaining finalizers in order and records each. It destroys the instance unless the driver has
+// confirmed that it is gone.
 func finalize(s Sandbox, o Observation) (steps []Step) {
 	left := o.Sight != Missing
 	destroy := Step{Op: OpDestroy, Instance: s.Instance, Reason: "asked to go"}
 	for _, name := range s.Finalizers {
 		switch {
 		case name == FinalArchive:
-			continue // done when it is over
+			continue // needs no step; planEnd checks for it
 		case name != FinalInstance:
 			steps = append(steps, Step{Op: OpFinal, Final: name})
 		case left:

@@ -7,7 +7,7 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// planHealth is about a sandbox that has a running instance, as far as the record knows.
+// planHealth plans for a sandbox whose row names a running instance.
 func planHealth(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step, due time.Time) {
 	switch o.Sight {
 	case Missing:
@@ -30,20 +30,19 @@ func planHealth(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step
 	case o.Ill == Well:
 		return nil, due
 	case s.State == Running:
-		return recovery(now, s, p, EventSick, "health check failed: "+ailing(o)), due
+		return recovery(now, s, p, EventSick, "health check failed: "+healthProblem(o)), due
 	case now.Before(next):
 		return nil, next
 	case p.NoRecover && !usedSince(s):
-		return giveUp(now, s, api.CodeUnhealthy, "health check failed again: "+ailing(o)+"; "+noRecovery), due
+		return giveUp(now, s, api.CodeUnhealthy, "health check failed again: "+healthProblem(o)+"; "+noRecovery), due
 	case o.Ill == AgentIsIll:
-		return []Step{{Op: OpHeal, Reason: ailing(o)}, {Op: OpMark, Event: EventReady, Reason: "the agent's server was restarted"}}, due
+		return []Step{{Op: OpHeal, Reason: healthProblem(o)}, {Op: OpMark, Event: EventReady, Reason: "the agent's server was restarted"}}, due
 	}
-	return restart(now, s, o, p, "health check failed again: "+ailing(o)), due
+	return restart(now, s, o, p, "health check failed again: "+healthProblem(o)), due
 }
 
-// probeDue is when a sandbox with a running instance is looked at next; zero: only when asked. One that
-// failed a probe is looked at soon, whatever the policy, and no sooner: a single failed probe says
-// little.
+// probeDue returns the time of the next probe of a running instance; zero: only on request. A failed probe is
+// repeated after ProbeAgain, even if ProbeEvery is zero: a single failure proves little.
 func probeDue(s Sandbox, p Policy) time.Time {
 	switch {
 	case s.State == Unhealthy && s.Failure != nil:
@@ -58,19 +57,19 @@ func probeDue(s Sandbox, p Policy) time.Time {
 
 const noRecovery = "this server recovers nothing by itself"
 
-// usedSince reports whether somebody used the sandbox after it fell ill, and so asks for its recovery.
+// usedSince reports whether the sandbox was used after it became unhealthy. Such a use requests the recovery.
 func usedSince(s Sandbox) bool { return s.Failure != nil && s.ActiveAt.After(s.Failure.At) }
 
-// recovery records that a sandbox has left the running state unasked, and counts it. What happens too
-// often, or may not be mended without being asked, is left in error instead; but to fall ill is no more
-// than one failed probe.
+// recovery records the event by which a sandbox left the running state without a request, and counts the recovery.
+// If there were too many recoveries, or recovery is off, the sandbox goes to error instead. EventSick is recorded also
+// when recovery is off: it means only one failed probe.
 func recovery(now time.Time, s Sandbox, p Policy, ev Event, reason string) []Step {
 	count, open := p.Breaker.add(s.Recovered, now)
 	switch {
 	case p.NoRecover && (s.State == Running && ev != EventSick || s.State == Unhealthy && !usedSince(s)):
 		return giveUp(now, s, api.CodeUnhealthy, reason+"; "+noRecovery)
 	case s.State != Running:
-		return mark(ev, reason) // counted when it fell ill, or on its way up because it was asked to
+		return mark(ev, reason) // not counted: EventSick counted this recovery, or a use requested it
 	case open:
 		return giveUp(now, s, api.CodeUnhealthy, fmt.Sprintf("%s; it was recovered %d times within %s, which did not last", reason, p.Breaker.Attempts, brief(p.Breaker.Window)))
 	}
@@ -81,9 +80,8 @@ func recovery(now time.Time, s Sandbox, p Policy, ev Event, reason string) []Ste
 	return []Step{step}
 }
 
-// planUnseen is about an instance that nobody can say anything about. It may be well and at work, so it
-// is waited for unless the template says otherwise. How long it was last seen ago says nothing: nobody
-// may have looked. While the driver itself is away nothing could take its place.
+// planUnseen plans for an instance whose state is unknown. The instance may still work, so the engine waits unless
+// the template selects another way. While the driver does not answer at all, no replacement can be created.
 func planUnseen(now time.Time, s Sandbox, o Observation, p Policy) ([]Step, time.Time) {
 	_, cannot := Next(s.State, EventLost)
 	act := latest(o.Since, s.ProbedAt).Add(p.UnreachableAfter)
@@ -102,7 +100,7 @@ func planUnseen(now time.Time, s Sandbox, o Observation, p Policy) ([]Step, time
 	return steps, time.Time{}
 }
 
-// goneReason is why the record says that an instance is lost: the driver confirmed it.
+// goneReason returns the reason in the history for a lost instance.
 func goneReason(o Observation) string {
 	reason := "the driver confirmed that the instance is gone"
 	if o.Detail != "" {
@@ -111,8 +109,8 @@ func goneReason(o Observation) string {
 	return reason
 }
 
-// ailing says what is wrong, for people.
-func ailing(o Observation) string {
+// healthProblem describes the health problem of an instance in words.
+func healthProblem(o Observation) string {
 	what := "nothing inside answers"
 	if o.Ill == AgentIsIll {
 		what = "the agent's server does not answer"
@@ -123,7 +121,8 @@ func ailing(o Observation) string {
 	return what
 }
 
-// broken keeps an instance that cannot run and asks a person: its files may be all there is.
+// broken keeps an instance that cannot run and puts the sandbox in error, for an operator: the instance's files may be
+// the only copy.
 func broken(now time.Time, s Sandbox, o Observation) []Step {
 	return giveUp(now, s, api.CodeDriverRefused, "the instance can never run again: "+o.Detail)
 }

@@ -7,12 +7,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// OwnerKind is what sort of thing a sandbox belongs to.
+// OwnerKind is the kind of a sandbox's owner.
 type OwnerKind string
 
-// The kinds of owner. A bare sandbox owns itself: its owner id is its name, else its id.
+// The kinds of owner. A sandbox of kind OwnerSandbox owns itself: its owner id is its name, or its id if it has no
+// name.
 const (
 	OwnerConversation OwnerKind = "conversation"
 	OwnerProject      OwnerKind = "project"
@@ -20,10 +22,10 @@ const (
 	OwnerSandbox      OwnerKind = "sandbox"
 )
 
-// OwnerKinds lists every kind.
+// OwnerKinds lists all kinds.
 var OwnerKinds = []OwnerKind{OwnerConversation, OwnerProject, OwnerThread, OwnerSandbox}
 
-// Owner is whom a sandbox belongs to; it has exactly one that is not deleted.
+// Owner is the object that a sandbox belongs to. An owner has exactly one sandbox that is not deleted.
 type Owner struct {
 	Tenant string
 	Kind   OwnerKind
@@ -32,47 +34,47 @@ type Owner struct {
 
 func (o Owner) String() string { return fmt.Sprintf("%s %q of tenant %s", o.Kind, o.ID, o.Tenant) }
 
-// Validate says what is wrong with the owner, or nil.
+// Validate returns an error if the owner is not valid.
 func (o Owner) Validate() error {
 	if o.Tenant == "" {
-		return Errorf("check owner", api.CodeInvalidID, "the owner names no tenant")
+		return fault.Errorf("check owner", api.CodeInvalidID, "the owner names no tenant")
 	}
 	switch o.Kind {
 	case OwnerConversation, OwnerProject, OwnerThread, OwnerSandbox:
 	default:
-		return Errorf("check owner", api.CodeInvalidID, "owner kind %q is none of conversation, project, thread, sandbox", o.Kind)
+		return fault.Errorf("check owner", api.CodeInvalidID, "owner kind %q is none of conversation, project, thread, sandbox", o.Kind)
 	}
 	return checkOwnerID(o.ID)
 }
 
-const maxOwnerID = 255
+const maxOwnerIDBytes = 255
 
 func checkOwnerID(id string) error {
-	if id == "" || len(id) > maxOwnerID {
-		return Errorf("check owner", api.CodeInvalidID, "an owner id has 1 to %d bytes, this one %d", maxOwnerID, len(id))
+	if id == "" || len(id) > maxOwnerIDBytes {
+		return fault.Errorf("check owner", api.CodeInvalidID, "an owner id has 1 to %d bytes, this one %d", maxOwnerIDBytes, len(id))
 	}
 	if !utf8.ValidString(id) {
-		return Errorf("check owner", api.CodeInvalidID, "the owner id is not valid UTF-8")
+		return fault.Errorf("check owner", api.CodeInvalidID, "the owner id is not valid UTF-8")
 	}
 	for _, r := range id {
 		if !unicode.IsPrint(r) {
-			return Errorf("check owner", api.CodeInvalidID, "the owner id holds the unprintable character %U", r)
+			return fault.Errorf("check owner", api.CodeInvalidID, "the owner id holds the unprintable character %U", r)
 		}
 	}
 	return nil
 }
 
-// nilID is the UUID of zeros, which programs send when they forgot to set one.
+// nilID is the UUID of zeros. Programs send it when an id is not set.
 const nilID = "00000000-0000-0000-0000-000000000000"
 
-// ParseID returns the canonical form of an id given from outside. Any UUID in its 36-character form will do
-// but the nil one; nothing relies on an id's time.
+// ParseID returns the canonical form of an id in a request. Any UUID in the 36-character form except the nil UUID is
+// valid; the time in a UUID is never used.
 func ParseID(s string) (string, error) {
 	if !isUUID(s) {
-		return "", Errorf("check id", api.CodeInvalidID, "%q is not a UUID", clip(s))
+		return "", fault.Errorf("check id", api.CodeInvalidID, "%q is not a UUID", fault.Clip(s, 80))
 	}
 	if s == nilID {
-		return "", Errorf("check id", api.CodeInvalidID, "the nil UUID is no id")
+		return "", fault.Errorf("check id", api.CodeInvalidID, "the nil UUID is no id")
 	}
 	return strings.ToLower(s), nil
 }
@@ -91,41 +93,33 @@ func isUUID(s string) bool {
 	return true
 }
 
-const maxName = 63
+const maxNameBytes = 63
 
-// CheckName says what is wrong with a name, or nil.
+// CheckName returns an error if the name is not valid.
 func CheckName(s string) error {
-	if s == "" || len(s) > maxName {
-		return Errorf("check name", api.CodeInvalidName, "a name has 1 to %d characters, this one %d", maxName, len(s))
+	if s == "" || len(s) > maxNameBytes {
+		return fault.Errorf("check name", api.CodeInvalidName, "a name has 1 to %d characters, this one %d", maxNameBytes, len(s))
 	}
 	for i, r := range s {
 		lower := 'a' <= r && r <= 'z' || '0' <= r && r <= '9'
 		if !lower && (r != '-' || i == 0) {
-			return Errorf("check name", api.CodeInvalidName, "%q may not stand at position %d of a name", r, i+1)
+			return fault.Errorf("check name", api.CodeInvalidName, "%q may not stand at position %d of a name", r, i+1)
 		}
 	}
 	if isUUID(s) {
-		return Errorf("check name", api.CodeInvalidName, "the name %q looks like an id", s)
+		return fault.Errorf("check name", api.CodeInvalidName, "the name %q looks like an id", s)
 	}
 	return nil
 }
 
-// ParseRef tells whether a reference from outside is an id (returned canonical) or a name.
+// ParseRef parses a reference in a request. It returns either an id, in canonical form, or a name.
 func ParseRef(s string) (id, name string, err error) {
 	if isUUID(s) {
 		id, err = ParseID(s)
 		return id, "", err
 	}
 	if err := CheckName(s); err != nil {
-		return "", "", Errorf("check id", api.CodeInvalidID, "%q is neither an id nor a name", clip(s))
+		return "", "", fault.Errorf("check id", api.CodeInvalidID, "%q is neither an id nor a name", fault.Clip(s, 80))
 	}
 	return "", s, nil
-}
-
-func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	return s[:most] + "…"
 }

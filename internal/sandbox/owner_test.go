@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 func TestOwnerValidate(t *testing.T) {
@@ -20,7 +21,7 @@ func TestOwnerValidate(t *testing.T) {
 		{"default", OwnerProject, "a\x00"}, {"default", OwnerProject, "\xff"},
 	}
 	for _, o := range bad {
-		if err := o.Validate(); CodeOf(err) != api.CodeInvalidID {
+		if err := o.Validate(); fault.CodeOf(err) != api.CodeInvalidID {
 			t.Errorf("%q: %v", o, err)
 		}
 	}
@@ -41,14 +42,14 @@ func TestParseRef(t *testing.T) {
 		}
 	}
 	for _, in := range []string{"", "-a", "A", "a_b", "a.b", "../x", "a b", "ä", strings.Repeat("a", 64), "{" + id + "}", nilID, strings.Repeat("y/", 100)} {
-		if _, _, err := ParseRef(in); CodeOf(err) != api.CodeInvalidID {
+		if _, _, err := ParseRef(in); fault.CodeOf(err) != api.CodeInvalidID {
 			t.Errorf("%q: %v", in, err)
 		}
 	}
 }
 
 func TestNamesNeverLookLikeIDs(t *testing.T) {
-	if err := CheckName("01970e4b-7f5c-7d31-9d0a-3f6f2f1f7a10"); CodeOf(err) != api.CodeInvalidName {
+	if err := CheckName("01970e4b-7f5c-7d31-9d0a-3f6f2f1f7a10"); fault.CodeOf(err) != api.CodeInvalidName {
 		t.Errorf("got %v", err)
 	}
 }

@@ -7,75 +7,73 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// Sight is what the driver said about the recorded instance.
+// Sight is the driver's report about the recorded instance.
 type Sight string
 
-// The sights. Missing is the driver's confirmed word; Unclear is an instance that the driver can say
-// nothing of, or that is in a phase nobody can act on but to end it; Unreachable is a driver that cannot
-// be asked, from which nothing follows.
+// The sights.
 const (
-	Unasked     Sight = ""
-	Missing     Sight = "missing"
-	Up          Sight = "up"
-	Down        Sight = "down"
-	Broken      Sight = "broken" // exists and will never run again
-	Unclear     Sight = "unclear"
-	Unreachable Sight = "unreachable"
+	Unasked     Sight = ""            // the driver was not asked
+	Missing     Sight = "missing"     // the driver confirmed that the instance does not exist
+	Up          Sight = "up"          // the instance runs or is frozen
+	Down        Sight = "down"        // the instance is stopped
+	Broken      Sight = "broken"      // the instance exists and can never run again
+	Unclear     Sight = "unclear"     // the driver answered, but the state of the instance is unknown
+	Unreachable Sight = "unreachable" // the driver did not answer: the instance may be in any state
 )
 
-// Observation is what was seen at the driver under the lease that plans on it.
+// Observation is the state at the driver, observed under the lease that plans with it.
 type Observation struct {
-	Sight  Sight        // of the recorded instance; Missing when none is recorded
-	Strays []InstanceID // every other instance of this sandbox: a dead holder's leavings
-	Ill    Illness      // of an instance that is up
-	Since  time.Time    // when it was first not seen, of Unreachable and Unclear
-	Detail string       // the driver's words, for people
+	Sight  Sight        // state of the recorded instance; Missing if none is recorded
+	Strays []InstanceID // other instances of this sandbox, which lease holders left when they failed
+	Ill    Illness      // health of an instance that is up
+	Since  time.Time    // for Unreachable and Unclear: time since which the state is unknown
+	Detail string       // message of the driver
 }
 
-// Illness is what a health check found wrong with an instance that is up.
+// Illness is the result of a health check of an instance that is up.
 type Illness string
 
 // The illnesses.
 const (
 	Well       Illness = ""
-	IllInside  Illness = "inside" // nothing in the instance answers
-	AgentIsIll Illness = "agent"  // all but the agent's server does
+	IllInside  Illness = "inside" // the helper in the instance does not answer
+	AgentIsIll Illness = "agent"  // the agent's server does not answer, the helper does
 )
 
-// Op is one thing the engine can do.
+// Op is an operation of the engine.
 type Op string
 
-// The operations a plan is made of.
+// The operations in a plan.
 const (
 	OpObserve Op = "observe" // ask the driver, then plan again
-	OpMark    Op = "mark"    // write an event, fenced
-	OpCreate  Op = "create"  // make the instance of the incarnation just begun
+	OpMark    Op = "mark"    // write an event, fenced by the lease
+	OpCreate  Op = "create"  // create the instance of the new incarnation
 	OpStart   Op = "start"   // start the recorded instance
-	OpRestore Op = "restore" // bring the workspace and the agent up: the cold start
+	OpRestore Op = "restore" // restore the workspace and start the agent: the cold start
 	OpStop    Op = "stop"    // stop the recorded instance
 	OpSave    Op = "save"    // save a last version of the workspace
-	OpDestroy Op = "destroy" // end Instance and its volume
-	OpHeal    Op = "heal"    // bring the agent's server in the running instance up again
-	OpFinal   Op = "final"   // do what the finalizer Final stands for
-	OpAsk     Op = "ask"     // a timer's wish: change Want, then plan again
+	OpDestroy Op = "destroy" // destroy Instance and its volume
+	OpHeal    Op = "heal"    // restart the agent's server in the running instance
+	OpFinal   Op = "final"   // run the finalizer Final
+	OpAsk     Op = "ask"     // change Want on behalf of a timer, then plan again
 )
 
-// Step is one operation with what it needs.
+// Step is one operation with its arguments.
 type Step struct {
 	Op        Op
-	Event     Event      // of OpMark
-	Instance  InstanceID // of OpDestroy
-	Want      Want       // of OpAsk
+	Event     Event      // for OpMark
+	Instance  InstanceID // for OpDestroy
+	Want      Want       // for OpAsk
 	Reason    string
-	Final     string      // of OpFinal, and of OpMark with EventFinal; of EventEnd, one more finalizer
-	Failure   *Failure    // of OpMark with EventFail or EventSick
-	Recovered *Recoveries // of OpMark: the count from now on; nil keeps it
-	Soft      bool        // of OpSave: its failure is recorded, and the next step is taken all the same
+	Final     string      // for OpFinal and EventFinal: the finalizer; for EventEnd: an additional finalizer, or empty
+	Failure   *Failure    // for OpMark with EventFail or EventSick
+	Recovered *Recoveries // for OpMark: new count of recoveries; nil keeps the count
+	Soft      bool        // for OpSave: a failure is recorded, and the next step still runs
 }
 
-// Plan decides what to do next about one sandbox. The steps are taken in order, each only if the one
-// before it succeeded; then the engine plans again on what is true by then. With no steps, due is
-// when to look again, zero if only when asked.
+// Plan returns the next steps for one sandbox. The engine runs them in order, each only if the previous step
+// succeeded, and then plans again. If there are no steps, due is the time of the next check, or zero if the sandbox is
+// checked only on request.
 func Plan(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step, due time.Time) {
 	ending := s.Want == WantGone || s.State == Terminating
 	if o.Sight == Unreachable || o.Sight == Unclear && !ending {
@@ -93,7 +91,7 @@ func Plan(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step, due 
 		steps = planEnd(now, s, o, p)
 	case s.Want != WantRunning && p.NoStop && p.NoSave:
 		if steps = planStopped(s, o, p); slices.ContainsFunc(steps, func(step Step) bool { return step.Op == OpStop }) {
-			steps = nil // nothing can be done about this wish that would keep the files
+			steps = nil // a stop would lose the files
 		}
 	case (s.Want == WantArchived || s.Want == WantStopped && p.NoStop) && !p.NoSave:
 		steps = planArchived(s, o, p)
@@ -112,9 +110,8 @@ func Plan(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step, due 
 	return steps, earliest(due, save)
 }
 
-// held reports whether a failed sandbox, or a stopped one whose start was refused, must wait before it is tried
-// again, and until when. A new
-// use or a new wish never waits; an end never waits.
+// held reports whether a failed sandbox, or a stopped sandbox whose start was refused, must wait before the next
+// attempt, and until when. A zero until means until the next use. A new use, a new Want and an end never wait.
 func held(now time.Time, s Sandbox, p Policy) (until time.Time, wait bool) {
 	f := s.Failure
 	if f == nil || s.State != Failed && (s.State != Stopped || !f.Final) || s.Want == WantGone || s.Want != f.Want || s.ActiveAt.After(f.At) {
@@ -127,6 +124,7 @@ func held(now time.Time, s Sandbox, p Policy) (until time.Time, wait bool) {
 	return until, now.Before(until)
 }
 
+// planRunning plans for a sandbox that should run.
 func planRunning(now time.Time, s Sandbox, o Observation, p Policy) (steps []Step, due time.Time) {
 	switch s.State {
 	case Pending:
@@ -137,7 +135,7 @@ func planRunning(now time.Time, s Sandbox, o Observation, p Policy) (steps []Ste
 		return planHealth(now, s, o, p)
 	}
 	if o.Sight == Unasked {
-		return observe("find out what is there"), due
+		return observe("inspect the driver"), due
 	}
 	switch s.State {
 	case Stopping:
@@ -145,7 +143,7 @@ func planRunning(now time.Time, s Sandbox, o Observation, p Policy) (steps []Ste
 	case Terminated, Archived:
 		return rebirth("used again"), due
 	}
-	// Creating, Starting and Failed: something was under way and did not finish.
+	// Creating, Starting and Failed: an operation was under way and did not finish.
 	switch {
 	case s.Instance == "":
 		return rebirth("a start did not finish"), due
@@ -154,11 +152,12 @@ func planRunning(now time.Time, s Sandbox, o Observation, p Policy) (steps []Ste
 	case o.Sight == Broken:
 		return broken(now, s, o), due
 	case o.Ill != Well:
-		return restart(now, s, o, p, "the instance runs, and "+ailing(o)), due
+		return restart(now, s, o, p, "the instance runs, and "+healthProblem(o)), due
 	}
 	return again(now, s, o, p, "a start did not finish"), due
 }
 
+// planStopped plans for a sandbox that should be stopped or archived. It does not archive; see planArchived.
 func planStopped(s Sandbox, o Observation, p Policy) []Step {
 	hadOne := s.State == Running || s.State == Unhealthy || s.State == Stopped
 	switch {
@@ -171,7 +170,7 @@ func planStopped(s Sandbox, o Observation, p Policy) []Step {
 	case hadOne || s.Want.Satisfied(s.State):
 		return nil
 	case o.Sight == Unasked:
-		return observe("find out what is there")
+		return observe("inspect the driver")
 	case s.Instance == "":
 		return mark(EventLost, "nothing was started")
 	case s.State == Stopping:
@@ -184,6 +183,7 @@ func planStopped(s Sandbox, o Observation, p Policy) []Step {
 	return mark(EventHalted, "found stopped")
 }
 
+// finishStop finishes a stop that was interrupted.
 func finishStop(o Observation) []Step {
 	switch o.Sight {
 	case Missing:
@@ -194,8 +194,8 @@ func finishStop(o Observation) []Step {
 	return mark(EventHalted, "found stopped")
 }
 
-// rebirth makes a new instance under a new incarnation. The instance is recorded only once it is
-// ready, so that an instance nobody recorded is always somebody's unfinished create.
+// rebirth creates an instance under a new incarnation. The instance is recorded only when it is ready: an instance
+// that is not recorded comes from a create that did not finish.
 func rebirth(reason string) []Step {
 	return []Step{
 		{Op: OpMark, Event: EventBegin, Reason: reason},
@@ -205,9 +205,9 @@ func rebirth(reason string) []Step {
 	}
 }
 
-// again runs the recorded instance once more, or at a driver that cannot, saves and ends it so that a
-// new one takes its place. Where it cannot be saved either, that is for a person to decide. What runs
-// need not be started.
+// again starts the recorded instance. At a driver that cannot stop and start instances, it keeps an instance that
+// runs and whose helper answers. It saves and ends any other instance, and a new instance replaces it. If workspaces
+// cannot be saved, it gives up instead, so that no files are lost.
 func again(now time.Time, s Sandbox, o Observation, p Policy, reason string) []Step {
 	begin := Step{Op: OpMark, Event: EventStart, Reason: reason}
 	start := []Step{{Op: OpStart, Reason: reason}}
@@ -225,7 +225,7 @@ func again(now time.Time, s Sandbox, o Observation, p Policy, reason string) []S
 	})
 }
 
-// restart ends what runs in the instance and starts it again.
+// restart stops the instance and starts it again.
 func restart(now time.Time, s Sandbox, o Observation, p Policy, reason string) []Step {
 	steps := again(now, s, o, p, reason)
 	if p.NoStop {
@@ -234,8 +234,8 @@ func restart(now time.Time, s Sandbox, o Observation, p Policy, reason string) [
 	return append([]Step{{Op: OpStop, Reason: reason}}, steps...)
 }
 
-// stop saves changes first where that can be done. What could not be saved is kept: a stopped instance has
-// its files, and the save is tried again.
+// stop saves changes if possible, then stops the instance. If the save fails, the files stay in the stopped instance
+// and the save is repeated.
 func stop(s Sandbox, p Policy, reason string) (steps []Step) {
 	if !saveDue(s, p).IsZero() {
 		steps = []Step{{Op: OpSave, Reason: "saved before it is stopped", Soft: true}}

@@ -6,65 +6,63 @@ import (
 	"time"
 )
 
-// Policy is what a template and its owner's kind say about timing. The zero Policy has no timers.
+// Policy holds the timing rules of a template for a kind of owner. The zero Policy has no timers.
 type Policy struct {
 	Timers  Timers
 	Backoff Backoff
-	// RetryEvery is how long to wait before asking again a driver that could not be reached, and
-	// before repeating a stop or an end that did not go through.
+	// RetryEvery is the pause before a retry of a driver that did not answer, and of a stop or an end that failed.
 	RetryEvery time.Duration
-	// NoStop says that the driver cannot stop an instance and keep its files: to stop one is to save
-	// and end it.
+	// NoStop reports whether the driver cannot stop an instance and keep its files. Such an instance is saved and
+	// ended instead of stopped.
 	NoStop bool
-	// NoSave says that nobody can save a workspace here. Nothing then ends a volume by itself: no timer
-	// archives or deletes, and what cannot be stopped is not stopped.
+	// NoSave reports whether workspaces cannot be saved. Timers then never archive or delete, and an instance that
+	// cannot be stopped without losing files is not stopped.
 	NoSave bool
-	// NoRecover leaves a sandbox that is lost or unhealthy to its next use.
+	// NoRecover turns off the recovery of a lost or unhealthy sandbox until its next use.
 	NoRecover bool
-	// ProbeEvery is how often a running sandbox is looked at; zero: only when asked.
+	// ProbeEvery is the interval of health probes of a running sandbox; zero: only on request.
 	ProbeEvery time.Duration
-	// ProbeAgain is how long after a failed probe the next one decides: a single one never does.
+	// ProbeAgain is the pause between a failed probe and the next. Recovery starts only if the second probe fails too.
 	ProbeAgain time.Duration
-	// Breaker ends recoveries that do not last.
+	// Breaker limits repeated recoveries.
 	Breaker Breaker
-	// Unreachable is what to do about an instance that nobody could say anything about for
-	// UnreachableAfter.
+	// Unreachable selects how to handle an instance whose state was unknown for UnreachableAfter.
 	Unreachable      Unseen
 	UnreachableAfter time.Duration
-	// SaveAfter is how long a changed workspace must be quiet before it is saved, SaveEvery how long
-	// changes wait at most while it is not. Zero: it is saved only by turns, when asked and before its end.
+	// SaveAfter is the time without changes after which a changed workspace is saved. SaveEvery is the longest time
+	// that a change waits for a save. Zero SaveAfter: only turns, requests and the end of the sandbox save.
 	SaveAfter, SaveEvery time.Duration
-	// TurnUntil is when the hold of the turn that runs in the sandbox ends. Until then the save is the
-	// turn's. Zero: no turn runs.
+	// TurnUntil is the end of the running turn's hold. Until then timers do not save: the end of the turn does. Zero:
+	// no turn runs.
 	TurnUntil time.Time
-	// SaveFor is how long a delete tries to save a last version before it goes on without.
+	// SaveFor is the time for which a delete retries the last save before it continues without a save.
 	SaveFor time.Duration
 }
 
-// Unseen is a way to deal with an instance that cannot be reached.
+// Unseen selects how to handle an instance that cannot be reached.
 type Unseen string
 
-// The ways. An instance that cannot be reached may run, and be all there is of somebody's work.
+// The values of Unseen. An instance that cannot be reached may still run, and its files may be the only copy.
 const (
-	UnseenWait    Unseen = "wait"    // until it can be reached again; the default
-	UnseenReplace Unseen = "replace" // by a new one at once; for a time two may run
-	UnseenFence   Unseen = "fence"   // by a new one, once the driver has confirmed the end of the old
+	UnseenWait    Unseen = "wait"    // wait until it can be reached again; the default
+	UnseenReplace Unseen = "replace" // create a new instance at once; for a time both may run
+	UnseenFence   Unseen = "fence"   // create a new instance after the driver has confirmed the end of the old one
 )
 
-// Breaker bounds how often a sandbox is recovered: after so many recoveries within the window it is
-// left in error, for its next use to try again. No attempts: no bound.
+// Breaker limits recoveries. After Attempts recoveries within Window, the sandbox stays in error until its next use.
+// Zero Attempts: no limit.
 type Breaker struct {
 	Attempts int
 	Window   time.Duration
 }
 
-// Recoveries counts recoveries within one window.
+// Recoveries counts recoveries within one window of a Breaker.
 type Recoveries struct {
 	Count int
-	Since time.Time
+	Since time.Time // start of the window
 }
 
-// add counts one more, and reports whether that is too many.
+// add counts one recovery. The result open reports whether there are too many.
 func (b Breaker) add(r Recoveries, now time.Time) (_ Recoveries, open bool) {
 	if r.Count == 0 || now.Sub(r.Since) > b.Window {
 		r = Recoveries{Since: now}
@@ -73,21 +71,22 @@ func (b Breaker) add(r Recoveries, now time.Time) (_ Recoveries, open bool) {
 	return r, b.Attempts > 0 && r.Count > b.Attempts
 }
 
-// Timers act on a sandbox that nobody uses. Zero turns one off.
+// Timers holds the times after which a sandbox is stopped, archived or deleted without a request. Zero turns a timer
+// off.
 type Timers struct {
-	Stop    time.Duration // after the last use
-	Archive time.Duration // after the last use
-	Delete  time.Duration // after the last use: a terminate, so the next use still revives it
-	MaxAge  time.Duration // after the instance became ready, used or not
+	Stop    time.Duration // since the last use
+	Archive time.Duration // since the last use
+	Delete  time.Duration // since the last use; terminates the sandbox, and the next use revives it
+	MaxAge  time.Duration // since the instance became ready; stops the sandbox
 }
 
-// Backoff spaces out attempts after failures.
+// Backoff computes pauses between attempts after failures.
 type Backoff struct {
 	Base, Max time.Duration
-	Attempts  int // failures in a row after which only a new use tries again
+	Attempts  int // number of failures in a row after which only a new use retries
 }
 
-// DefaultPolicy is what applies to a kind of owner when its template says nothing else.
+// DefaultPolicy applies to a kind of owner if its template sets nothing else.
 func DefaultPolicy(kind OwnerKind) Policy {
 	return Policy{
 		Timers:     defaultTimers[kind],
@@ -113,8 +112,8 @@ var defaultTimers = map[OwnerKind]Timers{
 	OwnerProject:      {},
 }
 
-// Delay is how long to wait after the given number of failures in a row. It is jittered by id, so
-// that sandboxes which failed together do not come back together.
+// Delay returns the pause after the given number of failures in a row. It is jittered by id, so that sandboxes
+// which failed together do not retry together.
 func (b Backoff) Delay(id string, attempts int) time.Duration {
 	d := b.Base
 	for range attempts - 1 {
@@ -126,14 +125,14 @@ func (b Backoff) Delay(id string, attempts int) time.Duration {
 	return jitter(min(d, b.Max), id)
 }
 
-// jitter spreads d over three quarters to five quarters of itself, always the same for one id.
+// jitter returns d times a factor between 0.75 and 1.25. The factor depends only on the id.
 func jitter(d time.Duration, id string) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id))
 	return d*3/4 + d/2*time.Duration(h.Sum32()%1024)/1024
 }
 
-// brief is a duration for people: 15m, not 15m0s.
+// brief formats a duration without zero units: 15m, not 15m0s.
 func brief(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

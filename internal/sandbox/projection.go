@@ -1,9 +1,9 @@
 package sandbox
 
-// ProjectStatus is a state in the words of the project API.
+// ProjectStatus returns the state's name in the project API.
 func (s State) ProjectStatus() string { return projections[s].project }
 
-// ThreadStatus is a state in the words of the thread API.
+// ThreadStatus returns the state's name in the thread API.
 func (s State) ThreadStatus() string { return projections[s].thread }
 
 var projections = map[State]struct{ project, thread string }{

@@ -1,10 +1,9 @@
-// Package sandbox is Berth's pure core: what a sandbox is, which states it may be in, and what to do
-// next about it.
+// Package sandbox is Berth's pure core: the record of a sandbox, its states, and the plan of the next steps.
 //
-// [Sandbox] is the durable record, [Owner] whom it belongs to, [State] where it is and [Want] where
-// it should be. [Next] looks a transition up in the matrix. [Plan] decides: given the record, what
-// the driver was seen to have, and a [Policy], it returns steps for the engine to take and the time
-// to look again. Nothing here does I/O or reads a clock.
+// [Sandbox] is the durable record, [Owner] the object it belongs to, [State] its current and [Want] its desired
+// state. [Next] looks up a transition in the matrix. [Plan] takes the record, an [Observation] of the driver and a
+// [Policy], and returns steps for the engine and the time of the next check. The package does no I/O and reads no
+// clock.
 package sandbox
 
 import (
@@ -17,61 +16,64 @@ import (
 // InstanceID is the driver's durable name for an instance; empty when there is none.
 type InstanceID string
 
-// Sandbox is the durable record of one sandbox. It outlives the instances under it.
+// Sandbox is the durable record of one sandbox. It outlives the sandbox's instances.
 type Sandbox struct {
 	ID    string
 	Name  string // empty when it has none
 	Owner Owner
 	Spec  Spec
-	// Account and Agent are those of the tenant that it was made for; empty for none.
+	// EnvProblem is the error of decrypting Spec.Env, or nil. A sandbox with an EnvProblem is never started or used.
+	EnvProblem error
+	// Account and Agent are the tenant's account and agent that the sandbox was created for; empty for none.
 	Account, Agent string
-	// Prefix of its versions in the object store, fixed at birth. Empty for one from before prefixes were recorded.
+	// Prefix is the key prefix of the sandbox's versions in the object store, fixed at creation. It is empty for
+	// sandboxes that were created before prefixes were recorded.
 	Prefix string
-	Host   string // machine that a local instance is pinned to; empty for drivers reachable from anywhere
+	Host   string // host that a local instance is pinned to; empty for drivers reachable from anywhere
 
 	State     State
 	Want      Want
-	DeletedAt time.Time // set once, never cleared: makes gone final
+	DeletedAt time.Time // zero: not deleted; never cleared: a deleted sandbox stays deleted
 
 	Generation  int64 // epoch of the newest lease; fences every write to State, Instance, Incarnation, Synced, Failure
-	Incarnation int64 // counts Creates, raised before each
+	Incarnation int64 // number of the newest instance; incremented before each create
 	Instance    InstanceID
-	Left        int64 // the newest incarnation that was left on a machine when that was forgotten; what is found of it is kept
+	Left        int64 // newest incarnation whose instance is on a forgotten host, which keeps its files; zero: none
 	Synced      SyncMark
 	Failure     *Failure
-	Recovered   Recoveries // how often it came back by itself of late
-	Finalizers  []string   // what is left to do before it has ended, in this order
+	Recovered   Recoveries // recent recoveries without a request
+	Finalizers  []string   // remaining steps before the sandbox is terminated, in this order
 
-	SkipSave bool  // its end was asked for without a last save
-	Purge    Purge // whether its versions go with it
+	SkipSave bool  // the end was requested without a last save
+	Purge    Purge // whether a delete also removes the versions
 
-	UnsavedSince time.Time // files may differ from the newest version since then; zero: all is saved
+	UnsavedSince time.Time // earliest time of a change that may not be saved; zero: all changes are saved
 	ChangedAt    time.Time // last use that may have changed a file
-	SaveFailure  *Failure  // why the last save by a timer failed
-	Restored     Restored  // what the last start brought back
-	Lost         Lost      // what the last lost instance took with it
+	SaveFailure  *Failure  // failure of the last save by a timer; nil: it succeeded
+	Restored     Restored  // version that the last start restored
+	Lost         Lost      // changes lost with the last lost instance
 
 	CreatedAt   time.Time
-	StartedAt   time.Time // when the present instance became ready
+	StartedAt   time.Time // time at which the current instance became ready
 	ActiveAt    time.Time // last use
-	ProbedAt    time.Time
-	DestroyedAt time.Time // when an instance was last confirmed lost or ended
+	ProbedAt    time.Time // last observation of the instance by the engine
+	DestroyedAt time.Time // last time at which the driver confirmed the end of an instance
 	HeldUntil   time.Time // end of the longest hold: a turn, a terminal, preview traffic
-	DueAt       time.Time // when the engine looks again; zero: only when asked
+	DueAt       time.Time // next check by the engine; zero: only on request
 }
 
-// Purge says whether the versions of a sandbox are removed when it is deleted.
+// Purge selects whether the versions of a sandbox are removed when it is deleted.
 type Purge string
 
-// The answers. PurgeUnknown is a sandbox that a server deleted which kept its answer in the object store.
+// The values of Purge. PurgeUnknown marks a sandbox that was deleted by a version of Berth that stored the value in
+// the object store.
 const (
 	PurgeUnknown Purge = ""
 	PurgeNo      Purge = "no"
 	PurgeYes     Purge = "yes"
 )
 
-// Spec is what the sandbox was asked to be. Two creates under one name must agree in the fields
-// they both give.
+// Spec describes the requested sandbox. Two creates under one name must agree in the fields that both set.
 type Spec struct {
 	Template string
 	Driver   string
@@ -80,55 +82,54 @@ type Spec struct {
 	Metadata map[string]string
 }
 
-// SyncMark is the workspace version that this incarnation restored or pushed. Only an incarnation
-// that has one, or was born empty, may push.
+// SyncMark is the workspace version that this incarnation restored or pushed. Only an incarnation that has a mark, or
+// that started with an empty workspace, may push.
 type SyncMark struct {
 	Version     string
 	Incarnation int64
-	SavedAt     time.Time // of a mark that a restore returns: when the version was saved; not stored
+	SavedAt     time.Time // time at which the version was saved; only set by a restore, not stored
 }
 
-// Restored is the version that a start brought back into the workspace. The zero Restored: none.
+// Restored describes the version that a start restored into the workspace. The zero value means that none was.
 type Restored struct {
 	Version string
-	SavedAt time.Time // when that version was saved
-	At      time.Time // when it was brought back
+	SavedAt time.Time // time at which the version was saved
+	At      time.Time // time of the restore
 }
 
-// Lost says that files changed since Since were not saved when their instance was lost. The zero Lost:
-// nothing was.
+// Lost describes file changes that were lost with an instance. The zero value means that none were.
 type Lost struct {
-	Since time.Time
-	At    time.Time
+	Since time.Time // time of the oldest lost change
+	At    time.Time // time at which the instance was lost
 }
 
-// Failure is why the sandbox is not where it should be, and how often that has happened in a row.
+// Failure describes the failed attempts to reach the desired state.
 type Failure struct {
 	Code     api.Code
 	Message  string
 	At       time.Time
-	Want     Want // what was being attempted
-	Attempts int
-	Final    bool // trying again unasked is pointless
+	Want     Want // desired state of the failed attempt
+	Attempts int  // number of failures in a row
+	Final    bool // not retried until a new request
 }
 
-// The finalizers that the engine knows itself. Others have the names that their makers give them.
+// The engine's finalizers. Others are named by their packages.
 const (
 	FinalHook     = "terminate" // the terminate hook has run
 	FinalInstance = "instance"  // the instance and its volume are gone
-	FinalArchive  = "archive"   // its workspace was saved before the end: if still wanted, it is an archive
+	FinalArchive  = "archive"   // the workspace was saved before the end, so that the sandbox can become archived
 )
 
 // Deleted reports whether the sandbox is a tombstone.
 func (s *Sandbox) Deleted() bool { return !s.DeletedAt.IsZero() }
 
-// Settled reports whether the sandbox is where its Want asks it to be.
+// Settled reports whether the state satisfies Want.
 func (s *Sandbox) Settled() bool { return s.Want.Satisfied(s.State) }
 
 // Profiles are the sizes a sandbox may have.
 var Profiles = []string{"lite", "standard", "full"}
 
-// Or fills the fields that were not given from the defaults.
+// Or fills empty fields from the defaults.
 func (s Spec) Or(defaults Spec) Spec {
 	s.Template = cmp.Or(s.Template, defaults.Template)
 	s.Driver = cmp.Or(s.Driver, defaults.Driver)

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// planSave saves a workspace that changed outside a turn, once it has been quiet for a while or changes
-// have waited long enough. The state stays what it is. A save that fails is tried again with growing
-// pauses.
+// planSave saves a workspace that changed outside a turn, after SaveAfter without changes or when a change has waited
+// for SaveEvery. The sandbox's state does not change. A failed save is retried with growing pauses.
 func planSave(now time.Time, s Sandbox, o Observation, p Policy) ([]Step, time.Time) {
 	at := saveDue(s, p)
 	switch {
@@ -21,9 +20,9 @@ func planSave(now time.Time, s Sandbox, o Observation, p Policy) ([]Step, time.T
 	return []Step{{Op: OpSave, Reason: saveReason(s), Soft: true}}, time.Time{}
 }
 
-// saveDue is when the changes of a workspace are saved; zero: there are none, or they are not saved by a
-// timer. Where the last change was recorded before the last save began, only processes that still ran
-// then can have changed more.
+// saveDue returns the time at which a timer saves the workspace; zero: there are no changes, or timers do not save
+// them. SaveAfter does not apply if the last recorded change is older than UnsavedSince: then only processes can have
+// changed files since, and their changes are not recorded.
 func saveDue(s Sandbox, p Policy) time.Time {
 	if p.NoSave || p.SaveAfter <= 0 || s.UnsavedSince.IsZero() || s.Instance == "" {
 		return time.Time{}
@@ -38,7 +37,7 @@ func saveDue(s Sandbox, p Policy) time.Time {
 	return latest(at, p.TurnUntil)
 }
 
-// saveBackoff spaces out saves that fail.
+// saveBackoff computes the pauses between saves that fail.
 var saveBackoff = Backoff{Base: 5 * time.Second, Max: time.Minute}
 
 func saveReason(s Sandbox) string {

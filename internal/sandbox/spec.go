@@ -7,18 +7,19 @@ import (
 	"unicode/utf8"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// What an environment, and what metadata, may hold. Every list of sandboxes carries the metadata of
-// all of them, and every create sends the environment on.
+// Limits of an environment and of metadata. They exist because lists of sandboxes contain the metadata of each
+// sandbox, and each create sends the environment to the driver.
 const (
 	maxEntries    = 64
 	maxEntryName  = 256
 	maxEntryBytes = 16 << 10 // names and values of all entries
 )
 
-// CheckEnv says what is wrong with the environment of a sandbox, or nil. It repeats no value, nor what
-// follows a misplaced '=' in a name: either may be a secret.
+// CheckEnv returns an error if the environment of a sandbox is not valid. The error contains no value, and of a name
+// only the part up to the first bad character: the rest may be a secret.
 func CheckEnv(env map[string]string) error {
 	if err := checkEntries(env); err != nil {
 		return err
@@ -29,13 +30,13 @@ func CheckEnv(env map[string]string) error {
 		}
 		if at := badLetter(name); at >= 0 {
 			_, size := utf8.DecodeRuneInString(name[at:])
-			return badSpec("the name that begins with %q is not one of a variable: use A-Z, a-z, 0-9 and '_', and no digit first", clip(name[:at+size]))
+			return badSpec("the name that begins with %q is not one of a variable: use A-Z, a-z, 0-9 and '_', and no digit first", fault.Clip(name[:at+size], 80))
 		}
 	}
 	return nil
 }
 
-// CheckMetadata says what is wrong with the metadata of a sandbox, or nil.
+// CheckMetadata returns an error if the metadata of a sandbox is not valid.
 func CheckMetadata(metadata map[string]string) error { return checkEntries(metadata) }
 
 func checkEntries(entries map[string]string) error {
@@ -59,7 +60,7 @@ func checkEntries(entries map[string]string) error {
 	return nil
 }
 
-// badLetter is where the first character stands that the name of a variable cannot have there, or -1.
+// badLetter returns the index of the first character that is not valid in the name of a variable, or -1.
 func badLetter(name string) int {
 	for i, r := range name {
 		letter := r == '_' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z'
@@ -71,5 +72,5 @@ func badLetter(name string) int {
 }
 
 func badSpec(format string, args ...any) error {
-	return Errorf("", api.CodeInvalidRequest, format, args...)
+	return fault.Errorf("", api.CodeInvalidRequest, format, args...)
 }

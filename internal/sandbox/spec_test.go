@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 func entries(n int) map[string]string {
@@ -62,7 +63,7 @@ func checkSays(t *testing.T, what string, err error, says string) {
 	switch {
 	case says == "" && err != nil:
 		t.Errorf("%s: %v", what, err)
-	case says != "" && (err == nil || CodeOf(err) != api.CodeInvalidRequest || !strings.Contains(err.Error(), says)):
+	case says != "" && (err == nil || fault.CodeOf(err) != api.CodeInvalidRequest || !strings.Contains(err.Error(), says)):
 		t.Errorf("%s: %v, want invalid_request that says %q", what, err, says)
 	}
 }

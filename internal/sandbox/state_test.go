@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -33,7 +34,7 @@ func TestMatrixEveryPair(t *testing.T) {
 			to, err := Next(from, ev)
 			want := slices.IndexFunc(allowed, func(w string) bool { return len(w) > len(ev) && w[:len(ev)+1] == string(ev)+">" })
 			switch {
-			case want < 0 && CodeOf(err) != api.CodeIllegalTransition:
+			case want < 0 && fault.CodeOf(err) != api.CodeIllegalTransition:
 				t.Errorf("%s in %s must be refused, got %q, %v", ev, from, to, err)
 			case want >= 0 && (err != nil || allowed[want] != string(ev)+">"+string(to)):
 				t.Errorf("%s in %s: got %q, %v, want %s", ev, from, to, err, allowed[want])
@@ -57,20 +58,20 @@ func TestEveryStateHasBothProjections(t *testing.T) {
 }
 
 func TestErrorMatchesByCode(t *testing.T) {
-	err := Errorf("commit sandbox", api.CodeStale, "epoch 3, now 4")
-	if !errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) {
+	err := fault.Errorf("commit sandbox", api.CodeStale, "epoch 3, now 4")
+	if !errors.Is(err, fault.ErrStale) || errors.Is(err, fault.ErrNotFound) {
 		t.Errorf("errors.Is does not go by code: %v", err)
 	}
 	if err.Error() != "commit sandbox: epoch 3, now 4" || !err.Retry {
 		t.Errorf("got %q, retry %v", err, err.Retry)
 	}
-	if got := (&Error{Op: "read row", Code: api.CodeNotFound}).Error(); got != "read row: Not found" {
+	if got := (&fault.Error{Op: "read row", Code: api.CodeNotFound}).Error(); got != "read row: Not found" {
 		t.Errorf("got %q", got)
 	}
-	if got := (&Error{Err: errors.New("bare")}).Error(); got != "bare" {
+	if got := (&fault.Error{Err: errors.New("bare")}).Error(); got != "bare" {
 		t.Errorf("got %q", got)
 	}
-	if CodeOf(errors.New("x")) != api.CodeInternal {
+	if fault.CodeOf(errors.New("x")) != api.CodeInternal {
 		t.Error("a foreign error is internal")
 	}
 }

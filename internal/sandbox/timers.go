@@ -8,7 +8,7 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// planTimers is what happens to a sandbox that is where it should be and nobody uses.
+// planTimers returns the steps of a timer that has expired, or the time at which the next timer expires.
 func planTimers(now time.Time, s Sandbox, p Policy) ([]Step, time.Time) {
 	if !timed(s) {
 		return nil, time.Time{}
@@ -26,8 +26,8 @@ func planTimers(now time.Time, s Sandbox, p Policy) ([]Step, time.Time) {
 	return nil, due
 }
 
-// timed reports whether timers apply to the sandbox. One in error may still cost something; but what its
-// driver refuses is for a person to see.
+// timed reports whether timers apply to the sandbox. They also apply to a sandbox in error that has an instance, but
+// not if the driver refused to run it: an operator must see such an error.
 func timed(s Sandbox) bool {
 	switch {
 	case s.Deleted() || s.State == Pending || s.State == Terminated:
@@ -38,16 +38,16 @@ func timed(s Sandbox) bool {
 	return true
 }
 
+// timer is a timer of a sandbox: a name, the time at which it expires, the reason, and the steps to take then.
 type timer struct {
 	what  string
 	at    time.Time
 	why   string
-	off   string // why it does not fire
+	off   string // reason for which the timer is off; empty: it is on
 	steps []Step
 }
 
-// timersOf lists the timers that are set for this state, the gravest first. Holds keep those away that
-// change something.
+// timersOf lists the timers for this state: delete, archive, stop, probe. A hold delays all timers but the probe.
 func timersOf(s Sandbox, p Policy) (ts []timer) {
 	add := func(what string, since time.Time, d time.Duration, want Want, why string, endsVolume bool) {
 		if d <= 0 || s.Want.atLeast(want) {
@@ -73,47 +73,48 @@ func timersOf(s Sandbox, p Policy) (ts []timer) {
 	return ts
 }
 
-// atLeast reports whether w already asks for as little as other or less.
-func (w Want) atLeast(other Want) bool { return rank[w] >= rank[other] }
+// atLeast reports whether w keeps no more of a sandbox than other does.
+func (w Want) atLeast(other Want) bool { return wantRank[w] >= wantRank[other] }
 
-var rank = map[Want]int{WantRunning: 0, WantStopped: 1, WantArchived: 2, WantGone: 3}
+// wantRank orders the desired states: a higher rank keeps less of a sandbox.
+var wantRank = map[Want]int{WantRunning: 0, WantStopped: 1, WantArchived: 2, WantGone: 3}
 
-// Prospect is something that will happen to a sandbox by itself, or would if nothing kept it away.
-type Prospect struct {
-	What string    // stop, archive, delete, save, probe, retry, or work when it is being worked on
-	At   time.Time // zero: not by itself
+// Upcoming is a change that will happen to a sandbox without a request.
+type Upcoming struct {
+	What string    // stop, archive, delete, save, probe, retry, or work while the engine works on the sandbox
+	At   time.Time // zero: it waits for a request, or is off
 	Why  string
-	Off  string // what keeps it away for good
+	Off  string // reason for which the change is off; empty: it is on
 }
 
-// Ahead lists what will happen to a sandbox that nobody uses, the nearest first.
-func Ahead(now time.Time, s Sandbox, p Policy) (ahead []Prospect) {
+// Ahead lists the upcoming changes of a sandbox that is not used, the nearest first.
+func Ahead(now time.Time, s Sandbox, p Policy) (ahead []Upcoming) {
 	if s.Deleted() && s.State == Terminated {
 		return nil
 	}
 	until, waits := held(now, s, p)
 	switch {
 	case waits && until.IsZero():
-		ahead = []Prospect{{What: "retry", Why: "recovery gave up; the next use tries again"}}
+		ahead = []Upcoming{{What: "retry", Why: gaveUp(s)}}
 	case waits:
-		ahead = []Prospect{{What: "retry", At: until, Why: fmt.Sprintf("attempt %d", s.Failure.Attempts+1)}}
+		ahead = []Upcoming{{What: "retry", At: until, Why: fmt.Sprintf("attempt %d", s.Failure.Attempts+1)}}
 	case !s.Settled():
-		return []Prospect{{What: "work", At: latest(now, s.DueAt), Why: fmt.Sprintf("it is %s and asked to be %s", s.State, s.Want)}}
+		return []Upcoming{{What: "work", At: latest(now, s.DueAt), Why: fmt.Sprintf("it is %s and asked to be %s", s.State, s.Want)}}
 	}
 	if !timed(s) {
 		return ahead
 	}
 	for _, t := range timersOf(s, p) {
-		prospect := Prospect{What: t.what, At: latest(now, t.at), Why: t.why, Off: t.off}
+		prospect := Upcoming{What: t.what, At: latest(now, t.at), Why: t.why, Off: t.off}
 		if t.off != "" {
 			prospect.At = time.Time{}
 		}
 		ahead = append(ahead, prospect)
 	}
 	if at := saveDue(s, p); !at.IsZero() {
-		ahead = append(ahead, Prospect{What: "save", At: latest(now, at), Why: saveReason(s)})
+		ahead = append(ahead, Upcoming{What: "save", At: latest(now, at), Why: saveReason(s)})
 	}
-	slices.SortStableFunc(ahead, func(a, b Prospect) int {
+	slices.SortStableFunc(ahead, func(a, b Upcoming) int {
 		if a.At.IsZero() != b.At.IsZero() {
 			return map[bool]int{true: 1, false: -1}[a.At.IsZero()]
 		}
@@ -122,7 +123,15 @@ func Ahead(now time.Time, s Sandbox, p Policy) (ahead []Prospect) {
 	return ahead
 }
 
-// earliest is the earlier of two times, of which zero is never.
+// gaveUp returns the reason for which a failed sandbox is not retried without a request.
+func gaveUp(s Sandbox) string {
+	if s.Failure.Code == api.CodeHookFailed {
+		return "a cold start hook refused the start; the next use tries again"
+	}
+	return "recovery gave up; the next use tries again"
+}
+
+// earliest returns the earlier of two times; zero means never.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

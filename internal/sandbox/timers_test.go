@@ -193,7 +193,7 @@ func TestAheadTellsWhatWillHappen(t *testing.T) {
 }
 
 // told is a list of prospects in words, without the jitter of a probe or a retry.
-func told(ahead []Prospect) string {
+func told(ahead []Upcoming) string {
 	var words []string
 	for _, a := range ahead {
 		word := a.What
@@ -215,6 +215,16 @@ func told(ahead []Prospect) string {
 }
 
 // What lies ahead is what Plan will do: every prospect with a time comes at that time.
+func TestAheadNamesARefusingHook(t *testing.T) {
+	testkit.Proves(t, "O6", "H2")
+	s := running()
+	s.State, s.Instance = Failed, ""
+	s.Failure = &Failure{Code: api.CodeHookFailed, At: t0, Want: WantRunning, Attempts: 1, Final: true}
+	if ahead := Ahead(t0, s, rules); len(ahead) != 1 || ahead[0].What != "retry" || !strings.Contains(ahead[0].Why, "hook refused") {
+		t.Errorf("%+v", ahead)
+	}
+}
+
 func TestAheadAgreesWithPlan(t *testing.T) {
 	testkit.Proves(t, "O6")
 	for _, state := range States {

@@ -11,9 +11,9 @@ import (
 
 // Account is a person or a service of a tenant.
 type Account struct {
-	ID        string // empty on create: a new one is made
-	Name      string // unique in the tenant, empty for none
-	Email     string // empty for none
+	ID        string // empty on create: a new id is generated
+	Name      string // unique in the tenant; empty: none
+	Email     string // empty: none
 	CreatedAt time.Time
 }
 
@@ -26,7 +26,7 @@ func scanAccount(row scanner) (a Account, err error) {
 	return a, err
 }
 
-// CreateAccount makes an account. A taken name or id is refused.
+// CreateAccount creates an account. It returns an error if the name or the id is taken.
 func (s Scope) CreateAccount(ctx context.Context, a Account) (Account, error) {
 	if a.ID == "" {
 		a.ID = NewID()
@@ -40,7 +40,7 @@ func (s Scope) CreateAccount(ctx context.Context, a Account) (Account, error) {
 	return made, s.db.fail("create account", err)
 }
 
-// Account returns the account, ErrNotFound, or ErrDeleted.
+// Account returns the account, or ErrNotFound or ErrDeleted.
 func (s Scope) Account(ctx context.Context, id string) (Account, error) {
 	const op = "read account"
 	if s.account != "" && id != s.account {
@@ -49,12 +49,12 @@ func (s Scope) Account(ctx context.Context, id string) (Account, error) {
 	a, err := first(ctx, s.db.read, scanAccount,
 		`select `+accountColumns+` from accounts where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
 	if errors.Is(err, sql.ErrNoRows) {
-		return a, accounts.miss(ctx, s, op, id)
+		return a, accounts.explainMissing(ctx, s, op, id)
 	}
 	return a, s.db.fail(op, err)
 }
 
-// Accounts returns one page of the tenant's accounts, newest first, and where the next one begins.
+// Accounts returns one page of the tenant's accounts, newest first, and the position of the next page.
 func (s Scope) Accounts(ctx context.Context, page Page) ([]Account, Position, error) {
 	l := listing[Account]{
 		columns: accountColumns, table: "accounts", scan: scanAccount,
@@ -69,10 +69,10 @@ func (s Scope) Accounts(ctx context.Context, page Page) ([]Account, Position, er
 	return items, next, s.db.fail("list accounts", err)
 }
 
-// DeleteAccount deletes the account for good and revokes its keys. Deleting it again is ErrDeleted.
+// DeleteAccount deletes the account for good and revokes its keys. A second call returns ErrDeleted.
 func (s Scope) DeleteAccount(ctx context.Context, id string) error {
 	const op = "delete account"
-	err := s.db.atomically(ctx, func(tx *txn) error {
+	err := s.db.inTx(ctx, func(tx *txn) error {
 		n, err := tx.exec(ctx, `update accounts set deleted_at = {now} where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
 		if err != nil {
 			return err
@@ -84,7 +84,7 @@ func (s Scope) DeleteAccount(ctx context.Context, id string) error {
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return accounts.miss(ctx, s, op, id)
+		return accounts.explainMissing(ctx, s, op, id)
 	}
 	return s.db.fail(op, err)
 }

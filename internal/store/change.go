@@ -8,9 +8,8 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// change is a statement that makes or changes one sandbox, with its history entry. A row counts its
-// changes, and the count is the number of the newest entry: where the statement leaves the count as
-// it is, the entry is there already and no other is written.
+// change is a statement that inserts or updates one sandbox, with its history entry. The row's column changes counts
+// the entries and is the number of the newest one. A statement that does not raise it writes no entry.
 type change struct {
 	text string // insert into sandboxes or update of it, without returning
 	args []any
@@ -19,15 +18,14 @@ type change struct {
 	from          sandbox.State // used with event only
 	reason, actor string
 
-	count count // what it does to the tenant's quota of sandboxes
+	count count // effect on the tenant's quota of sandboxes
 }
 
 func (c change) noteArgs() []any {
 	return []any{c.event, c.from, printable(c.reason), printable(c.actor)}
 }
 
-// note is the statement that writes the entry of the row in source; its arguments come after n
-// others.
+// note returns the statement that writes the history entry of the row in source. Its arguments follow n others.
 func note(source string, n int) string {
 	return fmt.Sprintf(`
 		insert into history (sandbox, seq, at, event, from_state, to_state, want, reason, actor, generation, incarnation, instance)
@@ -37,8 +35,7 @@ func note(source string, n int) string {
 		on conflict (sandbox, seq) do nothing`, source, n+1, n+2, n+3, n+4)
 }
 
-// applyPostgres is one statement, so that no transaction stays open, and no row locked, when this
-// process is stopped or cut off halfway.
+// applyPostgres uses one statement: if the process stops halfway, no transaction stays open and no row stays locked.
 func applyPostgres(ctx context.Context, db *DB, c change) (sandbox.Sandbox, error) {
 	args := append(c.args[:len(c.args):len(c.args)], c.noteArgs()...)
 	text := `with changed as (` + c.text + ` returning sandboxes.*), noted as (` + note("changed", len(c.args)) + `)`
@@ -46,13 +43,13 @@ func applyPostgres(ctx context.Context, db *DB, c change) (sandbox.Sandbox, erro
 		text += `, counted as (` + c.count.text("changed where true", len(args)) + `)`
 		args = append(args, c.count.args()...)
 	}
-	return first(ctx, db.write, scanSandbox, text+` select `+sandboxColumns+` from changed as sandboxes`, args...)
+	return first(ctx, db.write, db.scanSandbox, text+` select `+sandboxColumns+` from changed as sandboxes`, args...)
 }
 
-// applySQLite needs a transaction: SQLite has no writing subqueries.
+// applySQLite uses a transaction, because SQLite has no writing subqueries.
 func applySQLite(ctx context.Context, db *DB, c change) (sb sandbox.Sandbox, err error) {
-	err = db.atomically(ctx, func(tx *txn) error {
-		if sb, err = first(ctx, tx, scanSandbox, c.text+` returning `+sandboxColumns, c.args...); err != nil {
+	err = db.inTx(ctx, func(tx *txn) error {
+		if sb, err = first(ctx, tx, db.scanSandbox, c.text+` returning `+sandboxColumns, c.args...); err != nil {
 			return err
 		}
 		if _, err = tx.exec(ctx, note("sandboxes where id = $1", 1), append([]any{sb.ID}, c.noteArgs()...)...); err != nil || c.count.by == 0 {
@@ -64,7 +61,7 @@ func applySQLite(ctx context.Context, db *DB, c change) (sb sandbox.Sandbox, err
 	return sb, err
 }
 
-// printable makes a driver's words storable: PostgreSQL takes neither broken UTF-8 nor NUL.
+// printable makes a text storable: PostgreSQL accepts neither invalid UTF-8 nor NUL.
 func printable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// checks are questions to the database of what must never be; each answers with what is wrong.
+// checks are queries for violated invariants. Each returned row describes a violation.
 var checks = []struct{ what, query string }{
 	{"the events of a turn have a gap or an overlap", `
 		select turn || ' at ' || cast(first as text) from (
@@ -35,8 +35,7 @@ var checks = []struct{ what, query string }{
 			select count(*) from sandboxes where sandboxes.tenant = quotas.tenant and deleted_at is null) limit 20`},
 }
 
-// Check looks for what must never be in the database, each question in one statement, and returns what it
-// finds and how many questions it asked.
+// Check runs all invariant checks, one statement each. It returns the violations and the number of checks.
 func (db *DB) Check(ctx context.Context) (wrong []string, asked int, err error) {
 	for _, c := range checks {
 		found, err := all(ctx, db.read, scanOne[string], c.query)

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SQLite moves its write-ahead log into the database file when a commit finds the log long, and that commit and
-// all behind it wait for the disk. Whoever commits often has it moved in the background instead: writers go on
-// meanwhile. What came during the move is left for the next one, and the little that is left when the log has
-// grown to its end (walPages) for the commit that finds it so: then the log begins anew.
+// When a commit finds the write-ahead log long, SQLite moves the log into the database file; that commit and all later
+// ones wait for the disk. The background checkpoint moves the log earlier, without blocking writers. It leaves pages
+// that are written during the move for the next one. When the log reaches walPages, the next commit moves the rest and
+// the log starts again.
 const (
 	walPages   = 16 << 10 // of 4 KiB
 	checkEvery = 500 * time.Millisecond
@@ -34,7 +34,7 @@ func newCheckpoints(p *pool) *checkpoints {
 	return c
 }
 
-// wrote says that there is something to move.
+// wrote reports that there are new pages to move.
 func (c *checkpoints) wrote() {
 	select {
 	case c.written <- struct{}{}:
@@ -51,7 +51,7 @@ func (c *checkpoints) run(ctx context.Context) {
 			return
 		case <-c.written:
 		}
-		// One that fails is made up for by the next, or by the commit that finds the log long.
+		// If a checkpoint fails, the next checkpoint repeats it, or the commit that finds the log long.
 		_, _ = c.pool.ExecContext(ctx, `pragma wal_checkpoint(passive)`)
 		select {
 		case <-ctx.Done():
@@ -66,12 +66,12 @@ func (c *checkpoints) close() {
 	c.running.Wait()
 }
 
-// logRoom is the space that the write-ahead log has for itself. Commits need no other space as long as the log is
-// moved into the database file before it is longer, so that sandboxes can be deleted on a full disk.
+// logRoom is the disk space reserved for the write-ahead log. Commits need no other space while the log is shorter, so
+// that sandboxes can be deleted on a full disk.
 const logRoom = 4 << 20
 
-// keepRoom reserves logRoom for the log. The length of the file stays as it is. A file system that cannot do it
-// goes without.
+// keepRoom reserves logRoom for the log without changing the file's length. Some file systems cannot do this; then it
+// does nothing.
 func (db *DB) keepRoom() {
 	f, err := os.OpenFile(db.file.path+"-wal", os.O_RDWR, 0)
 	if err == nil {

@@ -9,22 +9,21 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// fence admits the writes of a sandbox's lease holder only: $1 is the sandbox's id, $2 the lease's epoch.
+// fence is the condition for writes of the sandbox's lease holder: $1 is the sandbox's id, $2 the lease's epoch.
 const fence = `sandboxes.id = $1 and generation = $2`
 
-// Due is when a holder wants the sandbox looked at again. It counts only if Want and the last use are
-// still those the holder planned on; a wish made since then has made the sandbox due already.
+// Due is the time of the engine's next look at a sandbox. It is written only if Want and the last use are unchanged
+// since the holder planned. Otherwise a later request has already made the sandbox due.
 type Due struct {
-	At     time.Time // zero: only when asked
+	At     time.Time // zero: not before the next request
 	Want   sandbox.Want
-	UsedAt time.Time // zero: whatever the last use is
+	UsedAt time.Time // the last use that the holder planned with; zero: any
 }
 
-// Commit writes what a lease holder did: the change, its history entry and the next due time, all or
-// nothing. A holder that lost its lease gets ErrStale and has written nothing; an event that the
-// record's state does not allow is refused; one that was planned on another wish than the present one is
-// ErrOvertaken, and nothing is written. When the database stops answering during Commit, the
-// change may or may not have been made: read the record again.
+// Commit writes a change of the lease holder, its history entry and the next due time in one transaction. It
+// returns ErrStale if the lease is lost, ErrOvertaken if Want differs from Change.If, and an error if the state
+// does not allow the event; nothing is written then. If the database stops answering during Commit, the change may
+// or may not be stored: read the record again.
 func (db *DB) Commit(ctx context.Context, l Lease, c sandbox.Change, due Due) (sandbox.Sandbox, error) {
 	const op = "commit change"
 	was, now, err := db.readFenced(ctx, l)
@@ -56,7 +55,8 @@ func (db *DB) commit(ctx context.Context, l Lease, was sandbox.Sandbox, now time
 	return db.writeFenced(ctx, l, was.State, was.Apply(c, to, now), c, due)
 }
 
-// whyNotCommitted explains a write that found no row: another wish, or sql.ErrNoRows for a lost lease.
+// whyNotCommitted returns the reason why a write matched no row: ErrOvertaken for another Want, sql.ErrNoRows for a
+// lost lease.
 func (db *DB) whyNotCommitted(ctx context.Context, l Lease, c sandbox.Change) error {
 	is, _, err := db.readFenced(ctx, l)
 	if err == nil && c.If != "" && is.Want != c.If {
@@ -68,10 +68,12 @@ func (db *DB) whyNotCommitted(ctx context.Context, l Lease, c sandbox.Change) er
 	return err
 }
 
-// readFenced reads the record and the database's clock, or returns sql.ErrNoRows when the lease is
-// lost. Nobody but the holder changes what Commit writes, so the record need not be locked.
+// readFenced reads the record and the database's clock. It returns sql.ErrNoRows when the lease is lost. Only the
+// holder changes the columns that Commit writes, so the row is not locked.
 func (db *DB) readFenced(ctx context.Context, l Lease) (sb sandbox.Sandbox, now time.Time, err error) {
-	scan := func(row scanner) (sandbox.Sandbox, error) { return scanSandbox(ahead{row, []any{instant{&now}}}) }
+	scan := func(row scanner) (sandbox.Sandbox, error) {
+		return db.scanSandbox(prefixScanner{row, []any{instant{&now}}})
+	}
 	sb, err = first(ctx, db.read, scan, `select {now}, `+sandboxColumns+` from sandboxes where `+fence, l.ID, l.Epoch)
 	return sb, now, err
 }
@@ -97,10 +99,9 @@ func (db *DB) writeFenced(ctx context.Context, l Lease, from sandbox.State, sb s
 	})
 }
 
-// Stumble records what keeps a holder from going on, and when it is tried again, without a change of
-// state or an entry in the history: it may happen often. The next change clears it. Probed is as for
-// SetDue.
-func (db *DB) Stumble(ctx context.Context, l Lease, f sandbox.Failure, due Due, probed time.Time) error {
+// RecordFailure records why a step failed and when it is retried. It changes no state and adds no history entry,
+// because it may happen often. The next Commit clears the failure. For probed see SetDue.
+func (db *DB) RecordFailure(ctx context.Context, l Lease, f sandbox.Failure, due Due, probed time.Time) error {
 	const op = "record failure"
 	n, err := db.write.exec(ctx, `
 		update sandboxes set failure = $3, error_message = $7, probed_at = coalesce($8, probed_at), due_at = case when want = $4 and active_at = coalesce($6, active_at) then $5 else due_at end
@@ -111,8 +112,8 @@ func (db *DB) Stumble(ctx context.Context, l Lease, f sandbox.Failure, due Due, 
 	return db.fail(op, err)
 }
 
-// SetDue sets when the sandbox is looked at again, without any other change. A non-zero probed is
-// when its driver was last asked about it.
+// SetDue sets the time of the next look at the sandbox and nothing else. A non-zero probed is the time of the last
+// probe of its instance.
 func (db *DB) SetDue(ctx context.Context, l Lease, due Due, probed time.Time) error {
 	const op = "set due time"
 	n, err := db.write.exec(ctx, `

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -54,7 +55,7 @@ func TestCommitsRacingATakeoverAreFenced(t *testing.T) {
 			race(2, func(i int) {
 				if i == 0 {
 					_, err := dbs[0].Commit(t.Context(), old.Lease, sandbox.Change{Event: sandbox.EventReady, Instance: "i-" + sandbox.InstanceID(owner)}, store.Due{})
-					if err != nil && !errors.Is(err, sandbox.ErrStale) {
+					if err != nil && !errors.Is(err, fault.ErrStale) {
 						t.Error(err)
 					}
 					last.Store(err == nil)

@@ -8,9 +8,9 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// The view conversation_records shows conversations to other programs, under the names that the API has for them.
-// Its stats are one JSON object: jsonb on PostgreSQL, text on SQLite. The engines have no common way to build one, so
-// that the migration that makes the view has no file.
+// The view conversation_records shows conversations to other programs, with the field names of the API. Its stats are
+// one JSON object: jsonb on PostgreSQL, text on SQLite. The engines build JSON objects differently, so the migration
+// that creates the view is Go code and has no file.
 const (
 	conversationViewVersion = 9
 	conversationViewName    = "00009_conversation_records"

@@ -7,13 +7,13 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// CountMessage adds a stored message to its conversation's stats and to the day's usage, and takes it out of the
-// outbox: all or nothing. A message that was counted meanwhile is ErrStale. With keep the message is stored
-// in this database in the same transaction, so that the stats never differ from the messages. It returns what
-// the conversation's messages add up to then.
+// CountMessage adds a stored message to its conversation's stats and to the day's usage, and removes it from the
+// outbox, in one transaction. It returns ErrStale if the message was counted already. If keep is set, the same
+// transaction stores the message in this database, so that the stats always match the messages. It returns the
+// conversation's new totals.
 func (s Scope) CountMessage(ctx context.Context, out Message, m api.Message, keep bool) (sum Totals, err error) {
 	const op = "count message"
-	err = s.db.atomically(ctx, func(tx *txn) error {
+	err = s.db.inTx(ctx, func(tx *txn) error {
 		n, err := tx.exec(ctx, `delete from outbox where id = $1`, out.ID)
 		if err != nil {
 			return err
@@ -34,7 +34,7 @@ func (s Scope) CountMessage(ctx context.Context, out Message, m api.Message, kee
 
 func (s Scope) count(ctx context.Context, tx *txn, m api.Message) (sum Totals, err error) {
 	t := TotalsOf(m)
-	c, err := first(ctx, tx, scanConversation, `
+	c, err := first(ctx, tx, s.db.scanConversation, `
 		update conversations set messages = messages + $3, input_tokens = input_tokens + $4, output_tokens = output_tokens + $5,
 			cache_read_tokens = cache_read_tokens + $6, cache_write_tokens = cache_write_tokens + $7, cost_nanos = cost_nanos + $8,
 			updated_at = {now}
@@ -54,27 +54,27 @@ func (s Scope) count(ctx context.Context, tx *txn, m api.Message) (sum Totals, e
 	return c.Stats, err
 }
 
-// Used is what was used on a day of a model, in one conversation or in all.
-type Used struct {
+// UsageRow is the usage of one model on one day, in one conversation or in all of them.
+type UsageRow struct {
 	Day          string // 2006-01-02, UTC
 	Model        string
 	Conversation string
 	Totals
 }
 
-// Usage groups what the tenant, or the scope's one account, used, from one day to another, both included: by day and model, or, if
-// asked, by conversation too.
-func (s Scope) Usage(ctx context.Context, from, to string, conversation string, apart bool, limit int) ([]Used, error) {
+// Usage returns the usage of the tenant, or of the scope's account, between two days (inclusive). It is grouped by day
+// and model and, if apart is set, by conversation.
+func (s Scope) Usage(ctx context.Context, from, to string, conversation string, apart bool, limit int) ([]UsageRow, error) {
 	by := `day, model, ''`
 	if apart {
 		by = `day, model, conversation`
 	}
 	args, within := []any{s.tenant, from, to, conversation, limit}, ""
-	if s.account != "" { // only then, so that other scopes do not read all conversations
+	if s.account != "" { // a condition for all scopes would read all conversations
 		args = append(args, s.account)
 		within = ` and exists (select 1 from conversations where conversations.id = usage_days.conversation and conversations.tenant = $1 and account = $6)`
 	}
-	used, err := all(ctx, s.db.read, func(row scanner) (u Used, err error) {
+	used, err := all(ctx, s.db.read, func(row scanner) (u UsageRow, err error) {
 		err = row.Scan(&u.Day, &u.Model, &u.Conversation, &u.Messages, &u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.CostNanos)
 		return u, err
 	}, `select `+by+`, cast(sum(messages) as bigint), cast(sum(input_tokens) as bigint), cast(sum(output_tokens) as bigint),

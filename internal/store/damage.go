@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// checkWithin is how long opening a file waits for its check. The check of a larger file goes on in the
-// background, and [DB.Health] reports what it finds.
+// checkWithin limits how long Open waits for the check of the file. The check of a larger file continues in the
+// background, and [DB.Health] reports its result.
 var checkWithin = 10 * time.Second
 
 // fileCheck checks SQLite's file for damage.
@@ -26,7 +26,7 @@ type fileCheck struct {
 	running sync.WaitGroup
 
 	mu   sync.Mutex
-	done chan struct{} // of the check under way or the last one
+	done chan struct{} // closed when the running or last check has ended
 	busy bool
 }
 
@@ -35,8 +35,7 @@ func newFileCheck(path string) *fileCheck {
 	return &fileCheck{path: path, stop: stop, ctx: ctx}
 }
 
-// start begins a check unless one is under way, and calls found with the result. The channel is closed after
-// that.
+// start begins a check unless one is running, and calls found with the result. Then it closes the channel.
 func (c *fileCheck) start(pragma string, found func(damage error)) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,14 +68,14 @@ func (c *fileCheck) close() {
 	c.running.Wait()
 }
 
-const damageLines = 5 // enough to see what is hit
+const damageLines = 5 // enough to identify the damaged parts
 
-// run returns the damage, nil if there is none or the check was stopped. It uses a connection of its own, so
-// that it reads the disk and not what another connection has cached.
+// run returns the damage, or nil if there is none or the check was stopped. It uses a separate connection, so that
+// it reads the disk and not a cache.
 func (c *fileCheck) run(pragma string) error {
 	p, err := sqlitePool(c.path, 1, url.Values{"_query_only": {"1"}})
 	if err != nil {
-		return nil // the pools of the store report it
+		return nil // the store's pools report connection errors
 	}
 	defer p.Close()
 	lines, err := all(c.ctx, p, scanOne[string], fmt.Sprintf("pragma %s(%d)", pragma, damageLines))
@@ -89,18 +88,18 @@ func (c *fileCheck) run(pragma string) error {
 	return damaged(c.path, errors.New(strings.Join(strings.Fields(strings.Join(lines, "; ")), " ")))
 }
 
-// damaged says which file is damaged, where, and what to do.
+// damaged returns the error for a damaged file, with a hint how to repair it.
 func damaged(path string, cause error) error {
 	name := filepath.Base(path)
-	e := sandbox.Errorf("check database", api.CodeDatabaseDamaged, "%s is damaged: %w", path, cause)
+	e := fault.Errorf("check database", api.CodeDatabaseDamaged, "%s is damaged: %w", path, cause)
 	e.Hint = fmt.Sprintf("Stop the server, keep a copy of %[1]s, %[1]s-wal and %[1]s-shm, and put a backup in their place. Without a backup "+
 		"'sqlite3 %[1]s .recover | sqlite3 recovered.db' saves the rows that can still be read. 'berth doctor' checks the file; "+
 		"look for the cause, too (disk, memory, copies of a live file).", name)
 	return e
 }
 
-// checkFile starts the check of the file and waits for it, but not for longer than checkWithin or half of the
-// caller's time.
+// checkFile starts the check of the file and waits for it, at most checkWithin and at most half of the caller's
+// time.
 func (db *DB) checkFile(ctx context.Context) error {
 	wait := checkWithin
 	if deadline, ok := ctx.Deadline(); ok {
@@ -119,7 +118,7 @@ func (db *DB) checkFile(ctx context.Context) error {
 	}
 }
 
-// suspectDamage reports a statement's error at once and checks the whole file behind it.
+// suspectDamage makes Health report a statement's error at once, and starts a check of the whole file.
 func (db *DB) suspectDamage(err error) {
 	if db.file == nil || !sqliteBroken(err) {
 		return
@@ -137,7 +136,7 @@ func (db *DB) suspectDamage(err error) {
 	db.file.start("integrity_check", db.foundDamage)
 }
 
-// foundDamage takes the result of a check.
+// foundDamage records the result of a check.
 func (db *DB) foundDamage(damage error) {
 	if damage != nil && db.log != nil {
 		db.log.Error("the database file is damaged", "file", db.file.path, "error", damage)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
 )
@@ -59,7 +59,7 @@ func pagesOf(t *testing.T, dir string) int64 {
 func wantDamage(t *testing.T, dir string, err error) {
 	t.Helper()
 	wantCode(t, err, api.CodeDatabaseDamaged)
-	var e *sandbox.Error
+	var e *fault.Error
 	errors.As(err, &e)
 	for _, word := range []string{filepath.Join(dir, "berth.db") + " is damaged: "} {
 		if !strings.Contains(err.Error(), word) {

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 const lockFile = "berth.lock"
 
-// dirLock is this process's hold on a data directory. The kernel frees it when the process ends,
-// however it ends; the pid in the file is for people only.
+// dirLock is this process's lock on a data directory. The kernel releases it when the process ends. The pid in the
+// file is only for error messages.
 type dirLock struct{ file *os.File }
 
 func lockDir(dir string) (*dirLock, error) {
@@ -52,7 +52,7 @@ func (l *dirLock) sign(text string) error {
 	return err
 }
 
-// release leaves the file: removing it would let two processes lock two files of one name.
+// release unlocks the directory and keeps the file: without it, two processes could lock two files of one name.
 func (l *dirLock) release() error {
 	return errors.Join(l.sign(""), l.file.Close())
 }
@@ -62,12 +62,11 @@ func lockedBy(dir string, pid int) error {
 	if pid > 0 {
 		who = fmt.Sprintf("process %d", pid)
 	}
-	return sandbox.Errorf("lock data directory", api.CodeDataDirLocked, "%s is in use by %s", dir, who)
+	return fault.Errorf("lock data directory", api.CodeDataDirLocked, "%s is in use by %s", dir, who)
 }
 
-// holderOf reads the holder's pid, 0 if it cannot be known. A holder that has just locked the file
-// may not have signed it yet, so an empty file, or one signed by a process that is gone, is read
-// again for a moment.
+// holderOf returns the holder's pid, or 0 if it is unknown. A holder writes its pid shortly after it locks the file.
+// If the file is empty or has the pid of an ended process, holderOf reads it again for a short time.
 func holderOf(path string) (pid int) {
 	for range 20 {
 		text, err := os.ReadFile(path)

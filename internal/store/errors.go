@@ -13,13 +13,12 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// fail turns whatever went wrong into the one kind of error that leaves this package. An Error that
-// is already one passes as it is.
+// fail converts any error to a fault.Error. A fault.Error passes unchanged.
 func (db *DB) fail(op string, err error) error {
-	var ours *sandbox.Error
+	var ours *fault.Error
 	if err == nil || errors.As(err, &ours) {
 		return err
 	}
@@ -27,13 +26,13 @@ func (db *DB) fail(op string, err error) error {
 		return refused
 	}
 	db.suspectDamage(err)
-	return sandbox.Errorf(op, db.codeOf(err), "%w", err)
+	return fault.Errorf(op, db.codeOf(err), "%w", err)
 }
 
 func (db *DB) codeOf(err error) api.Code {
 	switch {
 	case errors.Is(err, context.Canceled):
-		return api.CodeTimeout // whoever asked has gone; nothing is wrong with the database
+		return api.CodeTimeout // the caller is gone; the database is not at fault
 	case sqlitePrimary(err) == sqlite3.SQLITE_FULL:
 		return api.CodeServerDiskFull
 	case errors.Is(err, context.DeadlineExceeded), db.dialect.unavailable(err), closed(err):
@@ -50,7 +49,7 @@ func (db *DB) codeOf(err error) api.Code {
 	return api.CodeInternal
 }
 
-// connectionLost recognises a connection that broke, or that could not be made.
+// connectionLost reports whether a connection broke or could not be opened.
 func connectionLost(err error) bool {
 	var connect *pgconn.ConnectError
 	var network net.Error
@@ -65,10 +64,10 @@ func connectionLost(err error) bool {
 	return false
 }
 
-// stale is the answer to a holder that has lost its lease.
+// stale returns the error for a holder that lost its lease.
 func stale(op, what string) error {
-	return sandbox.Errorf(op, api.CodeStale, "%s now belongs to another holder", what)
+	return fault.Errorf(op, api.CodeStale, "%s now belongs to another holder", what)
 }
 
-// closed recognises a store that was closed under a call; database/sql exports no name for it.
+// closed reports whether an error comes from a call on a closed store; database/sql exports no error for it.
 func closed(err error) bool { return err.Error() == "sql: database is closed" }

@@ -15,7 +15,7 @@ func MigrateTo(ctx context.Context, opts Options, version int64) error {
 		return err
 	}
 	defer db.Close()
-	provider, err := db.migrations()
+	provider, err := db.migrator().migrations()
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (s Scope) ExplainIdle(ctx context.Context, kind sandbox.OwnerKind, idle tim
 
 // ExplainPlaced returns how the database finds what is placed.
 func (db *DB) ExplainPlaced(ctx context.Context, driver, host, after string, limit int) (string, error) {
-	return db.Explain(ctx, selectPlaced, driver, host, after, limit)
+	return db.Explain(ctx, selectInstances, driver, host, after, limit)
 }
 
 // Explain returns how the database runs a query.

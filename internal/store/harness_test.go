@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/store/storetest"
 	"github.com/berthdev/berth/internal/testkit/pgtest"
 )
 
@@ -69,7 +71,7 @@ func (h harness) open(t testing.TB) *store.DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { noError(t, db.Close()) })
-	return db
+	return storetest.Unlock(t, db)
 }
 
 // replicas are n stores over one database: n processes on PostgreSQL, n users of the one that
@@ -112,9 +114,9 @@ func noError(t testing.TB, err error) {
 
 func wantCode(t testing.TB, err error, code api.Code) {
 	t.Helper()
-	var e *sandbox.Error
+	var e *fault.Error
 	if !errors.As(err, &e) {
-		t.Fatalf("error is %v, want a sandbox.Error of code %s", err, code)
+		t.Fatalf("error is %v, want a fault.Error of code %s", err, code)
 	}
 	if e.Code != code || e.Op == "" {
 		t.Fatalf("error is %q with code %s and op %q, want code %s", err, e.Code, e.Op, code)
@@ -122,17 +124,17 @@ func wantCode(t testing.TB, err error, code api.Code) {
 }
 
 // intent asks for the sandbox of a conversation, running.
-func intent(owner string) store.Intent {
-	return store.Intent{
+func intent(owner string) store.SandboxRequest {
+	return store.SandboxRequest{
 		Kind: sandbox.OwnerConversation, Owner: owner, Want: sandbox.WantRunning,
 		Spec:   sandbox.Spec{Template: "default", Driver: "fake"},
 		Reason: "first use", Actor: "request",
 	}
 }
 
-func intend(t testing.TB, s store.Scope, in store.Intent) sandbox.Sandbox {
+func intend(t testing.TB, s store.Scope, in store.SandboxRequest) sandbox.Sandbox {
 	t.Helper()
-	sb, _, err := s.Intend(t.Context(), in)
+	sb, _, err := s.RequestSandbox(t.Context(), in)
 	noError(t, err)
 	return sb
 }

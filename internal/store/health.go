@@ -9,20 +9,21 @@ import (
 	"sync"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// failuresToReport is how often a background scan fails in a row before [DB.Health] reports it. One failure
-// may be a restart of the database.
+// failuresToReport is the number of failures in a row after which [DB.Health] reports a background scan. A single
+// failure may be a restart of the database.
 const failuresToReport = 2
 
-// health is what the store knows about its own trouble.
+// health holds the known problems of the store.
 type health struct {
 	mu      sync.Mutex
 	failing map[string]*failingScan
-	damage  error // found in the file, until the process ends
-	suspect error // a statement has met damage, and the file is being checked
+	damage  error // found in the file; it stays until the process ends
+	suspect error // a statement found damage, and the file is being checked
 	newer   error // a newer Berth has migrated the database
+	secret  error // the database is encrypted with a secret that this server does not know
 }
 
 // failingScan is a background scan whose last run failed.
@@ -31,8 +32,8 @@ type failingScan struct {
 	err   error
 }
 
-// Health returns why the database cannot be relied on, nil if nothing is known: damage in SQLite's file, or
-// background scans that fail again and again. A scan that succeeds is healthy again.
+// Health returns a reason why the database cannot be relied on, or nil if none is known: damage in SQLite's file, a
+// newer schema, an unknown secret, or background scans that fail repeatedly. A scan is healthy again once it succeeds.
 func (db *DB) Health() error {
 	h := &db.health
 	h.mu.Lock()
@@ -46,6 +47,9 @@ func (db *DB) Health() error {
 	if h.newer != nil {
 		return h.newer
 	}
+	if h.secret != nil {
+		return h.secret
+	}
 	var all []string
 	for scan, f := range h.failing {
 		if f.count >= failuresToReport {
@@ -56,11 +60,11 @@ func (db *DB) Health() error {
 		return nil
 	}
 	slices.Sort(all)
-	return sandbox.Errorf("check background scans", api.CodeStoreUnavailable, "%s", strings.Join(all, "; "))
+	return fault.Errorf("check background scans", api.CodeStoreUnavailable, "%s", strings.Join(all, "; "))
 }
 
-// scanned is fail for a scan that runs every few seconds. It also notes how the scan went.
-func (db *DB) scanned(scan string, err error) error {
+// recordScan is fail for a background scan. It also records the scan's result for Health.
+func (db *DB) recordScan(scan string, err error) error {
 	db.health.note(scan, err)
 	return db.fail(scan, err)
 }
@@ -71,7 +75,7 @@ func (h *health) note(scan string, err error) {
 	switch f := h.failing[scan]; {
 	case err == nil:
 		delete(h.failing, scan)
-	case errors.Is(err, context.Canceled): // says nothing about the database
+	case errors.Is(err, context.Canceled): // not a problem of the database
 	case f != nil:
 		f.count++
 		f.err = err

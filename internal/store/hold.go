@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Hold keeps timers away from a sandbox until the given time: a running turn, an attached terminal,
-// preview traffic. Kind and ref name the hold, so that it can be prolonged and dropped. It counts as
-// use, which also makes void what a timer decided without knowing of it.
+// Hold keeps idle timers from stopping a sandbox until the given time: for a running turn, an attached terminal,
+// preview traffic. Kind and ref name the hold, so that it can be extended and dropped. It counts as a use, so that
+// decisions of timers from before it are not carried out.
 func (db *DB) Hold(ctx context.Context, id, kind, ref string, until time.Time) error {
 	const op = "hold sandbox"
-	err := db.atomically(ctx, func(tx *txn) error {
+	err := db.inTx(ctx, func(tx *txn) error {
 		n, err := tx.exec(ctx, `update sandboxes set active_at = {now} where id = $1 and deleted_at is null`, id)
 		if err != nil {
 			return err
@@ -34,11 +34,11 @@ func (db *DB) Hold(ctx context.Context, id, kind, ref string, until time.Time) e
 	return deleted(op, "sandbox", id)
 }
 
-// Drop ends a hold, which was use until now, and has the engine look at the timers again. A hold that is
-// not there is no error. Like Hold it takes the sandbox's row first, so that the two never wait for each
-// other.
-func (db *DB) Drop(ctx context.Context, id, kind, ref string) error {
-	return db.fail("drop hold", db.atomically(ctx, func(tx *txn) error {
+// DropHold ends a hold, records a use and makes the sandbox due, so that its timers are planned again. Dropping a
+// hold that does not exist is not an error. Like Hold it locks the sandbox's row first, so that the two cannot
+// deadlock.
+func (db *DB) DropHold(ctx context.Context, id, kind, ref string) error {
+	return db.fail("drop hold", db.inTx(ctx, func(tx *txn) error {
 		_, err := tx.exec(ctx, `
 			update sandboxes set active_at = {now}, due_at = {now} where id = $1 and deleted_at is null
 				and exists (select 1 from holds where sandbox = $1 and kind = $2 and ref = $3)`, id, kind, ref)
@@ -50,8 +50,8 @@ func (db *DB) Drop(ctx context.Context, id, kind, ref string) error {
 	}))
 }
 
-// DropAll ends every hold of a sandbox.
-func (db *DB) DropAll(ctx context.Context, id string) error {
+// DropHolds ends all holds of a sandbox.
+func (db *DB) DropHolds(ctx context.Context, id string) error {
 	_, err := db.write.exec(ctx, `delete from holds where sandbox = $1`, id)
 	return db.fail("drop holds", err)
 }
@@ -62,7 +62,7 @@ type Held struct {
 	Until time.Time
 }
 
-// Holds lists the holds of a sandbox that have not run out, the longest first.
+// Holds lists the holds of a sandbox that have not expired, the longest first.
 func (db *DB) Holds(ctx context.Context, id string) ([]Held, error) {
 	held, err := all(ctx, db.read, func(row scanner) (h Held, err error) {
 		err = row.Scan(&h.Kind, instant{&h.Until})

@@ -38,8 +38,8 @@ func TestHoldsReachToTheLongest(t *testing.T) {
 		if until := held(); !until.Equal(now.Add(3 * time.Hour)) {
 			t.Errorf("prolonged hold ends %v", until)
 		}
-		noError(t, db.Drop(t.Context(), sb.ID, "turn", "1"))
-		noError(t, db.Drop(t.Context(), sb.ID, "turn", "1"))
+		noError(t, db.DropHold(t.Context(), sb.ID, "turn", "1"))
+		noError(t, db.DropHold(t.Context(), sb.ID, "turn", "1"))
 		if until := held(); !until.Equal(now.Add(2 * time.Hour)) {
 			t.Errorf("after the drop held until %v", until)
 		}
@@ -102,7 +102,7 @@ func TestDropAllEndsTheHoldsOfOne(t *testing.T) {
 			noError(t, db.Hold(t.Context(), id, "terminal", "1", time.Now().Add(time.Hour)))
 		}
 		for range 2 {
-			noError(t, db.DropAll(t.Context(), sb.ID))
+			noError(t, db.DropHolds(t.Context(), sb.ID))
 		}
 		for id, want := range map[string]int{sb.ID: 0, other.ID: 2} {
 			if held, err := db.Holds(t.Context(), id); err != nil || len(held) != want {
@@ -123,14 +123,14 @@ func TestHoldAndDropRace(t *testing.T) {
 				if i%2 == 0 {
 					err = dbs[i/2%2].Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour))
 				} else {
-					err = dbs[i/2%2].Drop(t.Context(), sb.ID, "turn", "1")
+					err = dbs[i/2%2].DropHold(t.Context(), sb.ID, "turn", "1")
 				}
 				if err != nil {
 					t.Error(err)
 				}
 			}
 		})
-		noError(t, dbs[0].Drop(t.Context(), sb.ID, "turn", "1"))
+		noError(t, dbs[0].DropHold(t.Context(), sb.ID, "turn", "1"))
 		if held, err := dbs[0].Holds(t.Context(), sb.ID); err != nil || len(held) > 0 {
 			t.Errorf("%v is left (%v)", held, err)
 		}

@@ -7,25 +7,26 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// HostAlive is how long a machine counts as running after its server was last seen.
+// HostAlive is the time that a host counts as alive after its last renewal.
 const HostAlive = time.Minute
 
-// Host is a machine that keeps local sandboxes, under the name in its data directory.
+// Host is a machine that keeps local sandboxes. Its name is stored in its data directory.
 type Host struct {
 	Name         string
-	AdvertiseURL string    // where clients reach its server; empty: not said
-	StartedAt    time.Time // of its newest server
-	SeenAt       time.Time // zero: never by a server that reports
-	ForgottenAt  time.Time // zero: not forgotten, or back since
+	AdvertiseURL string    // the URL at which clients reach the host's server; empty: unknown
+	StartedAt    time.Time // start of its newest server
+	SeenAt       time.Time // zero: never
+	ForgottenAt  time.Time // zero: not forgotten, or readmitted
 	Alive        bool
-	Sandboxes    int64 // pinned to it, those being deleted included
+	Sandboxes    int64 // number of sandboxes pinned to it, including those being deleted
 }
 
-// SeeHost records that a server of the machine runs, and reports whether the machine was forgotten before.
-func (db *DB) SeeHost(ctx context.Context, name, advertiseURL string, started time.Time) (forgotten bool, err error) {
+// RenewHost records that a server of the host is alive. It reports whether the host was forgotten before.
+func (db *DB) RenewHost(ctx context.Context, name, advertiseURL string, started time.Time) (forgotten bool, err error) {
 	forgotten, err = first(ctx, db.write, scanOne[bool], `
 		insert into hosts (name, advertise_url, started_at, seen_at) values ($1, $2, $3, {now})
 		on conflict (name) do update set advertise_url = excluded.advertise_url, started_at = excluded.started_at, seen_at = excluded.seen_at
@@ -33,7 +34,7 @@ func (db *DB) SeeHost(ctx context.Context, name, advertiseURL string, started ti
 	return forgotten, db.fail("record host", err)
 }
 
-// ReadmitHost ends that a machine is forgotten. What it held before stays where it went.
+// ReadmitHost makes a forgotten host usable again. Sandboxes that moved to other hosts stay there.
 func (db *DB) ReadmitHost(ctx context.Context, name string) error {
 	_, err := db.write.exec(ctx, `update hosts set forgotten_at = null where name = $1`, name)
 	return db.fail("readmit host", err)
@@ -47,7 +48,7 @@ func scanHost(row scanner) (h Host, err error) {
 	return h, err
 }
 
-// Hosts lists every machine that was seen or that sandboxes are pinned to, by name.
+// Hosts lists all hosts that have reported or that sandboxes are pinned to, by name.
 func (db *DB) Hosts(ctx context.Context) ([]Host, error) {
 	hosts, err := all(ctx, db.read, scanHost, `
 		select `+hostColumns+` from hosts
@@ -59,7 +60,7 @@ func (db *DB) Hosts(ctx context.Context) ([]Host, error) {
 	return hosts, db.fail("list hosts", err)
 }
 
-// Host returns one machine, or ErrNotFound.
+// Host returns one host, or ErrNotFound.
 func (db *DB) Host(ctx context.Context, name string) (Host, error) {
 	hosts, err := db.Hosts(ctx)
 	if err != nil {
@@ -73,8 +74,8 @@ func (db *DB) Host(ctx context.Context, name string) (Host, error) {
 	return Host{}, notFound("read host", "host", name)
 }
 
-// ForgetHost records that a machine is gone for good. One whose server was seen lately, or never reported,
-// is refused unless that is forced.
+// ForgetHost records that a host is gone for good. Unless force is set, it refuses a host that is alive or was never
+// seen.
 func (db *DB) ForgetHost(ctx context.Context, name string, force bool) (Host, error) {
 	const op = "forget host"
 	h, err := db.Host(ctx, name)
@@ -82,9 +83,9 @@ func (db *DB) ForgetHost(ctx context.Context, name string, force bool) (Host, er
 		return h, err
 	}
 	if !force && (h.Alive || h.SeenAt.IsZero()) {
-		e := sandbox.Errorf(op, api.CodeConflict, "the server of %s was seen at %s", name, h.SeenAt.UTC().Format(time.RFC3339))
+		e := fault.Errorf(op, api.CodeConflict, "the server of %s was seen at %s", name, h.SeenAt.UTC().Format(time.RFC3339))
 		if h.SeenAt.IsZero() {
-			e = sandbox.Errorf(op, api.CodeConflict, "no server of %s has ever reported that it runs", name)
+			e = fault.Errorf(op, api.CodeConflict, "no server of %s has ever reported that it runs", name)
 		}
 		e.Hint = "Turn the machine off first: what still runs there is not saved. Then wait for a minute, or force it (--force)."
 		return h, e
@@ -96,10 +97,10 @@ func (db *DB) ForgetHost(ctx context.Context, name string, force bool) (Host, er
 	return h, db.fail(op, err)
 }
 
-// OnHost lists the sandboxes of every tenant that are pinned to a machine, those being deleted included, in
-// the order of their ids from after on.
-func (db *DB) OnHost(ctx context.Context, host, after string, limit int) ([]sandbox.Sandbox, error) {
-	found, err := all(ctx, db.read, scanSandbox, `
+// ListOnHost lists the sandboxes of all tenants that are pinned to a host, including those being deleted, ordered
+// by id, starting after the given one.
+func (db *DB) ListOnHost(ctx context.Context, host, after string, limit int) ([]sandbox.Sandbox, error) {
+	found, err := all(ctx, db.read, db.scanSandbox, `
 		select `+sandboxColumns+` from sandboxes
 		where host = $1 and host <> '' and sandboxes.id > $2 and (deleted_at is null or state <> 'terminated')
 		order by sandboxes.id limit $3`, host, after, clampLimit(limit))
@@ -115,8 +116,8 @@ func (db *DB) Seize(ctx context.Context, id, holder string) (Grant, error) {
 	return db.Lease(ctx, LeaseSandbox, id, holder)
 }
 
-// Unpin lets any machine have the sandbox. An instance that its record names is left where it is, and the
-// sandbox is due at once.
+// Unpin removes the pin of a sandbox, so that any host may start it, and makes it due. An instance in its row is left
+// on its host.
 func (db *DB) Unpin(ctx context.Context, l Lease, reason, actor string) (sandbox.Sandbox, error) {
 	const op = "unpin sandbox"
 	sb, err := db.dialect.apply(ctx, db, change{
@@ -130,9 +131,9 @@ func (db *DB) Unpin(ctx context.Context, l Lease, reason, actor string) (sandbox
 	return sb, db.fail(op, err)
 }
 
-// elsewhere is the condition under which a turn is left to the machine that its sandbox is pinned to:
-// another one whose server runs. The parameters are this machine and HostAlive.
-func elsewhere(host, alive string) string {
+// otherHost returns the condition for leaving a turn to the host that its sandbox is pinned to: another host that is
+// alive. The arguments are the parameters for this host and for HostAlive.
+func otherHost(host, alive string) string {
 	return `exists (select 1 from sandboxes b join hosts on hosts.name = b.host where b.id = turns.sandbox and b.host <> cast(` + host + ` as text)
 		and hosts.forgotten_at is null and hosts.seen_at > {now-` + alive + `})`
 }

@@ -18,7 +18,7 @@ func TestHostsAreSeenAndForgotten(t *testing.T) {
 		pinned.Host = "old"
 		intend(t, db.In(acme), pinned)
 		for range 2 {
-			forgotten, err := db.SeeHost(t.Context(), "north", "https://north.example.com", time.Now())
+			forgotten, err := db.RenewHost(t.Context(), "north", "https://north.example.com", time.Now())
 			noError(t, err)
 			if forgotten {
 				t.Error("a host that nobody forgot is forgotten")
@@ -41,7 +41,7 @@ func TestHostsAreSeenAndForgotten(t *testing.T) {
 		}
 		_, err = db.ForgetHost(t.Context(), "nowhere", true)
 		wantCode(t, err, api.CodeNotFound)
-		if forgotten, err := db.SeeHost(t.Context(), "north", "", time.Now()); err != nil || !forgotten {
+		if forgotten, err := db.RenewHost(t.Context(), "north", "", time.Now()); err != nil || !forgotten {
 			t.Errorf("a forgotten host is back: %v, %v", forgotten, err)
 		}
 		noError(t, db.ReadmitHost(t.Context(), "north"))
@@ -57,12 +57,12 @@ func TestTurnsAreLeftToTheMachineOfTheirSandbox(t *testing.T) {
 	onBoth(t, func(t *testing.T, h harness) {
 		db := h.open(t)
 		c := talk(t, db)
-		in := store.Intent{Kind: sandbox.OwnerConversation, Owner: c.ID, ID: c.Sandbox, Host: "north", Want: sandbox.WantRunning}
+		in := store.SandboxRequest{Kind: sandbox.OwnerConversation, Owner: c.ID, ID: c.Sandbox, Host: "north", Want: sandbox.WantRunning}
 		intend(t, db.In(acme), in)
 		turn := begin(t, db, asking(c))
 		takes := func(host string, want bool) {
 			t.Helper()
-			unheld, err := db.UnheldTurns(t.Context(), host, 10)
+			unheld, err := db.ListTurnsToRun(t.Context(), host, 10)
 			noError(t, err)
 			if got := len(unheld) == 1; got != want {
 				t.Errorf("%s finds %v", host, unheld)
@@ -77,7 +77,7 @@ func TestTurnsAreLeftToTheMachineOfTheirSandbox(t *testing.T) {
 			}
 		}
 		takes("south", true) // no server of north has ever reported
-		noError(t, second(db.SeeHost(t.Context(), "north", "", time.Now())))
+		noError(t, second(db.RenewHost(t.Context(), "north", "", time.Now())))
 		takes("south", false)
 		takes("north", true)
 		noError(t, second(db.ForgetHost(t.Context(), "north", true)))
@@ -109,7 +109,7 @@ func TestUnpinnedSandbox(t *testing.T) {
 		if got.Host != "" || got.Instance != "" || got.Left != 1 || got.Incarnation != 1 || got.State != sandbox.Running {
 			t.Errorf("%+v", got)
 		}
-		if on, err := db.OnHost(t.Context(), "north", "", 10); err != nil || len(on) != 0 {
+		if on, err := db.ListOnHost(t.Context(), "north", "", 10); err != nil || len(on) != 0 {
 			t.Errorf("%v, %v", on, err)
 		}
 		commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventLost})

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Outcome is what a claim of an idempotency key found.
+// Outcome is the result of claiming an idempotency key.
 type Outcome string
 
 // The outcomes of a claim.
 const (
-	ClaimFresh    Outcome = "fresh"     // it is ours: do the work, then finish or release it
-	ClaimDone     Outcome = "done"      // the work was done: give its answer again
-	ClaimInFlight Outcome = "in_flight" // a live holder is doing the work
+	ClaimFresh    Outcome = "fresh"     // claimed: do the work, then call FinishKey or ReleaseKey
+	ClaimDone     Outcome = "done"      // the work is done: return its stored answer
+	ClaimInFlight Outcome = "in_flight" // another holder is doing the work
 	ClaimMismatch Outcome = "mismatch"  // the key was used with another body
 )
 
@@ -26,11 +26,11 @@ type ClaimRequest struct {
 	TTL        time.Duration // how long the claim lives unless renewed
 }
 
-// Claim is the answer to a ClaimRequest.
+// Claim is the result of a ClaimRequest.
 type Claim struct {
 	Outcome  Outcome
-	EffectID string // the id to make what the work makes under; the same however often it is begun
-	Answer   Answer // if done
+	EffectID string // the id for the object that the work creates; the same in each attempt
+	Answer   Answer // set if Outcome is ClaimDone
 
 	tenant     TenantID
 	route, key string
@@ -41,13 +41,13 @@ type Claim struct {
 // Answer is a stored response.
 type Answer struct {
 	Status int
-	Header map[string][]string // those worth giving again
+	Header map[string][]string // the headers to send again
 	Body   []byte
 }
 
-// ClaimKey claims the key in one statement. Of any number of claims at once, one is fresh. A claim
-// whose holder died is given to the next claimer, with the same EffectID, so that what the dead
-// holder made is found and not made again.
+// ClaimKey claims the key in one statement. Exactly one of several concurrent claims is fresh. After the holder of a
+// claim has died, the next claim has the same EffectID, so that an object which the dead holder created is found and
+// not created again.
 func (s Scope) ClaimKey(ctx context.Context, r ClaimRequest) (Claim, error) {
 	const op = "claim idempotency key"
 	for {
@@ -55,13 +55,14 @@ func (s Scope) ClaimKey(ctx context.Context, r ClaimRequest) (Claim, error) {
 		if errors.Is(err, sql.ErrNoRows) {
 			claim, err = s.claimKnown(ctx, r)
 		}
-		if !errors.Is(err, sql.ErrNoRows) { // else it expired between the two statements
+		if !errors.Is(err, sql.ErrNoRows) { // ErrNoRows: the key expired between the two statements
 			return claim, s.db.fail(op, err)
 		}
 	}
 }
 
-// claimFresh returns sql.ErrNoRows when the key is held, done, or used with another body.
+// claimFresh claims a new key, or one whose claim expired. It returns sql.ErrNoRows when the key is held, done, or used with another
+// body.
 func (s Scope) claimFresh(ctx context.Context, r ClaimRequest) (Claim, error) {
 	c := Claim{Outcome: ClaimFresh, tenant: s.tenant, route: r.Route, key: r.Key, holder: r.Holder}
 	_, err := first(ctx, s.db.write, func(row scanner) (any, error) { return nil, row.Scan(&c.EffectID, &c.epoch) }, `
@@ -81,40 +82,45 @@ func (s Scope) claimFresh(ctx context.Context, r ClaimRequest) (Claim, error) {
 
 func (s Scope) claimKnown(ctx context.Context, r ClaimRequest) (Claim, error) {
 	return first(ctx, s.db.read, func(row scanner) (c Claim, err error) {
-		var hash string
-		err = row.Scan(&hash, &c.EffectID, &c.Answer.Status, document{&c.Answer.Header}, &c.Answer.Body)
+		var hash, header string
+		err = row.Scan(&hash, &c.EffectID, &c.Answer.Status, &header, &c.Answer.Body)
 		switch {
+		case err != nil:
 		case hash != r.BodyHash:
 			c = Claim{Outcome: ClaimMismatch}
 		case c.Answer.Status == 0:
 			c = Claim{Outcome: ClaimInFlight, EffectID: c.EffectID}
 		default:
 			c.Outcome = ClaimDone
+			err = s.db.secrets.openAnswer(keyAnswer(s.tenant, r.Route, r.Key), header, &c.Answer)
 		}
 		return c, err
 	}, `select body_hash, effect_id, status, header, body from idempotency_keys
 		where tenant = $1 and route = $2 and idem_key = $3`, s.tenant, r.Route, r.Key)
 }
 
-// RenewKey makes the claim live for ttl from now, or returns ErrStale when another holder has it.
+// RenewKey extends the claim to ttl from now. It returns ErrStale when another holder has it.
 func (s Scope) RenewKey(ctx context.Context, c Claim, ttl time.Duration) error {
 	return s.updateKey(ctx, "renew idempotency key", `until = {now+$6}`, c, ttl.Microseconds())
 }
 
-// FinishKey stores the answer that every later claim of the key gets, or returns ErrStale when
-// another holder has the claim.
+// FinishKey stores the answer that all later claims of the key get. It returns ErrStale when another holder has the
+// claim.
 func (s Scope) FinishKey(ctx context.Context, c Claim, a Answer) error {
-	return s.updateKey(ctx, "finish idempotency key", `until = {now}, status = $6, header = $7, body = $8`,
-		c, a.Status, asJSON(a.Header), a.Body)
+	const op = "finish idempotency key"
+	header, body, sealed, err := s.db.secrets.sealAnswer(keyAnswer(s.tenant, c.route, c.key), a)
+	if err != nil {
+		return s.db.fail(op, err)
+	}
+	return s.updateKey(ctx, op, `until = {now}, status = $6, header = $7, body = $8, sealed = $9`, c, a.Status, header, body, sealed)
 }
 
-// ReleaseKey gives the claim up without an answer: the next claim is fresh and has the same
-// EffectID.
+// ReleaseKey gives up the claim without an answer: the next claim is fresh and has the same EffectID.
 func (s Scope) ReleaseKey(ctx context.Context, c Claim) error {
 	return s.updateKey(ctx, "release idempotency key", `until = {now}, holder = ''`, c)
 }
 
-// updateKey writes as the claim's holder; set's own arguments begin at $6.
+// updateKey updates the key if the claim still holds it. The arguments of set begin at $6.
 func (s Scope) updateKey(ctx context.Context, op, set string, c Claim, args ...any) error {
 	n, err := s.db.write.exec(ctx, `
 		update idempotency_keys set `+set+`
@@ -126,8 +132,8 @@ func (s Scope) updateKey(ctx context.Context, op, set string, c Claim, args ...a
 	return s.db.fail(op, err)
 }
 
-// ExpireKeys removes up to limit idempotency keys first claimed before the given time that nobody
-// holds, and returns how many.
+// ExpireKeys removes up to limit idempotency keys that were first claimed before the given time and have no holder.
+// It returns how many.
 func (db *DB) ExpireKeys(ctx context.Context, before time.Time, limit int) (int64, error) {
 	n, err := db.write.exec(ctx, `
 		delete from idempotency_keys where (tenant, route, idem_key) in

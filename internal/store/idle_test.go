@@ -14,7 +14,7 @@ import (
 // idleIDs lists what nobody used for an hour.
 func idleIDs(t testing.TB, s store.Scope, kind sandbox.OwnerKind, limit int) (ids []string) {
 	t.Helper()
-	found, err := s.Idle(t.Context(), kind, time.Hour, limit)
+	found, err := s.ListIdle(t.Context(), kind, time.Hour, limit)
 	noError(t, err)
 	for _, sb := range found {
 		ids = append(ids, sb.ID)
@@ -79,7 +79,7 @@ func TestIdleAreThoseThatNobodyUsesOrHolds(t *testing.T) {
 		if got := idleIDs(t, db.In("nobody"), sandbox.OwnerProject, 0); len(got) > 0 {
 			t.Errorf("a tenant without sandboxes has idle ones: %v", got)
 		}
-		intend(t, s, store.Intent{Kind: sandbox.OwnerProject, Owner: "oldest", Want: sandbox.WantRunning})
+		intend(t, s, store.SandboxRequest{Kind: sandbox.OwnerProject, Owner: "oldest", Want: sandbox.WantRunning})
 		if got := idleIDs(t, s, sandbox.OwnerProject, 0); !slices.Equal(got, want[1:]) {
 			t.Errorf("after a use: %v, want %v", got, want[1:])
 		}
@@ -89,7 +89,7 @@ func TestIdleAreThoseThatNobodyUsesOrHolds(t *testing.T) {
 func TestPlacedIsWhatRecordsSayToHave(t *testing.T) {
 	testkit.Proves(t, "O8")
 	withDB(t, func(t *testing.T, db *store.DB) {
-		var want []store.Placed
+		var want []store.InstanceRecord
 		place := func(tenant store.TenantID, owner, driver, host string) store.Grant {
 			in := intent(owner)
 			in.Spec.Driver, in.Host = driver, host
@@ -99,7 +99,7 @@ func TestPlacedIsWhatRecordsSayToHave(t *testing.T) {
 			return g
 		}
 		expect := func(g store.Grant, owner string, state sandbox.State) {
-			want = append(want, store.Placed{Sandbox: g.Lease.ID, Instance: "i-" + sandbox.InstanceID(owner), State: state})
+			want = append(want, store.InstanceRecord{Sandbox: g.Lease.ID, Instance: "i-" + sandbox.InstanceID(owner), State: state})
 		}
 		expect(place(acme, "here", "fake", "north"), "here", sandbox.Running)
 		expect(place("rival", "anywhere", "fake", ""), "anywhere", sandbox.Running)
@@ -114,11 +114,11 @@ func TestPlacedIsWhatRecordsSayToHave(t *testing.T) {
 		ended := place(acme, "ended", "fake", "north")
 		commit(t, db, ended.Lease, sandbox.Change{Event: sandbox.EventEnd, Instance: "i-ended"})
 		commit(t, db, ended.Lease, sandbox.Change{Event: sandbox.EventEnded})
-		slices.SortFunc(want, func(a, b store.Placed) int { return strings.Compare(a.Sandbox, b.Sandbox) })
+		slices.SortFunc(want, func(a, b store.InstanceRecord) int { return strings.Compare(a.Sandbox, b.Sandbox) })
 		for limit := 1; limit <= 4; limit++ {
-			var got []store.Placed
+			var got []store.InstanceRecord
 			for after := ""; ; after = got[len(got)-1].Sandbox {
-				page, err := db.Placed(t.Context(), "fake", "north", after, limit)
+				page, err := db.ListInstances(t.Context(), "fake", "north", after, limit)
 				noError(t, err)
 				got = append(got, page...)
 				if len(page) < limit {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -18,7 +19,7 @@ import (
 func TestIntendRecordsTheSandboxAsAsked(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s := db.In(acme)
-		in := store.Intent{
+		in := store.SandboxRequest{
 			Kind: sandbox.OwnerSandbox, Owner: "web", Name: "web", Host: "north",
 			Spec: sandbox.Spec{
 				Template: "default", Driver: "fake", Profile: "lite",
@@ -26,7 +27,7 @@ func TestIntendRecordsTheSandboxAsAsked(t *testing.T) {
 			},
 			Want: sandbox.WantRunning, Reason: "first use", Actor: "request",
 		}
-		sb, created, err := s.Intend(t.Context(), in)
+		sb, created, err := s.RequestSandbox(t.Context(), in)
 		noError(t, err)
 		if !created {
 			t.Error("created is false for a new owner")
@@ -62,7 +63,7 @@ func TestIntendOfOneOwnerByManyMakesOneRow(t *testing.T) {
 			var mu sync.Mutex
 			ids, created := map[string]bool{}, 0
 			race(32, func(i int) {
-				sb, fresh, err := dbs[i%2].In(acme).Intend(t.Context(), intent(owner))
+				sb, fresh, err := dbs[i%2].In(acme).RequestSandbox(t.Context(), intent(owner))
 				if err != nil {
 					t.Error(err)
 					return
@@ -90,7 +91,7 @@ func TestIntendAgainSetsWantAndUse(t *testing.T) {
 		before := intend(t, s, intent("c1"))
 		in := intent("c1")
 		in.Want, in.Spec.Template = sandbox.WantStopped, "other"
-		after, created, err := s.Intend(t.Context(), in)
+		after, created, err := s.RequestSandbox(t.Context(), in)
 		noError(t, err)
 		if created || after.ID != before.ID || after.Want != sandbox.WantStopped || after.Spec.Template != "default" {
 			t.Errorf("second intent gave %+v, created %v", after, created)
@@ -108,9 +109,9 @@ func TestIntendRefusedByAcceptChangesNothing(t *testing.T) {
 		in := intent("c1")
 		in.Want = sandbox.WantStopped
 		in.Accept = func(sb sandbox.Sandbox) error {
-			return sandbox.Errorf("compare spec", api.CodeSpecMismatch, "template is %s", sb.Spec.Template)
+			return fault.Errorf("compare spec", api.CodeSpecMismatch, "template is %s", sb.Spec.Template)
 		}
-		_, _, err := s.Intend(t.Context(), in)
+		_, _, err := s.RequestSandbox(t.Context(), in)
 		wantCode(t, err, api.CodeSpecMismatch)
 		after, err := s.ByID(t.Context(), before.ID)
 		noError(t, err)
@@ -140,7 +141,7 @@ func TestIntendWithChosenID(t *testing.T) {
 		with := func(s store.Scope, id, owner string) (sandbox.Sandbox, error) {
 			in := intent(owner)
 			in.ID = id
-			sb, _, err := s.Intend(t.Context(), in)
+			sb, _, err := s.RequestSandbox(t.Context(), in)
 			return sb, err
 		}
 		for _, made := range []struct {
@@ -173,13 +174,13 @@ func TestIntendWithAnIDForTheNewOne(t *testing.T) {
 		s := db.In(acme)
 		in := intent("c1")
 		in.NewID = store.NewID()
-		made, created, err := s.Intend(t.Context(), in)
+		made, created, err := s.RequestSandbox(t.Context(), in)
 		noError(t, err)
 		if !created || made.ID != in.NewID {
 			t.Errorf("made %s, created %v, want %s", made.ID, created, in.NewID)
 		}
 		in.NewID = store.NewID()
-		found, created, err := s.Intend(t.Context(), in)
+		found, created, err := s.RequestSandbox(t.Context(), in)
 		noError(t, err)
 		if created || found.ID != made.ID {
 			t.Errorf("got %s, created %v, want the one that is there, %s", found.ID, created, made.ID)
@@ -187,7 +188,7 @@ func TestIntendWithAnIDForTheNewOne(t *testing.T) {
 		_, err = s.Delete(t.Context(), made.ID, false, "unwanted", "request")
 		noError(t, err)
 		in.NewID = made.ID // the work is done again after its effect was deleted
-		_, _, err = s.Intend(t.Context(), in)
+		_, _, err = s.RequestSandbox(t.Context(), in)
 		wantCode(t, err, api.CodeDeleted)
 	})
 }
@@ -198,7 +199,7 @@ func TestIntendRefusesTakenNameAndBadOwner(t *testing.T) {
 		named := func(owner string) error {
 			in := intent(owner)
 			in.Name = "web"
-			_, _, err := s.Intend(t.Context(), in)
+			_, _, err := s.RequestSandbox(t.Context(), in)
 			return err
 		}
 		noError(t, named("a"))
@@ -226,7 +227,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 		}
 		_, err := rival.ByID(t.Context(), sb.ID)
 		wantCode(t, err, api.CodeNotFound)
-		_, err = rival.Record(t.Context(), sb.ID)
+		_, err = rival.ByIDOrDeleted(t.Context(), sb.ID)
 		wantCode(t, err, api.CodeNotFound)
 		_, err = rival.ByName(t.Context(), "web")
 		wantCode(t, err, api.CodeNotFound)
@@ -270,11 +271,11 @@ func TestTombstoneIsNeverRevived(t *testing.T) {
 					deletes.Add(1)
 					return
 				}
-				_, _, err := s.Intend(t.Context(), intent("c1"))
-				if err != nil && !errors.Is(err, sandbox.ErrDeleting) {
+				_, _, err := s.RequestSandbox(t.Context(), intent("c1"))
+				if err != nil && !errors.Is(err, fault.ErrDeleting) {
 					t.Error(err)
 				}
-				if _, err := s.Want(t.Context(), sb.ID, sandbox.WantRunning, "", ""); err != nil && !errors.Is(err, sandbox.ErrDeleted) {
+				if _, err := s.Want(t.Context(), sb.ID, sandbox.WantRunning, "", ""); err != nil && !errors.Is(err, fault.ErrDeleted) {
 					t.Error(err)
 				}
 			})

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/pgtest"
@@ -97,16 +98,16 @@ func TestConnectWordsKnowWhatPeopleMeet(t *testing.T) {
 		"57P03": "the database system is starting up", "42501": "the database system is starting up",
 	} {
 		err := fmt.Errorf("connect: %w", &pgconn.PgError{Code: code, Message: "the database system is starting up"})
-		if _, what, hint := connectWords(err); what != want || hint == "" {
+		if _, what, hint := explainConnect(err); what != want || hint == "" {
 			t.Errorf("%s: %q, %q", code, what, hint)
 		}
 	}
 	unknown := fmt.Errorf("connect: %w", &net.DNSError{Name: "db.example", IsNotFound: true})
-	if _, what, hint := connectWords(unknown); what != "the host name is unknown" || !strings.Contains(hint, "DNS") {
+	if _, what, hint := explainConnect(unknown); what != "the host name is unknown" || !strings.Contains(hint, "DNS") {
 		t.Errorf("unknown host: %q, %q", what, hint)
 	}
 	joined := fmt.Errorf("connect: %w", errors.Join(errors.New("first"), errors.New("last")))
-	if _, what, _ := connectWords(joined); what != "last" {
+	if _, what, _ := explainConnect(joined); what != "last" {
 		t.Errorf("unknown failure: %q", what)
 	}
 }
@@ -120,28 +121,28 @@ func TestRacersForOneOwnerQueueAtItsGate(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	s := db.In("acme")
-	in := Intent{Kind: sandbox.OwnerProject, Owner: "p1", Want: sandbox.WantRunning}
+	in := SandboxRequest{Kind: sandbox.OwnerProject, Owner: "p1", Want: sandbox.WantRunning}
 	racer, err := db.write.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer racer.Close()
-	if _, err := racer.ExecContext(t.Context(), `select pg_advisory_lock($1)`, s.gate(in)); err != nil {
+	if _, err := racer.ExecContext(t.Context(), `select pg_advisory_lock($1)`, s.lockKey(in)); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, _, err := s.Intend(t.Context(), in)
+		_, _, err := s.RequestSandbox(t.Context(), in)
 		done <- err
 	}()
 	testkit.Eventually(t, 30*time.Second, func() error {
 		_, err := first(t.Context(), db.read, scanOne[int64], `select objid from pg_locks where locktype = 'advisory' and not granted`)
 		return err
 	})
-	if _, err := s.ByOwner(t.Context(), in.Kind, in.Owner); !errors.Is(err, sandbox.ErrNotFound) {
+	if _, err := s.ByOwner(t.Context(), in.Kind, in.Owner); !errors.Is(err, fault.ErrNotFound) {
 		t.Errorf("the row was made before the gate opened: %v", err)
 	}
-	if _, err := racer.ExecContext(t.Context(), `select pg_advisory_unlock($1)`, s.gate(in)); err != nil {
+	if _, err := racer.ExecContext(t.Context(), `select pg_advisory_unlock($1)`, s.lockKey(in)); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
@@ -174,7 +175,7 @@ func TestNoteDoesNotWaitForTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time with a prepared statement
-		if err := db.note(t.Context(), `insert into noted `+synced); err != nil {
+		if err := db.execRelaxed(t.Context(), `insert into noted `+synced); err != nil {
 			t.Fatal(err)
 		}
 	}

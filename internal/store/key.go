@@ -5,11 +5,13 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 // KeyHash is the SHA-256 of an API key. The key itself is never stored.
@@ -17,11 +19,11 @@ type KeyHash [sha256.Size]byte
 
 // Key is an API key as recorded.
 type Key struct {
-	ID         string // empty on create: a new one is made
+	ID         string // empty on create: a new id is generated
 	Tenant     TenantID
-	Account    string // empty for a key of the tenant's own
+	Account    string // empty for a key of the tenant
 	Label      string
-	Prefix     string   // the key's first characters, to recognise it by
+	Prefix     string   // the key's first characters, shown to people
 	Scopes     []string // of read, write, admin
 	CreatedAt  time.Time
 	ExpiresAt  time.Time // zero: never
@@ -29,7 +31,7 @@ type Key struct {
 	RevokedAt  time.Time
 }
 
-// Live reports whether the key may be used at the given time.
+// Live reports whether the key is valid at the given time.
 func (k Key) Live(now time.Time) bool {
 	return k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
 }
@@ -44,8 +46,7 @@ func scanKey(row scanner) (k Key, err error) {
 	return k, err
 }
 
-// CreateKey records a key by its hash. A hash that is recorded already, for whichever tenant, is a
-// conflict.
+// CreateKey records a key by its hash. It returns a conflict if any tenant has a key with this hash.
 func (s Scope) CreateKey(ctx context.Context, k Key, hash KeyHash) (Key, error) {
 	const op = "create API key"
 	if k.ID == "" {
@@ -57,13 +58,13 @@ func (s Scope) CreateKey(ctx context.Context, k Key, hash KeyHash) (Key, error) 
 		on conflict do nothing returning `+keyColumns,
 		k.ID, s.tenant, k.Account, k.Label, k.Prefix, hash[:], strings.Join(k.Scopes, " "), at(k.ExpiresAt))
 	if errors.Is(err, sql.ErrNoRows) {
-		return Key{}, sandbox.Errorf(op, api.CodeConflict, "this key exists already")
+		return Key{}, fault.Errorf(op, api.CodeConflict, "this key exists already")
 	}
 	return made, s.db.fail(op, err)
 }
 
-// Keys returns one page of the tenant's keys, revoked ones too, newest first, and where the next one
-// begins.
+// Keys returns one page of the tenant's keys, including revoked ones, newest first, and the position of the next
+// page.
 func (s Scope) Keys(ctx context.Context, page Page) ([]Key, Position, error) {
 	l := listing[Key]{
 		columns: keyColumns, table: "api_keys", scan: scanKey,
@@ -74,7 +75,7 @@ func (s Scope) Keys(ctx context.Context, page Page) ([]Key, Position, error) {
 	return items, next, s.db.fail("list API keys", err)
 }
 
-// Key returns the key, revoked or not, or ErrNotFound.
+// Key returns the key, even if it is revoked, or ErrNotFound.
 func (s Scope) Key(ctx context.Context, id string) (Key, error) {
 	const op = "read API key"
 	k, err := first(ctx, s.db.read, scanKey, `select `+keyColumns+` from api_keys where tenant = $1 and id = $2`, s.tenant, id)
@@ -84,7 +85,7 @@ func (s Scope) Key(ctx context.Context, id string) (Key, error) {
 	return k, s.db.fail(op, err)
 }
 
-// RevokeKey makes a key useless for good. Revoking it again changes nothing.
+// RevokeKey revokes a key for good. Revoking it again changes nothing.
 func (s Scope) RevokeKey(ctx context.Context, id string) (Key, error) {
 	const op = "revoke API key"
 	k, err := first(ctx, s.db.write, scanKey, `
@@ -96,8 +97,7 @@ func (s Scope) RevokeKey(ctx context.Context, id string) (Key, error) {
 	return k, s.db.fail(op, err)
 }
 
-// RevokeOthers makes every key of the tenant's own with this label useless, but for the one with the
-// given id.
+// RevokeOthers revokes all tenant keys with this label except the one with the given id.
 func (s Scope) RevokeOthers(ctx context.Context, label, id string) error {
 	_, err := s.db.write.exec(ctx, `
 		update api_keys set revoked_at = {now}
@@ -105,7 +105,7 @@ func (s Scope) RevokeOthers(ctx context.Context, label, id string) error {
 	return s.db.fail("revoke other API keys", err)
 }
 
-// HasLiveKey reports whether a key of the tenant's own with this scope may be used.
+// HasLiveKey reports whether the tenant has a valid key with this scope that belongs to no account.
 func (s Scope) HasLiveKey(ctx context.Context, scope string) (bool, error) {
 	has, err := first(ctx, s.db.read, scanOne[bool], `
 		select exists (select 1 from api_keys where tenant = $1 and account = '' and revoked_at is null
@@ -114,19 +114,38 @@ func (s Scope) HasLiveKey(ctx context.Context, scope string) (bool, error) {
 	return has, s.db.fail("look for an API key", err)
 }
 
-// KeyByHash returns the key with this hash, whether it may be used or not, or ErrNotFound.
+// KeyByHash returns the key with this hash, valid or not, or ErrNotFound.
 func (db *DB) KeyByHash(ctx context.Context, hash KeyHash) (Key, error) {
 	const op = "find API key"
 	k, err := first(ctx, db.read, scanKey, `select `+keyColumns+` from api_keys where hash = $1`, hash[:])
 	if errors.Is(err, sql.ErrNoRows) {
-		return Key{}, sandbox.Errorf(op, api.CodeNotFound, "there is no such key")
+		return Key{}, fault.Errorf(op, api.CodeNotFound, "there is no such key")
 	}
 	return k, db.fail(op, err)
 }
 
-// TouchKey records that the key was used; within a minute of the last time it writes nothing.
+// keysAtOnce is the number of ids in one statement.
+const keysAtOnce = 500
+
+// KeysByID returns the keys with these ids, of all tenants, valid or not. Unknown ids are left out.
+func (db *DB) KeysByID(ctx context.Context, ids []string) (keys []Key, err error) {
+	for some := range slices.Chunk(ids, keysAtOnce) {
+		args, places := make([]any, len(some)), make([]string, len(some))
+		for i, id := range some {
+			args[i], places[i] = id, fmt.Sprintf("$%d", i+1)
+		}
+		found, err := all(ctx, db.read, scanKey, `select `+keyColumns+` from api_keys where id in (`+strings.Join(places, ", ")+`)`, args...)
+		if err != nil {
+			return nil, db.fail("read API keys", err)
+		}
+		keys = append(keys, found...)
+	}
+	return keys, nil
+}
+
+// TouchKey records a use of the key, at most once a minute.
 func (db *DB) TouchKey(ctx context.Context, id string) error {
-	return db.fail("record use of API key", db.note(ctx, `
+	return db.fail("record use of API key", db.execRelaxed(ctx, `
 		update api_keys set last_used_at = {now}
 		where id = $1 and (last_used_at is null or last_used_at <= {now-$2})`, id, time.Minute.Microseconds()))
 }

@@ -63,3 +63,24 @@ func TestLiveKeyOfAScope(t *testing.T) {
 		has(false, "it was revoked")
 	})
 }
+
+func TestKeysByID(t *testing.T) {
+	withDB(t, func(t *testing.T, db *store.DB) {
+		s, rival := tenants(t, db)
+		ids := []string{store.NewID()}
+		for range 600 { // more than one statement takes
+			ids = append(ids, store.NewID())
+		}
+		mine, err := s.CreateKey(t.Context(), store.Key{ID: ids[1]}, hashOf("mine"))
+		noError(t, err)
+		theirs, err := rival.CreateKey(t.Context(), store.Key{ID: ids[600]}, hashOf("theirs"))
+		noError(t, err)
+		_, err = rival.RevokeKey(t.Context(), theirs.ID)
+		noError(t, err)
+		found, err := db.KeysByID(t.Context(), ids)
+		noError(t, err)
+		if len(found) != 2 || found[0].ID != mine.ID || !found[0].RevokedAt.IsZero() || found[1].ID != theirs.ID || found[1].RevokedAt.IsZero() {
+			t.Errorf("found %+v", found)
+		}
+	})
+}

@@ -6,34 +6,36 @@ import (
 	"errors"
 	"time"
 
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
+
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// LeaseSandbox is the kind of lease that everything done to a sandbox is done under. Other kinds are
-// names that their users choose.
+// LeaseSandbox is the kind of lease that protects all work on a sandbox. Other kinds are named by their users.
 const LeaseSandbox = "sandbox"
 
-// leaseFree is when a lease may be taken.
+// leaseFree is the condition for taking a lease.
 const leaseFree = `leases.until <= {now}`
 
-// Lease is one holder's turn at one thing. Epoch is +1 each time the lease is taken, and fences what
-// the holder writes.
+// Lease is the right of one holder to work on one thing. Epoch rises by 1 each time the lease is taken, and fences
+// the holder's writes.
 type Lease struct {
 	Kind, ID string
 	Holder   string
 	Epoch    int64
-	Until    time.Time // by the database's clock; after it, anybody may take the lease
+	Until    time.Time // expiry by the database's clock; the lease is free afterwards
 }
 
-// Grant is the answer to asking for a lease.
+// Grant is the result of a request for a lease.
 type Grant struct {
 	OK      bool
-	Lease   Lease           // ours if OK, else the one that stands in the way
-	Sandbox sandbox.Sandbox // for LeaseSandbox: the record at the moment the lease was taken
+	Lease   Lease           // the granted lease if OK, otherwise the lease that blocks it
+	Sandbox sandbox.Sandbox // for LeaseSandbox: the sandbox's record when the lease was taken
 }
 
-// Lease asks for a lease, and does not wait: one that is held, by the same holder even, is not
-// granted. A lease of LeaseSandbox makes its epoch the sandbox's generation, in the same statement.
+// Lease requests a lease and does not wait: a held lease is not granted, not even to its holder. For LeaseSandbox
+// the epoch becomes the sandbox's generation in the same statement.
 func (db *DB) Lease(ctx context.Context, kind, id, holder string) (Grant, error) {
 	const op = "take lease"
 	ask := Lease{Kind: kind, ID: id, Holder: holder}
@@ -53,7 +55,7 @@ func (db *DB) Lease(ctx context.Context, kind, id, holder string) (Grant, error)
 	return Grant{Lease: other}, db.fail(op, err)
 }
 
-// takeAny returns sql.ErrNoRows when the lease is held.
+// takeAny takes a lease of any kind but LeaseSandbox. It returns sql.ErrNoRows if the lease is held.
 func (db *DB) takeAny(ctx context.Context, ask Lease) (Grant, error) {
 	l, err := first(ctx, db.write, scanLease(ask), `
 		insert into leases (kind, id, holder, epoch, until) values ($1, $2, $3, 1, {now+$4})
@@ -68,7 +70,7 @@ func (db *DB) takeSandbox(ctx context.Context, ask Lease) (Grant, error) {
 	return db.dialect.takeSandbox(ctx, db, ask)
 }
 
-// insertSandboxLease takes nothing when there is no such sandbox.
+// insertSandboxLease takes the lease of a sandbox. It inserts nothing if there is no such sandbox.
 const insertSandboxLease = `
 	insert into leases (kind, id, holder, epoch, until)
 	select cast($1 as text), s.id, cast($3 as text), s.generation + 1, {now+$4} from sandboxes s where s.id = $2
@@ -77,23 +79,23 @@ const insertSandboxLease = `
 		where ` + leaseFree + `
 	returning epoch, until, holder`
 
-// takeSandboxPostgres is one statement: both tables change, or none.
+// takeSandboxPostgres uses one statement: both tables change, or neither.
 func takeSandboxPostgres(ctx context.Context, db *DB, ask Lease) (g Grant, err error) {
-	return first(ctx, db.write, scanGrant(ask), `
+	return first(ctx, db.write, db.scanGrant(ask), `
 		with taken as (`+insertSandboxLease+`)
 		update sandboxes set generation = taken.epoch from taken where sandboxes.id = $2
 		returning taken.epoch, taken.until, taken.holder, `+sandboxColumns,
 		ask.Kind, ask.ID, ask.Holder, db.ttl.Microseconds())
 }
 
-// takeSandboxSQLite needs a transaction: SQLite has no writing subqueries.
+// takeSandboxSQLite uses a transaction, because SQLite has no writing subqueries.
 func takeSandboxSQLite(ctx context.Context, db *DB, ask Lease) (g Grant, err error) {
-	err = db.atomically(ctx, func(tx *txn) error {
+	err = db.inTx(ctx, func(tx *txn) error {
 		g.Lease, err = first(ctx, tx, scanLease(ask), insertSandboxLease, ask.Kind, ask.ID, ask.Holder, db.ttl.Microseconds())
 		if err != nil {
 			return err
 		}
-		g.Sandbox, err = first(ctx, tx, scanSandbox,
+		g.Sandbox, err = first(ctx, tx, db.scanSandbox,
 			`update sandboxes set generation = $2 where id = $1 returning `+sandboxColumns, ask.ID, g.Lease.Epoch)
 		return err
 	})
@@ -101,9 +103,9 @@ func takeSandboxSQLite(ctx context.Context, db *DB, ask Lease) (g Grant, err err
 	return g, err
 }
 
-// endLeases ends what earlier processes held. Whoever calls it must know that they are gone.
+// endLeases ends all leases of earlier processes. The caller must know that these processes have ended.
 func (db *DB) endLeases(ctx context.Context) error {
-	return db.atomically(ctx, func(tx *txn) error {
+	return db.inTx(ctx, func(tx *txn) error {
 		if _, err := tx.exec(ctx, `update leases set until = {now}, holder = '' where holder <> ''`); err != nil {
 			return err
 		}
@@ -120,25 +122,25 @@ func scanLease(ask Lease) func(scanner) (Lease, error) {
 	}
 }
 
-// ahead reads columns that stand before those of another scan.
-type ahead struct {
+// prefixScanner scans extra columns before the columns of another scan.
+type prefixScanner struct {
 	row  scanner
 	dest []any
 }
 
 // Scan implements scanner.
-func (a ahead) Scan(dest ...any) error { return a.row.Scan(append(a.dest, dest...)...) }
+func (a prefixScanner) Scan(dest ...any) error { return a.row.Scan(append(a.dest, dest...)...) }
 
-func scanGrant(ask Lease) func(scanner) (Grant, error) {
+func (db *DB) scanGrant(ask Lease) func(scanner) (Grant, error) {
 	return func(row scanner) (g Grant, err error) {
 		g = Grant{OK: true, Lease: ask}
-		g.Sandbox, err = scanSandbox(ahead{row, []any{&g.Lease.Epoch, instant{&g.Lease.Until}, &g.Lease.Holder}})
+		g.Sandbox, err = db.scanSandbox(prefixScanner{row, []any{&g.Lease.Epoch, instant{&g.Lease.Until}, &g.Lease.Holder}})
 		return g, err
 	}
 }
 
-// Renew makes the lease last its full time again, or returns ErrStale when it was taken or released.
-// A lease that expired unnoticed by anybody is still its holder's.
+// Renew extends the lease to its full lifetime. It returns ErrStale when the lease was taken or released. An
+// expired lease that no other holder took is still valid.
 func (db *DB) Renew(ctx context.Context, l Lease) error {
 	const op = "renew lease"
 	n, err := db.write.exec(ctx, `
@@ -150,10 +152,57 @@ func (db *DB) Renew(ctx context.Context, l Lease) error {
 	return db.fail(op, err)
 }
 
-// Release ends the lease at once if it is still held. A renewal on its way can no longer revive it.
+// Release ends the lease if it is still held. A concurrent renewal cannot revive it.
 func (db *DB) Release(ctx context.Context, l Lease) error {
 	_, err := db.write.exec(ctx, `
 		update leases set until = {now}, holder = '' where kind = $1 and id = $2 and holder = $3 and epoch = $4`,
 		l.Kind, l.ID, l.Holder, l.Epoch)
 	return db.fail("release lease", err)
+}
+
+// Leases renews and releases leases.
+type Leases interface {
+	Renew(ctx context.Context, l Lease) error
+	Release(ctx context.Context, l Lease) error
+}
+
+// RenewLoop renews the lease until stop is called. stop releases the lease. The returned context ends when another
+// holder took the lease, or when the lease expired because it could not be renewed. taken is the local time at which
+// the lease was requested. The local expiry is counted from it.
+func RenewLoop(ctx context.Context, leases Leases, l Lease, ttl time.Duration, taken time.Time) (held context.Context, stop func() error) {
+	held, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(ttl / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-held.Done():
+				return
+			case <-tick.C:
+			}
+			asked := time.Now()
+			err := RenewOnce(held, leases, l, ttl)
+			if err == nil {
+				taken = asked
+			} else if errors.Is(err, fault.ErrStale) || time.Since(taken) > ttl {
+				cancel(fault.Errorf("renew lease", api.CodeStale, "the lease of %s %s is lost: %w", l.Kind, l.ID, err))
+			}
+		}
+	}()
+	return held, func() error {
+		cancel(nil)
+		<-done
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ttl)
+		defer cancel()
+		return leases.Release(ctx, l)
+	}
+}
+
+// RenewOnce renews the lease with a timeout of a third of its lifetime, which leaves time for another attempt.
+func RenewOnce(ctx context.Context, leases Leases, l Lease, ttl time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, ttl/3)
+	defer cancel()
+	return leases.Renew(ctx, l)
 }

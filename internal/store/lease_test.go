@@ -10,6 +10,7 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/store/storetest"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -144,6 +145,7 @@ func TestNextServerEndsWhatTheLastOneHeld(t *testing.T) {
 	onBoth(t, func(t *testing.T, h harness) {
 		db, err := store.Open(t.Context(), h.opts)
 		noError(t, err)
+		noError(t, storetest.UseSecret(t.Context(), db))
 		sb := intend(t, db.In(acme), intent("c1"))
 		held := lease(t, db, sb.ID, "the dead").Lease
 		begun := claim(t, db.In(acme), claimOf("begun"), store.ClaimFresh)

@@ -68,7 +68,7 @@ func TestPagesUnderWritesKeepWhatStays(t *testing.T) {
 				if _, err := s.Delete(t.Context(), id, false, "", ""); err != nil {
 					t.Error(err)
 				}
-				if _, _, err := s.Intend(t.Context(), intent(fmt.Sprint("new", i))); err != nil {
+				if _, _, err := s.RequestSandbox(t.Context(), intent(fmt.Sprint("new", i))); err != nil {
 					t.Error(err)
 				}
 			}
@@ -97,18 +97,18 @@ func TestPagesUnderWritesKeepWhatStays(t *testing.T) {
 func TestFiltersNarrowTheList(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s := db.In(acme)
-		make := func(owner string, change func(*store.Intent)) string {
+		make := func(owner string, change func(*store.SandboxRequest)) string {
 			in := intent(owner)
 			change(&in)
 			return intend(t, s, in).ID
 		}
-		plain := make("plain", func(*store.Intent) {})
-		project := make("project", func(in *store.Intent) { in.Kind = sandbox.OwnerProject })
-		github := make("github", func(in *store.Intent) { in.Spec.Template = "github" })
-		local := make("local", func(in *store.Intent) { in.Spec.Driver = "local" })
-		creating := make("creating", func(*store.Intent) {})
+		plain := make("plain", func(*store.SandboxRequest) {})
+		project := make("project", func(in *store.SandboxRequest) { in.Kind = sandbox.OwnerProject })
+		github := make("github", func(in *store.SandboxRequest) { in.Spec.Template = "github" })
+		local := make("local", func(in *store.SandboxRequest) { in.Spec.Driver = "local" })
+		creating := make("creating", func(*store.SandboxRequest) {})
 		commit(t, db, lease(t, db, creating, "holder").Lease, sandbox.Change{Event: sandbox.EventBegin})
-		gone := make("gone", func(*store.Intent) {})
+		gone := make("gone", func(*store.SandboxRequest) {})
 		_, err := s.Delete(t.Context(), gone, false, "", "")
 		noError(t, err)
 		for _, c := range []struct {
@@ -117,6 +117,7 @@ func TestFiltersNarrowTheList(t *testing.T) {
 			want   []string
 		}{
 			{"none", store.Filter{}, []string{creating, local, github, project, plain}},
+			{"only tombstones", store.Filter{Deleted: true}, []string{gone}},
 			{"with tombstones", store.Filter{IncludeDeleted: true}, []string{gone, creating, local, github, project, plain}},
 			{"state", store.Filter{State: sandbox.Creating}, []string{creating}},
 			{"states", store.Filter{States: []sandbox.State{sandbox.Pending, sandbox.Creating}}, []string{creating, local, github, project, plain}},

@@ -11,21 +11,21 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// StoredMessage is a message of a conversation where this database keeps them: its body is JSON.
+// StoredMessage is a message of a conversation that is kept in this database. Body is JSON.
 type StoredMessage struct{ ID, Body string }
 
-// PutMessage stores a message under its id. One that is there already stays as it is.
+// PutMessage stores a message under its id. An existing message stays unchanged.
 func (s Scope) PutMessage(ctx context.Context, conversation string, m StoredMessage) error {
 	return s.db.fail("store message", s.insertMessage(ctx, s.db.write, conversation, m))
 }
 
-// putMessage is for larger transactions (see CountMessage).
+// putMessage stores a message inside a larger transaction (see CountMessage).
 func (s Scope) putMessage(ctx context.Context, r runner, m api.Message) error {
 	body, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	// PostgreSQL refuses other text, and so would never have the message.
+	// PostgreSQL refuses invalid UTF-8, which would block the message forever.
 	text := strings.ToValidUTF8(string(body), "\uFFFD")
 	return s.insertMessage(ctx, r, m.ConversationID, StoredMessage{m.ID, text})
 }
@@ -51,14 +51,13 @@ func (s Scope) StoredMessage(ctx context.Context, conversation, id string) (Stor
 
 // MessagePage is a part of a conversation's messages.
 type MessagePage struct {
-	After  string // an id; empty: from the beginning
-	Newest bool   // the newest first
+	After  string // the page starts after this id; empty: at the beginning
+	Newest bool   // newest first
 	Limit  int    // messages; 0 means DefaultLimit; at most MaxLimit
-	Bytes  int    // the message that makes the bodies longer than that is the last
+	Bytes  int    // the page ends with the message that exceeds this sum of bodies
 }
 
-// StoredMessages returns one page of a conversation's messages in the order of their ids, and whether there
-// are more.
+// StoredMessages returns one page of a conversation's messages ordered by id, and whether there are more.
 func (s Scope) StoredMessages(ctx context.Context, conversation string, page MessagePage) (messages []StoredMessage, more bool, err error) {
 	var seen int
 	messages, err = all(ctx, s.db.read, func(row scanner) (m StoredMessage, err error) {
@@ -68,7 +67,7 @@ func (s Scope) StoredMessages(ctx context.Context, conversation string, page Mes
 	return messages, seen > len(messages), s.db.fail("list messages", err)
 }
 
-// text is the query of the page.
+// text returns the query of the page.
 func (p MessagePage) text() string {
 	switch {
 	case !p.Newest:
@@ -85,8 +84,8 @@ var (
 	selectNewestAfter = fmt.Sprintf(messagesOf, "id < $3", "id desc")
 )
 
-// One statement reads sizes first, and only then those bodies that fit into the page: a page of large ones
-// is never brought into memory whole. It looks at one message more than it returns.
+// One statement reads the sizes first, and then only the bodies that fit into the page: a page of large messages is
+// never loaded whole. It reads one message more than it returns.
 const messagesOf = `
 	with sizes as materialized (
 		select id, octet_length(body) as bytes from messages where tenant = $1 and conversation = $2 and %[1]s

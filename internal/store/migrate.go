@@ -11,24 +11,24 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Migrations go forward only, and each leaves a schema that the Berth before it can still work on:
-// replicas are upgraded one after the other. A migration that shipped is never edited; migrations/SHA256SUMS
-// has the digest of each.
+// Migrations go forward only. Each leaves a schema that the previous version of Berth can still work on, because
+// replicas are upgraded one after the other. A migration that was released is never edited; migrations/SHA256SUMS has
+// the digest of each.
 //
 //go:embed migrations/*.sql
-var embedded embed.FS
+var migrationFiles embed.FS
 
 const versionTable = "goose_db_version"
 
-// Schema is where a database's schema stands.
+// Schema is the version of a database's schema.
 type Schema struct {
-	Current int64    // the version it has, 0 before the first migration
+	Current int64    // the applied version, 0 before the first migration
 	Target  int64    // the version this Berth works with
 	Missing []int64  // migrations up to Target that were not applied, in order
-	Applied []string // the migrations applied just now, in order
+	Applied []string // the migrations applied by this call, in order
 
 	Unchecked bool // SQLite's file is so large that its check for damage was not finished
 }
@@ -36,18 +36,18 @@ type Schema struct {
 // UpToDate reports whether there is nothing to migrate.
 func (s Schema) UpToDate() bool { return s.Current == s.Target && len(s.Missing) == 0 }
 
-// Migrate brings the schema up to date and says what it did. It takes the same locks as [Open].
+// Migrate brings the schema up to date and returns the applied migrations. It takes the same locks as [Open].
 func Migrate(ctx context.Context, opts Options) (Schema, error) {
 	db, err := connect(ctx, opts)
 	if err != nil {
 		return Schema{}, err
 	}
 	defer db.Close()
-	return db.migrate(ctx)
+	return db.migrator().migrate(ctx)
 }
 
-// Status says where the schema stands and changes nothing in the database. That it is behind and
-// cannot be migrated is an error.
+// Status returns the schema's version and changes nothing in the database. It returns an error if the schema is
+// behind and cannot be migrated.
 func Status(ctx context.Context, opts Options) (Schema, error) {
 	db, err := connect(ctx, opts)
 	if err != nil {
@@ -56,24 +56,29 @@ func Status(ctx context.Context, opts Options) (Schema, error) {
 	defer db.Close()
 	schema, err := db.Schema(ctx)
 	if err == nil && len(schema.Missing) > 0 {
-		err = db.mayMigrate(ctx)
+		err = db.migrator().mayMigrate(ctx)
 	}
 	schema.Unchecked = db.file != nil && db.file.underWay()
 	return schema, err
 }
 
-func (db *DB) mayMigrate(ctx context.Context) error {
-	return db.fail("migrate schema", db.dialect.mayMigrate(ctx, db))
+// migrator migrates the schema of a database and compares it with the schema that this Berth works with.
+type migrator struct{ db *DB }
+
+func (db *DB) migrator() migrator { return migrator{db} }
+
+func (m migrator) mayMigrate(ctx context.Context) error {
+	return m.db.fail("migrate schema", m.db.dialect.mayMigrate(ctx, m.db))
 }
 
-// Schema says where the schema stands.
+// Schema returns the version of the schema.
 func (db *DB) Schema(ctx context.Context) (Schema, error) {
 	const op = "read schema version"
-	provider, err := db.migrations()
+	provider, err := db.migrator().migrations()
 	if err != nil {
 		return Schema{}, db.fail(op, err)
 	}
-	applied, err := db.appliedVersions(ctx)
+	applied, err := db.migrator().appliedVersions(ctx)
 	if err != nil {
 		return Schema{}, db.fail(op, err)
 	}
@@ -90,71 +95,72 @@ func (db *DB) Schema(ctx context.Context) (Schema, error) {
 	return s, nil
 }
 
-// appliedVersions reads goose's table, if it exists; goose itself would create it.
-func (db *DB) appliedVersions(ctx context.Context) ([]int64, error) {
-	if migrated, err := first(ctx, db.write, scanOne[bool], db.dialect.migrated); err != nil || !migrated {
+// appliedVersions reads goose's table, if it exists. goose itself would create the table.
+func (m migrator) appliedVersions(ctx context.Context) ([]int64, error) {
+	if migrated, err := first(ctx, m.db.write, scanOne[bool], m.db.dialect.migrated); err != nil || !migrated {
 		return nil, err
 	}
-	return all(ctx, db.write, scanOne[int64], `select version_id from `+versionTable+` where is_applied`)
+	return all(ctx, m.db.write, scanOne[int64], `select version_id from `+versionTable+` where is_applied`)
 }
 
-func (db *DB) migrations() (*goose.Provider, error) {
-	files, err := fs.Sub(embedded, "migrations")
+func (m migrator) migrations() (*goose.Provider, error) {
+	files, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
 		return nil, err
 	}
-	return goose.NewProvider(db.dialect.goose, db.write.DB, files,
-		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true), goose.WithSlog(db.log),
-		goose.WithGoMigrations(db.dialect.repairMigration(), db.dialect.conversationViewMigration()),
-		goose.WithAllowOutofOrder(true)) // a commit may have shipped 7 before another added 6
+	return goose.NewProvider(m.db.dialect.goose, m.db.write.DB, files,
+		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true), goose.WithSlog(m.db.log),
+		goose.WithGoMigrations(m.db.dialect.repairMigration(repairVersion, repairs),
+			m.db.dialect.repairMigration(repairHostsVersion, hostRepairs), m.db.dialect.conversationViewMigration()),
+		goose.WithAllowOutofOrder(true)) // a release may have shipped 7 before another branch added 6
 }
 
-func (db *DB) migrate(ctx context.Context) (after Schema, err error) {
-	before, err := db.Schema(ctx)
+func (m migrator) migrate(ctx context.Context) (after Schema, err error) {
+	before, err := m.db.Schema(ctx)
 	if err != nil || before.UpToDate() {
 		return before, err
 	}
-	err = db.dialect.lockSchema(ctx, db, func() error {
-		after, err = db.migrateLocked(ctx)
+	err = m.db.dialect.lockSchema(ctx, m.db, func() error {
+		after, err = m.migrateLocked(ctx)
 		return err
 	})
-	return after, db.fail("migrate schema", err)
+	return after, m.db.fail("migrate schema", err)
 }
 
-// Alone runs f while no other process runs its own, or migrates this database.
-func (db *DB) Alone(ctx context.Context, f func() error) error {
+// WithSchemaLock runs f while no other process holds the schema lock, which migrations take too.
+func (db *DB) WithSchemaLock(ctx context.Context, f func() error) error {
 	return db.fail("wait for other servers", db.dialect.lockSchema(ctx, db, f))
 }
 
-func (db *DB) migrateLocked(ctx context.Context) (Schema, error) {
-	schema, err := db.Schema(ctx)
+func (m migrator) migrateLocked(ctx context.Context) (Schema, error) {
+	schema, err := m.db.Schema(ctx)
 	switch {
 	case err != nil || schema.UpToDate():
 		return schema, err
 	case schema.Current > schema.Target:
 		return schema, tooNew(schema)
 	}
-	if err := db.mayMigrate(ctx); err != nil {
+	if err := m.mayMigrate(ctx); err != nil {
 		return schema, err
 	}
 	if schema.Current == 3 {
-		if err := db.adoptTurnLog(ctx); err != nil {
-			return schema, db.migrationFailed(schema, err)
+		if err := m.adoptTurnLog(ctx); err != nil {
+			return schema, m.migrationFailed(schema, err)
 		}
 	}
-	provider, err := db.migrations()
+	provider, err := m.migrations()
 	if err != nil {
 		return schema, err
 	}
 	results, err := provider.Up(ctx)
 	if err != nil {
-		return schema, db.migrationFailed(schema, err)
+		return schema, m.migrationFailed(schema, err)
 	}
 	for _, r := range results {
 		name := r.Source.Path
 		switch r.Source.Version {
-		case repairVersion:
-			name = repairName
+		case repairVersion, repairHostsVersion:
+			name = repairNames[r.Source.Version]
 		case conversationViewVersion:
 			name = conversationViewName
 		}
@@ -164,9 +170,9 @@ func (db *DB) migrateLocked(ctx context.Context) (Schema, error) {
 	return schema, nil
 }
 
-// migrationFailed names the migration that failed, where the schema stands and what to do. A migration is one
-// transaction: the database is as the last one that succeeded left it.
-func (db *DB) migrationFailed(before Schema, err error) error {
+// migrationFailed returns an error with the failed migration, the schema's version and a hint. Each migration is one
+// transaction, so the database is in the state after the last successful one.
+func (m migrator) migrationFailed(before Schema, err error) error {
 	var partial *goose.PartialError
 	at, what, cause := before.Current, "", err
 	if errors.As(err, &partial) {
@@ -175,8 +181,8 @@ func (db *DB) migrationFailed(before Schema, err error) error {
 		}
 		what, cause = fmt.Sprintf(": migration %d", partial.Failed.Source.Version), partial.Err
 	}
-	e := sandbox.Errorf("migrate schema", db.codeOf(err), "migrate %s from version %d to %d%s: %w",
-		db.dialect.name, before.Current, before.Target, what, cause)
+	e := fault.Errorf("migrate schema", m.db.codeOf(err), "migrate %s from version %d to %d%s: %w",
+		m.db.dialect.name, before.Current, before.Target, what, cause)
 	if e.Code == api.CodeStoreUnavailable || e.Code == api.CodeServerDiskFull {
 		e.Hint = fmt.Sprintf("The database could not be reached or written while it was at schema version %d. Nothing is lost: correct that and run 'berth migrate' again.", at)
 		return e
@@ -186,22 +192,22 @@ func (db *DB) migrationFailed(before Schema, err error) error {
 	return e
 }
 
-// checkSchema refuses every version but the one this Berth works with.
-func (db *DB) checkSchema(ctx context.Context) error {
-	schema, err := db.Schema(ctx)
+// check returns an error unless the schema has the version that this Berth works with.
+func (m migrator) check(ctx context.Context) error {
+	schema, err := m.db.Schema(ctx)
 	switch {
 	case err != nil || schema.UpToDate():
 		return err
 	case schema.Current > schema.Target:
 		return tooNew(schema)
 	}
-	e := sandbox.Errorf("check schema", api.CodeInvalidConfig, "the database has schema version %d, this Berth needs %d (%d migrations to apply)", schema.Current, schema.Target, len(schema.Missing))
+	e := fault.Errorf("check schema", api.CodeInvalidConfig, "the database has schema version %d, this Berth needs %d (%d migrations to apply)", schema.Current, schema.Target, len(schema.Missing))
 	e.Hint = "Back up the database, then run 'berth migrate'."
 	return e
 }
 
 func tooNew(s Schema) error {
-	e := sandbox.Errorf("check schema", api.CodeSchemaTooNew, "the database has schema version %d, this Berth knows versions up to %d", s.Current, s.Target)
+	e := fault.Errorf("check schema", api.CodeSchemaTooNew, "the database has schema version %d, this Berth knows versions up to %d", s.Current, s.Target)
 	e.Hint = tooNewHint
 	return e
 }

@@ -5,16 +5,16 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 const (
 	schemaEvery = 2 * time.Second // how often the schema's version is read
-	schemaTime  = 5 * time.Second // for one reading
+	schemaTime  = 5 * time.Second // time limit of one reading
 )
 
-// WatchSchema waits until a newer Berth has migrated the database, and returns what says so. It returns nil
-// when the context ends.
+// WatchSchema waits until a newer Berth has migrated the database, and then returns an error. It returns nil when the
+// context ends.
 func (db *DB) WatchSchema(ctx context.Context) error {
 	if db.lock != nil { // no other process uses the file
 		<-ctx.Done()
@@ -23,7 +23,7 @@ func (db *DB) WatchSchema(ctx context.Context) error {
 	tick := time.NewTicker(schemaEvery)
 	defer tick.Stop()
 	for {
-		if err := db.newerSchema(ctx); err != nil {
+		if err := db.migrator().newer(ctx); err != nil {
 			return err
 		}
 		select {
@@ -34,35 +34,35 @@ func (db *DB) WatchSchema(ctx context.Context) error {
 	}
 }
 
-// newerSchema returns an error if the database has a newer schema than this Berth knows, and remembers it. A
-// database that does not answer says nothing.
-func (db *DB) newerSchema(ctx context.Context) error {
-	db.health.mu.Lock()
-	known := db.health.newer
-	db.health.mu.Unlock()
+// newer returns and records an error if the database has a newer schema than this Berth knows. It returns nil if the
+// database does not answer.
+func (m migrator) newer(ctx context.Context) error {
+	m.db.health.mu.Lock()
+	known := m.db.health.newer
+	m.db.health.mu.Unlock()
 	if known != nil {
 		return known
 	}
 	ctx, cancel := context.WithTimeout(ctx, schemaTime)
 	defer cancel()
-	applied, err := db.appliedVersions(ctx)
+	applied, err := m.appliedVersions(ctx)
 	if err != nil {
 		return nil
 	}
-	newer := db.unknown(applied)
+	newer := m.unknown(applied)
 	if newer == nil {
 		return nil
 	}
-	db.health.mu.Lock()
-	defer db.health.mu.Unlock()
-	db.health.newer = newer
+	m.db.health.mu.Lock()
+	defer m.db.health.mu.Unlock()
+	m.db.health.newer = newer
 	return newer
 }
 
-// unknown returns an error if a migration was applied that this Berth does not have. Its number may be lower than
-// those that it has: migrations of two branches come out of order.
-func (db *DB) unknown(applied []int64) error {
-	provider, err := db.migrations()
+// unknown returns an error if a migration was applied that this Berth does not have. Its number may be lower than that
+// of known migrations, because migrations of two branches may be applied out of order.
+func (m migrator) unknown(applied []int64) error {
+	provider, err := m.migrations()
 	if err != nil {
 		return nil
 	}
@@ -82,20 +82,20 @@ func (db *DB) unknown(applied []int64) error {
 	case newest > target:
 		return tooNew(Schema{Current: newest, Target: target})
 	}
-	e := sandbox.Errorf("check schema", api.CodeSchemaTooNew, "the database has migration %d, which this Berth does not know", newest)
+	e := fault.Errorf("check schema", api.CodeSchemaTooNew, "the database has migration %d, which this Berth does not know", newest)
 	e.Hint = tooNewHint
 	return e
 }
 
-// refusedBySchema turns the failure of a statement that a newer schema does not fit into a refusal: the caller
-// tries again and reaches a newer server. Nil for all else.
+// refusedBySchema replaces an error caused by a newer schema by an error that makes the caller retry. It returns nil
+// for other errors.
 func (db *DB) refusedBySchema(op string, err error) error {
 	state := sqlState(err)
 	missing := state == "42703" || state == "42P01" || state == "42P10" // column, table, unique index
-	if !missing || db.newerSchema(context.Background()) == nil {
+	if !missing || db.migrator().newer(context.Background()) == nil {
 		return nil
 	}
-	e := sandbox.Errorf(op, api.CodeShuttingDown, "the database was migrated by a newer Berth, and this server is about to end")
+	e := fault.Errorf(op, api.CodeShuttingDown, "the database was migrated by a newer Berth, and this server is about to end")
 	e.Hint = "Try again: a newer server answers."
 	return e
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -117,7 +118,7 @@ func TestDataDirThatCannotBeWritten(t *testing.T) {
 	} {
 		err := openAsNobody(dir)
 		wantCode(t, err, api.CodeInvalidConfig)
-		var e *sandbox.Error
+		var e *fault.Error
 		if errors.As(err, &e); !strings.Contains(err.Error(), dir) || !strings.Contains(e.Hint, "--data-dir") {
 			t.Errorf("%s: error %q with hint %q", name, err, e.Hint)
 		}
@@ -131,7 +132,7 @@ func TestDatabaseFileThatIsNone(t *testing.T) {
 	noError(t, os.WriteFile(filepath.Join(dir, "berth.db"), []byte(strings.Repeat("no database at all\n", 100)), 0o600))
 	_, err := store.Open(t.Context(), store.Options{DataDir: dir})
 	wantCode(t, err, api.CodeInvalidConfig)
-	var e *sandbox.Error
+	var e *fault.Error
 	if errors.As(err, &e); !strings.Contains(err.Error(), "berth.db is damaged") || !strings.Contains(e.Hint, "backup") || strings.Contains(e.Hint, "write there") {
 		t.Errorf("error %q with hint %q", err, e.Hint)
 	}
@@ -225,7 +226,7 @@ func TestReplicasStartingTogetherMigrateOnce(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if _, _, err := db.In(acme).Intend(t.Context(), intent("c1")); err != nil {
+		if _, _, err := db.In(acme).RequestSandbox(t.Context(), intent("c1")); err != nil {
 			t.Error(err)
 		}
 		if err := db.Close(); err != nil {
@@ -247,7 +248,7 @@ func TestMigrationThatFailsSaysWhere(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "from version 0 to ") || !strings.Contains(err.Error(), "migration 1: ") || !strings.Contains(err.Error(), "sandboxes") {
 		t.Errorf("error is %v", err)
 	}
-	var e *sandbox.Error
+	var e *fault.Error
 	if errors.As(err, &e); !strings.Contains(e.Hint, "schema version 0") || !strings.Contains(e.Hint, "berth migrate") || !strings.Contains(e.Hint, "backup") {
 		t.Errorf("hint is %q", e.Hint)
 	}
@@ -278,7 +279,7 @@ func TestRoleThatMayNotMakeTablesIsToldWhatToGrant(t *testing.T) {
 	_, open := store.Open(t.Context(), opts)
 	for _, err := range []error{status, open} {
 		wantCode(t, err, api.CodeInvalidConfig)
-		var e *sandbox.Error
+		var e *fault.Error
 		if errors.As(err, &e); !strings.Contains(err.Error(), `role "new-comer" may not create tables in schema public of database `) || !strings.Contains(e.Hint, `CREATE ON SCHEMA public TO "new-comer"`) {
 			t.Errorf("error %q with hint %q", err, e.Hint)
 		}
@@ -305,7 +306,7 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, _, err := db.In(acme).Intend(cancelled, intent("c1"))
+		_, _, err := db.In(acme).RequestSandbox(cancelled, intent("c1"))
 		wantCode(t, err, api.CodeTimeout)
 		late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 		defer cancel()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -18,10 +19,7 @@ import (
 func TestDatabaseThatCannotBeReachedSaysWhatToCheck(t *testing.T) {
 	real, err := url.Parse(pgtest.New(t).URL)
 	noError(t, err)
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	noError(t, err)
-	nobody := closed.Addr().String()
-	noError(t, closed.Close())
+	nobody := testkit.RefusingAddress(t)
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
 	noError(t, err)
 	defer silent.Close()
@@ -59,7 +57,7 @@ func TestDatabaseThatCannotBeReachedSaysWhatToCheck(t *testing.T) {
 			begin := time.Now()
 			_, err := store.Open(t.Context(), store.Options{DatabaseURL: c.url})
 			wantCode(t, err, c.code)
-			var e *sandbox.Error
+			var e *fault.Error
 			errors.As(err, &e)
 			for _, word := range c.words {
 				if !strings.Contains(err.Error(), word) {
@@ -92,7 +90,7 @@ func TestDatabaseThatGoesAwayComesBack(t *testing.T) {
 	operations := map[string]func() error{
 		"ping":   func() error { return db.Ping(t.Context()) },
 		"read":   func() error { _, err := s.ByID(t.Context(), sb.ID); return err },
-		"intend": func() error { _, _, err := s.Intend(t.Context(), intent("c1")); return err },
+		"intend": func() error { _, _, err := s.RequestSandbox(t.Context(), intent("c1")); return err },
 		"renew":  func() error { return db.Renew(t.Context(), g.Lease) },
 		"due":    func() error { _, err := db.Due(t.Context(), "", 1); return err },
 	}
@@ -101,7 +99,7 @@ func TestDatabaseThatGoesAwayComesBack(t *testing.T) {
 		for name, op := range operations {
 			err := op()
 			wantCode(t, err, api.CodeStoreUnavailable)
-			var e *sandbox.Error
+			var e *fault.Error
 			if errors.As(err, &e); !e.Retry {
 				t.Errorf("%s: %q may not be tried again", name, err)
 			}
@@ -121,7 +119,7 @@ func TestWriterBlockedByAStrangerGivesUp(t *testing.T) {
 	noError(t, err)
 	_, err = stranger.ExecContext(t.Context(), `begin immediate`)
 	noError(t, err)
-	_, _, err = db.In(acme).Intend(t.Context(), intent("c1"))
+	_, _, err = db.In(acme).RequestSandbox(t.Context(), intent("c1"))
 	wantCode(t, err, api.CodeStoreUnavailable)
 	_, err = db.In(acme).ByOwner(t.Context(), sandbox.OwnerConversation, "c1") // readers go on
 	wantCode(t, err, api.CodeNotFound)
@@ -160,7 +158,7 @@ func TestStoreWorksBehindATransactionPooler(t *testing.T) {
 			noError(t, s.Enqueue(t.Context(), store.Message{Kind: "webhook", Payload: []byte{0xff}}))
 			claimed, err := db.ClaimMessages(t.Context(), store.Claiming{Kind: "webhook", Limit: 1, TTL: long})
 			noError(t, err)
-			noError(t, db.Delivered(t.Context(), claimed[0]))
+			noError(t, db.RemoveMessage(t.Context(), claimed[0]))
 			_, err = s.Delete(t.Context(), sb.ID, false, "unwanted", "request")
 			noError(t, err)
 			if got := dueIDs(t, db, "", 1); len(got) != 1 {

@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// Message is something to be delivered at least once. Its id never changes, so that the receiver can
-// tell a second delivery.
+// Message is delivered at least once. Its id never changes, so that the receiver can recognise a repeated delivery.
 type Message struct {
-	ID        string // empty on enqueue: a new one is made
+	ID        string // empty on enqueue: a new id is generated
 	Tenant    TenantID
 	Kind      string
-	Ref       string // what it is about; messages about the same are found by it
+	Ref       string // the id of the object that the message is about
 	Payload   []byte
-	Attempts  int64 // deliveries begun, this one included
+	Attempts  int64 // started deliveries, including this one
 	LastError string
 	CreatedAt time.Time
 	DueAt     time.Time
@@ -28,12 +27,12 @@ func scanMessage(row scanner) (m Message, err error) {
 	return m, err
 }
 
-// Enqueue puts a message into the outbox. An id that is there already is left as it is.
+// Enqueue puts a message into the outbox. An existing id stays unchanged.
 func (s Scope) Enqueue(ctx context.Context, m Message) error {
 	return s.db.fail("enqueue message", s.enqueue(ctx, s.db.write, m))
 }
 
-// enqueue is for the outbox rows of a larger transaction, too.
+// enqueue is Enqueue inside a larger transaction.
 func (s Scope) enqueue(ctx context.Context, r runner, m Message) error {
 	if m.ID == "" {
 		m.ID = NewID()
@@ -47,8 +46,8 @@ func (s Scope) enqueue(ctx context.Context, r runner, m Message) error {
 	return err
 }
 
-// Undelivered returns one page of the tenant's messages that are not delivered yet, newest first, and
-// where the next one begins.
+// Undelivered returns one page of the tenant's undelivered messages, newest first, and the position of the next
+// page.
 func (s Scope) Undelivered(ctx context.Context, page Page) ([]Message, Position, error) {
 	l := listing[Message]{
 		columns: messageColumns, table: "outbox", scan: scanMessage,
@@ -59,9 +58,9 @@ func (s Scope) Undelivered(ctx context.Context, page Page) ([]Message, Position,
 	return items, next, s.db.fail("list outbox", err)
 }
 
-// Waiting is how many of the tenant's messages about ref are not delivered yet, and what went wrong with the
-// one that was tried last.
-func (s Scope) Waiting(ctx context.Context, ref string) (n int64, lastError string, err error) {
+// CountUndelivered returns how many of the tenant's messages about ref are not delivered yet, and the error of the
+// last attempt.
+func (s Scope) CountUndelivered(ctx context.Context, ref string) (n int64, lastError string, err error) {
 	type waiting struct {
 		n    int64
 		last string
@@ -76,16 +75,15 @@ func (s Scope) Waiting(ctx context.Context, ref string) (n int64, lastError stri
 	return found.n, found.last, s.db.fail("count outbox", err)
 }
 
-// Claiming says which messages to claim.
+// Claiming selects messages to claim.
 type Claiming struct {
 	Kind  string
-	Ref   string        // if set, only those about it, and also those that are not due yet
-	Limit int           // how many at most
-	TTL   time.Duration // a message that is neither delivered nor retried by then is due again: its claimer died
+	Ref   string        // if set, only messages about this object, including those that are not due yet
+	Limit int           // the maximum number of messages
+	TTL   time.Duration // lifetime of the claim: a message that is neither removed nor retried by then is due again
 }
 
-// ClaimMessages claims messages for delivery, longest due first; those about one ref in the order of their
-// making.
+// ClaimMessages claims messages for delivery: the longest due first, or, with Ref, in the order of their creation.
 func (db *DB) ClaimMessages(ctx context.Context, c Claiming) ([]Message, error) {
 	which, order, args := "due_at <= {now}", "due_at, id", []any{clampLimit(c.Limit), c.TTL.Microseconds(), c.Kind}
 	if c.Ref != "" {
@@ -100,14 +98,14 @@ func (db *DB) ClaimMessages(ctx context.Context, c Claiming) ([]Message, error) 
 	slices.SortFunc(claimed, func(a, b Message) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
-	if c.Ref != "" { // asked for by a request, in its own time
+	if c.Ref != "" { // claimed for a request, within its deadline
 		return claimed, db.fail("claim messages", err)
 	}
-	return claimed, db.scanned("claim messages of kind "+c.Kind, err)
+	return claimed, db.recordScan("claim messages of kind "+c.Kind, err)
 }
 
-// Delivered removes a claimed message, or returns ErrStale when it was claimed again meanwhile.
-func (db *DB) Delivered(ctx context.Context, m Message) error {
+// RemoveMessage removes a claimed message after its delivery. It returns ErrStale when it was claimed again.
+func (db *DB) RemoveMessage(ctx context.Context, m Message) error {
 	const op = "record delivery"
 	n, err := db.write.exec(ctx, `delete from outbox where id = $1 and attempts = $2`, m.ID, m.Attempts)
 	if err == nil && n == 0 {
@@ -116,8 +114,8 @@ func (db *DB) Delivered(ctx context.Context, m Message) error {
 	return db.fail(op, err)
 }
 
-// Retry puts a claimed message back for another delivery after a pause, with what went wrong, or returns
-// ErrStale when it was claimed again meanwhile.
+// Retry schedules a claimed message for another delivery and stores the cause of the failure. It returns ErrStale
+// when the message was claimed again.
 func (db *DB) Retry(ctx context.Context, m Message, after time.Duration, cause string) error {
 	const op = "put message back"
 	n, err := db.write.exec(ctx, `update outbox set due_at = {now+$3}, last_error = $4 where id = $1 and attempts = $2`,

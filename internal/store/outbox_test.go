@@ -34,7 +34,7 @@ func TestMessagesAreClaimedByOne(t *testing.T) {
 					mu.Lock()
 					got[m.ID]++
 					mu.Unlock()
-					if err := dbs[i%2].Delivered(t.Context(), m); err != nil {
+					if err := dbs[i%2].RemoveMessage(t.Context(), m); err != nil {
 						t.Error(err)
 					}
 				}
@@ -70,9 +70,9 @@ func TestMessageOfADeadClaimerIsClaimedAgain(t *testing.T) {
 		if heir[0].ID != dead[0].ID || heir[0].Attempts != 2 {
 			t.Errorf("claimed %+v after %+v", heir[0], dead[0])
 		}
-		wantCode(t, db.Delivered(t.Context(), dead[0]), api.CodeStale)
+		wantCode(t, db.RemoveMessage(t.Context(), dead[0]), api.CodeStale)
 		wantCode(t, db.Retry(t.Context(), dead[0], 0, "late"), api.CodeStale)
-		noError(t, db.Delivered(t.Context(), heir[0]))
+		noError(t, db.RemoveMessage(t.Context(), heir[0]))
 	})
 }
 
@@ -117,10 +117,10 @@ func TestMessagesAboutOneThingAreClaimedTogether(t *testing.T) {
 			}
 			noError(t, db.Retry(t.Context(), claimed[1], time.Hour, "no luck"))
 		}
-		if n, why, err := s.Waiting(t.Context(), "a"); err != nil || n != 4 || why != "no luck" {
+		if n, why, err := s.CountUndelivered(t.Context(), "a"); err != nil || n != 4 || why != "no luck" {
 			t.Errorf("%d wait, %q, %v", n, why, err)
 		}
-		if n, why, err := db.In("other").Waiting(t.Context(), "a"); err != nil || n != 0 || why != "" {
+		if n, why, err := db.In("other").CountUndelivered(t.Context(), "a"); err != nil || n != 0 || why != "" {
 			t.Errorf("%d wait, %q, %v", n, why, err)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -17,19 +18,19 @@ func TestOwnerIsTakenUntilTheDeletedSandboxIsGone(t *testing.T) {
 	testkit.Proves(t, "O1", "O6")
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s := db.In(acme)
-		in := store.Intent{Kind: sandbox.OwnerSandbox, Owner: "web", Name: "web", Cap: 1, Want: sandbox.WantRunning, Spec: sandbox.Spec{Template: "default", Driver: "fake"}}
+		in := store.SandboxRequest{Kind: sandbox.OwnerSandbox, Owner: "web", Name: "web", Cap: 1, Want: sandbox.WantRunning, Spec: sandbox.Spec{Template: "default", Driver: "fake"}}
 		old := intend(t, s, in)
 		_, err := s.Delete(t.Context(), old.ID, false, "unwanted", "request")
 		noError(t, err)
 		wantUsed(t, s, store.QuotaSandboxes, 0)
-		got, created, err := s.Intend(t.Context(), in)
+		got, created, err := s.RequestSandbox(t.Context(), in)
 		wantCode(t, err, api.CodeDeleting)
 		if created || got.ID != old.ID || !got.Deleted() {
 			t.Errorf("the owner is taken by %+v", got)
 		}
 		for name, find := range map[string]func() (sandbox.Sandbox, error){
-			"owner": func() (sandbox.Sandbox, error) { return s.Occupant(t.Context(), in.Kind, in.Owner) },
-			"name":  func() (sandbox.Sandbox, error) { return s.Named(t.Context(), "web") },
+			"owner": func() (sandbox.Sandbox, error) { return s.ByOwnerOrDeleting(t.Context(), in.Kind, in.Owner) },
+			"name":  func() (sandbox.Sandbox, error) { return s.ByNameOrDeleting(t.Context(), "web") },
 		} {
 			if sb, err := find(); err != nil || sb.ID != old.ID {
 				t.Errorf("found by its %s: %+v, %v", name, sb, err)
@@ -40,7 +41,7 @@ func TestOwnerIsTakenUntilTheDeletedSandboxIsGone(t *testing.T) {
 		intend(t, s, other) // the quota has room for it
 		noError(t, second(s.Delete(t.Context(), intend(t, s, other).ID, true, "", "")))
 		end(t, db, old.ID)
-		if _, err := s.Occupant(t.Context(), in.Kind, in.Owner); !errors.Is(err, sandbox.ErrNotFound) {
+		if _, err := s.ByOwnerOrDeleting(t.Context(), in.Kind, in.Owner); !errors.Is(err, fault.ErrNotFound) {
 			t.Errorf("gone, and the owner is taken: %v", err)
 		}
 		if sb := intend(t, s, in); sb.ID == old.ID {
@@ -60,8 +61,8 @@ func TestRaceForAnOwnerThatIsBeingDeleted(t *testing.T) {
 		noError(t, second(dbs[0].In(acme).Delete(t.Context(), old.ID, false, "", "")))
 		var made, told atomic.Int64
 		race(8, func(i int) {
-			_, created, err := dbs[i%2].In(acme).Intend(t.Context(), intent("c1"))
-			if errors.Is(err, sandbox.ErrDeleting) {
+			_, created, err := dbs[i%2].In(acme).RequestSandbox(t.Context(), intent("c1"))
+			if errors.Is(err, fault.ErrDeleting) {
 				told.Add(1)
 			}
 			if created {
@@ -73,7 +74,7 @@ func TestRaceForAnOwnerThatIsBeingDeleted(t *testing.T) {
 		}
 		end(t, dbs[0], old.ID)
 		race(8, func(i int) {
-			_, created, err := dbs[i%2].In(acme).Intend(t.Context(), intent("c1"))
+			_, created, err := dbs[i%2].In(acme).RequestSandbox(t.Context(), intent("c1"))
 			if err != nil {
 				t.Error(err)
 			}
@@ -98,11 +99,11 @@ func TestOwnersWithASuccessorOfBefore(t *testing.T) {
 		old(`update sandboxes set owner_id = 'p', name = 'p' where id in ('first', 'other', 'second')`)
 		db := h.open(t) // migrates
 		s := db.In(acme)
-		got, err := s.Occupant(t.Context(), sandbox.OwnerProject, "p")
+		got, err := s.ByOwnerOrDeleting(t.Context(), sandbox.OwnerProject, "p")
 		if err != nil || got.ID != "second" {
 			t.Errorf("%+v, %v", got, err)
 		}
-		got, err = s.Occupant(t.Context(), sandbox.OwnerProject, "alone") // nothing took its place
+		got, err = s.ByOwnerOrDeleting(t.Context(), sandbox.OwnerProject, "alone") // nothing took its place
 		if err != nil || got.ID != "alone" || !got.Deleted() {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -110,10 +111,10 @@ func TestOwnersWithASuccessorOfBefore(t *testing.T) {
 			t.Errorf("%v, %v", wrong, err)
 		}
 		noError(t, second(s.Delete(t.Context(), "second", true, "", "")))
-		in := store.Intent{Kind: sandbox.OwnerProject, Owner: "p", Want: sandbox.WantRunning}
-		wantCode(t, second3(s.Intend(t.Context(), in)), api.CodeDeleting)
+		in := store.SandboxRequest{Kind: sandbox.OwnerProject, Owner: "p", Want: sandbox.WantRunning}
+		wantCode(t, second3(s.RequestSandbox(t.Context(), in)), api.CodeDeleting)
 		end(t, db, "second")
-		noError(t, second3(s.Intend(t.Context(), in)))
+		noError(t, second3(s.RequestSandbox(t.Context(), in)))
 	})
 }
 

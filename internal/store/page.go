@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Position is a place in a list: just after the item it was made of. The zero Position is the
-// beginning.
+// Position is a place in a list: just after the item it was made from. The zero Position is the beginning.
 type Position struct {
 	CreatedAt time.Time
 	ID        string
@@ -18,8 +17,8 @@ type Position struct {
 // IsZero reports whether the position is the beginning.
 func (p Position) IsZero() bool { return p.ID == "" && p.CreatedAt.IsZero() }
 
-// Page asks for part of a list. Lists are newest first. An item that exists while all pages are read
-// is in exactly one of them, whatever is added or removed meanwhile.
+// Page selects part of a list, newest first. If all pages are read one after the other, an item that exists during
+// that time is in exactly one of them, even if others are added or removed.
 type Page struct {
 	Limit int // 0 means DefaultLimit; at most MaxLimit
 	After Position
@@ -38,14 +37,13 @@ func clampLimit(n int) int {
 	return min(n, MaxLimit)
 }
 
-// listing is a list to read page by page along an index on its first condition's columns,
-// created_at and id.
+// listing reads a list page by page along an index on its first condition's columns, created_at and id.
 type listing[T any] struct {
 	columns, table string
 	scan           func(scanner) (T, error)
 	position       func(T) Position
 	conditions     []string
-	either         []string // of these one must hold, and never two
+	either         []string // alternatives; a row must match exactly one of them
 	args           []any
 }
 
@@ -55,21 +53,21 @@ func (l *listing[T]) where(condition string, arg any) {
 	l.conditions = append(l.conditions, fmt.Sprintf(condition, len(l.args)))
 }
 
-// within keeps what belongs to the account; empty: to any.
+// within keeps the rows of the account; empty: all rows.
 func (l *listing[T]) within(account string) {
 	if account != "" {
 		l.where("account = $%d", account)
-		l.conditions = append(l.conditions, "account <> ''") // as the index has it
+		l.conditions = append(l.conditions, "account <> ''") // matches the partial index
 	}
 }
 
-// orWhere adds a condition of which one must hold.
+// orWhere adds an alternative to either.
 func (l *listing[T]) orWhere(condition string, arg any) {
 	l.args = append(l.args, arg)
 	l.either = append(l.either, fmt.Sprintf(condition, len(l.args)))
 }
 
-// read returns one page and where the next one begins, zero if there is none.
+// read returns one page and the position of the next, zero if there is none.
 func (l *listing[T]) read(ctx context.Context, r runner, page Page) (items []T, next Position, err error) {
 	text, args := l.text(page)
 	items, err = all(ctx, r, l.scan, text, args...)
@@ -81,7 +79,7 @@ func (l *listing[T]) read(ctx context.Context, r runner, page Page) (items []T, 
 	return items, l.position(items[limit-1]), nil
 }
 
-// text is the query of one page and one item more, which tells whether there is a next one.
+// text returns the query of one page plus one item. The additional item shows that there is a next page.
 func (l *listing[T]) text(page Page) (string, []any) {
 	args, conditions := slices.Clone(l.args), slices.Clone(l.conditions)
 	if !page.After.IsZero() {
@@ -93,7 +91,7 @@ func (l *listing[T]) text(page Page) (string, []any) {
 	if len(l.either) == 0 {
 		return l.selecting(conditions) + inOrder, args
 	}
-	// Each is read along its own index, and no further than the page goes.
+	// Each alternative is read along its own index, no further than the page.
 	parts := make([]string, len(l.either))
 	for i, condition := range l.either {
 		parts[i] = "select * from (" + l.selecting(append(conditions[:len(conditions):len(conditions)], condition)) + inOrder + ") as part"

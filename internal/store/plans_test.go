@@ -52,21 +52,21 @@ func lists(ctx context.Context, db *DB) map[string]func() error {
 			return err
 		},
 		"usage":              func() error { _, err := s.Usage(ctx, "2026-01-01", "2026-02-01", "", true, 50); return err },
-		"waiting messages":   func() error { _, _, err := s.Waiting(ctx, "c1"); return err },
+		"waiting messages":   func() error { _, _, err := s.CountUndelivered(ctx, "c1"); return err },
 		"open turns":         func() error { _, err := s.OpenTurns(ctx, "c1", "b1"); return err },
-		"working":            func() error { _, err := s.Working(ctx, []string{"c1", "c2"}); return err },
+		"working":            func() error { _, err := s.OldestOpenTurns(ctx, []string{"c1", "c2"}); return err },
 		"turn log":           func() error { _, err := db.ReadLog(ctx, "t1", 0, 50); return err },
-		"idle sandboxes":     func() error { _, err := s.Idle(ctx, sandbox.OwnerProject, time.Hour, 50); return err },
-		"placed":             func() error { _, err := db.Placed(ctx, "fake", "h", "", 50); return err },
+		"idle sandboxes":     func() error { _, err := s.ListIdle(ctx, sandbox.OwnerProject, time.Hour, 50); return err },
+		"placed":             func() error { _, err := db.ListInstances(ctx, "fake", "h", "", 50); return err },
 		"by owner":           func() error { _, _ = s.ByOwner(ctx, sandbox.OwnerProject, "p1"); return nil },
-		"up":                 func() error { _, err := db.Up(ctx, "h", "", 50); return err },
+		"up":                 func() error { _, err := db.ListRunning(ctx, "h", "", 50); return err },
 		"due":                func() error { _, err := db.Due(ctx, "h", 50); return err },
-		"unheld turns":       func() error { _, err := db.UnheldTurns(ctx, "h", 50); return err },
+		"unheld turns":       func() error { _, err := db.ListTurnsToRun(ctx, "h", 50); return err },
 		"waiting turns":      func() error { _, err := db.WaitingSandboxes(ctx, 50); return err },
-		"unpurged":           func() error { _, err := db.Unpurged(ctx, time.Hour, "", 50); return err },
-		"every conversation": func() error { _, err := db.EveryConversation(ctx, "", 50); return err },
+		"unpurged":           func() error { _, err := db.Versions().ListPurgeable(ctx, time.Hour, "", 50); return err },
+		"every conversation": func() error { _, err := db.ListAllConversations(ctx, "", 50); return err },
 		"beside": func() error {
-			_, err := db.Beside(ctx, sandbox.Sandbox{ID: "b1", Owner: sandbox.Owner{Tenant: "acme"}}, "", 50)
+			_, err := db.Versions().ListSharingPrefix(ctx, sandbox.Sandbox{ID: "b1", Owner: sandbox.Owner{Tenant: "acme"}}, "", 50)
 			return err
 		},
 		"claim messages": func() error { _, err := db.ClaimMessages(ctx, Claiming{Kind: "k", TTL: time.Second}); return err },
@@ -76,7 +76,7 @@ func lists(ctx context.Context, db *DB) map[string]func() error {
 		},
 	}
 	for name, f := range map[string]Filter{
-		"all": {}, "with tombstones": {IncludeDeleted: true}, "state": {State: sandbox.Running}, "ending": {State: sandbox.Terminating},
+		"all": {}, "with tombstones": {IncludeDeleted: true}, "tombstones": {Deleted: true}, "state": {State: sandbox.Running}, "ending": {State: sandbox.Terminating},
 		"kind": {OwnerKind: sandbox.OwnerProject}, "template": {Template: "rare"}, "driver": {Driver: "rare"},
 		"status": {OwnerKind: sandbox.OwnerProject, States: []sandbox.State{sandbox.Creating, sandbox.Starting}},
 	} {
@@ -181,7 +181,7 @@ func TestNoListWalksALargeTable(t *testing.T) {
 func texts(db *DB) map[string]bool {
 	found := map[string]bool{}
 	for _, p := range []*pool{db.read, db.write} {
-		p.kept.Range(func(text, _ any) bool {
+		p.statements.Range(func(text, _ any) bool {
 			found[text.(string)] = true
 			return true
 		})

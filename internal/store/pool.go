@@ -8,22 +8,22 @@ import (
 	"sync"
 )
 
-// runner runs statements: a pool each on its own, a txn all in one transaction.
+// runner runs statements: a pool runs each one separately, a txn runs all in one transaction.
 type runner interface {
 	exec(ctx context.Context, text string, args ...any) (rows int64, err error)
 	query(ctx context.Context, text string, args ...any) (*sql.Rows, error)
 }
 
-// pool is a set of connections that spells texts out for its engine.
+// pool is a connection pool that translates SQL texts for its engine.
 type pool struct {
 	*sql.DB
-	dialect *dialect
-	keeps   bool     // prepare each text once; not for drivers that do so themselves
-	kept    sync.Map // text to *sql.Stmt; the number of different texts is bounded
+	dialect         *dialect
+	cacheStatements bool     // prepare each text once; false for drivers that do so themselves
+	statements      sync.Map // text to *sql.Stmt; the number of different texts is bounded
 }
 
 func (p *pool) exec(ctx context.Context, text string, args ...any) (int64, error) {
-	if !p.keeps {
+	if !p.cacheStatements {
 		return affected(p.ExecContext(ctx, p.dialect.spell(text), p.dialect.args(text, args)...))
 	}
 	stmt, err := p.prepared(ctx, text)
@@ -34,7 +34,7 @@ func (p *pool) exec(ctx context.Context, text string, args ...any) (int64, error
 }
 
 func (p *pool) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	if !p.keeps {
+	if !p.cacheStatements {
 		return p.QueryContext(ctx, p.dialect.spell(text), p.dialect.args(text, args)...)
 	}
 	stmt, err := p.prepared(ctx, text)
@@ -45,24 +45,24 @@ func (p *pool) query(ctx context.Context, text string, args ...any) (*sql.Rows, 
 }
 
 func (p *pool) prepared(ctx context.Context, text string) (*sql.Stmt, error) {
-	if stmt, ok := p.kept.Load(text); ok {
+	if stmt, ok := p.statements.Load(text); ok {
 		return stmt.(*sql.Stmt), nil
 	}
 	stmt, err := p.PrepareContext(ctx, p.dialect.spell(text))
 	if err != nil {
 		return nil, err
 	}
-	if first, raced := p.kept.LoadOrStore(text, stmt); raced {
+	if first, raced := p.statements.LoadOrStore(text, stmt); raced {
 		return first.(*sql.Stmt), stmt.Close()
 	}
 	return stmt, nil
 }
 
-// txn is a transaction. It is open for a few statements only, never over a call to anything else.
+// txn is a transaction. It is open for a few statements only, never during calls to other systems.
 type txn struct {
 	*sql.Tx
 	pool  *pool
-	fresh []string // texts that the pool should prepare; it cannot while we have its connection
+	fresh []string // texts that the pool should prepare after the transaction
 }
 
 func (t *txn) exec(ctx context.Context, text string, args ...any) (int64, error) {
@@ -81,20 +81,20 @@ func (t *txn) query(ctx context.Context, text string, args ...any) (*sql.Rows, e
 	return t.QueryContext(ctx, t.pool.dialect.spell(text), args...)
 }
 
-// prepared is the pool's own statement for the text, nil if it has none.
+// prepared returns the pool's statement for the text, nil if it has none.
 func (t *txn) prepared(ctx context.Context, text string) *sql.Stmt {
-	if !t.pool.keeps {
+	if !t.pool.cacheStatements {
 		return nil
 	}
-	if stmt, ok := t.pool.kept.Load(text); ok {
+	if stmt, ok := t.pool.statements.Load(text); ok {
 		return t.StmtContext(ctx, stmt.(*sql.Stmt))
 	}
 	t.fresh = append(t.fresh, text)
 	return nil
 }
 
-// atomically runs f in one transaction of the writing pool.
-func (db *DB) atomically(ctx context.Context, f func(*txn) error) error {
+// inTx runs f in one transaction of the writing pool.
+func (db *DB) inTx(ctx context.Context, f func(*txn) error) error {
 	tx, err := db.write.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -105,7 +105,8 @@ func (db *DB) atomically(ctx context.Context, f func(*txn) error) error {
 	return err
 }
 
-// prepareAll keeps statements for the texts that a transaction ran without one. One that fails is prepared the next time.
+// prepareAll prepares the texts that a transaction ran unprepared. It ignores errors: a failed text is tried again at
+// its next use.
 func (db *DB) prepareAll(ctx context.Context, texts []string) {
 	for _, text := range texts {
 		_, _ = db.write.prepared(ctx, text)
@@ -123,23 +124,23 @@ func (db *DB) finish(ctx context.Context, t *txn, f func(*txn) error) error {
 	return t.Commit()
 }
 
-// lazily runs f in a transaction of SQLite's that may be lost in a crash: its commit does not wait for the disk.
-// What is lost with it must be in some other place.
-func (db *DB) lazily(ctx context.Context, f func(*txn) error) error {
-	fresh, err := db.relaxed(ctx, f)
+// inRelaxedTx runs f in an SQLite transaction that a power failure may undo: its commit does not wait for the disk.
+// Its data must exist elsewhere, too.
+func (db *DB) inRelaxedTx(ctx context.Context, f func(*txn) error) error {
+	fresh, err := db.runRelaxed(ctx, f)
 	db.checks.wrote()
 	db.prepareAll(ctx, fresh)
 	return err
 }
 
-// note runs a statement whose effect a loss of power may take back: the time of a last use. On SQLite it does not
-// wait for the disk, which 64 callers would do one after another. A killed process loses nothing.
-func (db *DB) note(ctx context.Context, text string, args ...any) error {
+// execRelaxed runs a statement whose effect a power failure may undo, such as the time of the last use. On SQLite
+// it does not wait for the disk, so that concurrent callers do not queue for fsync. A killed process loses nothing.
+func (db *DB) execRelaxed(ctx context.Context, text string, args ...any) error {
 	if db.checks == nil {
 		_, err := db.write.exec(ctx, text, args...)
 		return err
 	}
-	fresh, err := db.relaxed(ctx, func(tx *txn) error {
+	fresh, err := db.runRelaxed(ctx, func(tx *txn) error {
 		_, err := tx.exec(ctx, text, args...)
 		return err
 	})
@@ -147,8 +148,8 @@ func (db *DB) note(ctx context.Context, text string, args ...any) error {
 	return err
 }
 
-// relaxed says so to the one writing connection, for the time that it has it.
-func (db *DB) relaxed(ctx context.Context, f func(*txn) error) (fresh []string, err error) {
+// runRelaxed runs f on the writing connection with synchronous = normal.
+func (db *DB) runRelaxed(ctx context.Context, f func(*txn) error) (fresh []string, err error) {
 	conn, err := db.write.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -159,7 +160,7 @@ func (db *DB) relaxed(ctx context.Context, f func(*txn) error) (fresh []string, 
 	}
 	defer func() {
 		if _, failed := conn.ExecContext(context.WithoutCancel(ctx), `pragma synchronous = full`); failed != nil {
-			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // it must not serve others as it is
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the pragma is still set: drop the connection
 		}
 	}()
 	tx, err := conn.BeginTx(ctx, nil)
@@ -178,11 +179,11 @@ func affected(res sql.Result, err error) (int64, error) {
 	return res.RowsAffected()
 }
 
-// scanner is a row to read: *sql.Rows on its present one.
+// scanner is a row to read, for example the current one of *sql.Rows.
 type scanner interface{ Scan(dest ...any) error }
 
-// first returns the first row, or sql.ErrNoRows. It reads to the end: a writing statement has
-// succeeded only when its rows end without an error.
+// first returns the first row, or sql.ErrNoRows. It reads all rows: a writing statement has succeeded only when its
+// rows end without an error.
 func first[T any](ctx context.Context, r runner, scan func(scanner) (T, error), text string, args ...any) (T, error) {
 	var none T
 	found, err := all(ctx, r, scan, text, args...)

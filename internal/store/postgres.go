@@ -13,22 +13,22 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Nothing here keeps state in a session, so that a transaction pooler may stand between. One that
-// does not know prepared statements needs default_query_exec_mode=exec in the URL.
+// No statement keeps state in a session, so that a transaction pooler may be used. A pooler without prepared
+// statements needs default_query_exec_mode=exec in the URL.
 var postgresDialect = &dialect{
 	name:     "postgres",
 	goose:    goose.DialectPostgres,
 	migrated: "select to_regclass('" + versionTable + "') is not null",
 	columns:  "select attname from pg_attribute where attrelid = to_regclass($1) and attnum > 0 and not attisdropped",
-	// The time a statement arrived: stable, so that indexes serve it, and never later than the
-	// moment a row is judged by it, so that no lease looks expired before it is.
+	// The arrival time of the statement: stable, so that indexes are used, and never later than the moment a row is
+	// compared with it, so that no lease looks expired too early.
 	now:        "statement_timestamp()",
 	micros:     "cast(%s as double precision) * interval '1 microsecond'",
 	skipLocked: "for update skip locked",
-	// The lock lives as long as the one statement it is taken in.
+	// The lock is held until the statement ends.
 	gate: "(select pg_advisory_xact_lock(%s)) as gate",
 
 	unavailable: postgresUnavailable,
@@ -77,14 +77,15 @@ func openPostgres(ctx context.Context, opts Options) (*DB, error) {
 	return &DB{dialect: postgresDialect, write: p, read: p}, nil
 }
 
-// badURL repeats nothing of the URL or of the parser's words: either may hold the password.
+// badURL returns an error without any part of the URL or of the parser's message: both may contain the password.
 func badURL(what string) error {
-	e := sandbox.Errorf("open database", api.CodeInvalidConfig, "the database URL %s", what)
+	e := fault.Errorf("open database", api.CodeInvalidConfig, "the database URL %s", what)
 	e.Hint = "Write postgres://user:password@host:5432/name, with special characters of the password percent-encoded, or leave it empty for SQLite."
 	return e
 }
 
-// takeMaxConns reads pool_max_conns of the URL, which is for us and not for the server.
+// takeMaxConns removes pool_max_conns from the URL's parameters and returns it. The PostgreSQL server does not know
+// this parameter.
 func takeMaxConns(config *pgx.ConnConfig) (int, error) {
 	const name = "pool_max_conns"
 	given, ok := config.RuntimeParams[name]
@@ -99,14 +100,14 @@ func takeMaxConns(config *pgx.ConnConfig) (int, error) {
 	return n, nil
 }
 
-// schemaLock is the advisory lock that migrations run under: "berth" in ASCII.
+// schemaLock is the number of the advisory lock for migrations: "berth" in ASCII.
 const schemaLock = 0x6265727468
 
-// lockSchemaPostgres holds the lock in a transaction of its own, which a transaction pooler keeps on
-// one connection; a session's lock could be left behind there. Should the connection break, two
-// migrations may run at once, and the loser's transaction fails on what the winner made.
+// lockSchemaPostgres holds the lock in a separate transaction. A transaction pooler keeps a transaction on one
+// connection, but could leave a session lock behind. If the connection breaks, two migrations may run at once. The
+// second one fails because the objects of the first exist.
 func lockSchemaPostgres(ctx context.Context, db *DB, f func() error) error {
-	return db.atomically(ctx, func(tx *txn) error {
+	return db.inTx(ctx, func(tx *txn) error {
 		if _, err := tx.exec(ctx, `select pg_advisory_xact_lock($1)`, int64(schemaLock)); err != nil {
 			return err
 		}
@@ -122,7 +123,8 @@ func sqlState(err error) string {
 	return ""
 }
 
-// postgresUnavailable looks at the class of the server's error, or at how the connection failed.
+// postgresUnavailable reports whether the server cannot answer at present. It checks the class of the server's error,
+// or how the connection failed.
 func postgresUnavailable(err error) bool {
 	state := sqlState(err)
 	switch {
@@ -131,10 +133,10 @@ func postgresUnavailable(err error) bool {
 	case strings.HasPrefix(state, "08"), // connection exceptions
 		strings.HasPrefix(state, "53"),     // out of disk, memory or connections
 		strings.HasPrefix(state, "57P"),    // shutting down, crashed, starting up
-		strings.HasPrefix(state, "58"),     // the system under the server
+		strings.HasPrefix(state, "58"),     // errors of the server's operating system
 		state == "25006",                   // read only: a replica after a failover
-		state == "57014",                   // cancelled, by a time limit of the server's
-		state == "40001", state == "40P01", // rolled back in favour of another
+		state == "57014",                   // cancelled by the server's time limit
+		state == "40001", state == "40P01", // rolled back because of a conflict or a deadlock
 		state == "55P03": // lock not available in time
 		return true
 	}

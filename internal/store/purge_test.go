@@ -37,7 +37,7 @@ func TestVersionsOfWhatEndedAreToGo(t *testing.T) {
 		due := func(age time.Duration) (ids []string) {
 			t.Helper()
 			for after := ""; ; {
-				page, err := db.Unpurged(ctx, age, after, 1)
+				page, err := db.Versions().ListPurgeable(ctx, age, after, 1)
 				noError(t, err)
 				if len(page) == 0 {
 					return ids
@@ -55,12 +55,12 @@ func TestVersionsOfWhatEndedAreToGo(t *testing.T) {
 			{"young ones", nil, time.Hour, nil},
 			{"kept for ever", nil, 0, nil},
 			{"old ones", nil, time.Microsecond, []string{first.ID, second.ID}},
-			{"unwanted", func() error { return db.Unwanted(ctx, second.ID) }, time.Hour, []string{second.ID}},
+			{"unwanted", func() error { return db.Versions().MarkForPurge(ctx, second.ID) }, time.Hour, []string{second.ID}},
 			{"unwanted, though kept for ever", nil, 0, []string{second.ID}},
-			{"of those that have not ended", func() error { return db.Unwanted(ctx, living.ID) }, time.Hour, []string{second.ID}},
-			{"of those whose end is to come", func() error { return db.Purged(ctx, going.ID) }, time.Microsecond, []string{first.ID, second.ID}},
-			{"gone", func() error { return db.Purged(ctx, second.ID) }, time.Microsecond, []string{first.ID}},
-			{"gone, and unwanted again", func() error { return db.Unwanted(ctx, second.ID) }, time.Microsecond, []string{first.ID}},
+			{"of those that have not ended", func() error { return db.Versions().MarkForPurge(ctx, living.ID) }, time.Hour, []string{second.ID}},
+			{"of those whose end is to come", func() error { return db.Versions().MarkPurged(ctx, going.ID) }, time.Microsecond, []string{first.ID, second.ID}},
+			{"gone", func() error { return db.Versions().MarkPurged(ctx, second.ID) }, time.Microsecond, []string{first.ID}},
+			{"gone, and unwanted again", func() error { return db.Versions().MarkForPurge(ctx, second.ID) }, time.Microsecond, []string{first.ID}},
 		} {
 			if c.do != nil {
 				noError(t, c.do())
@@ -81,7 +81,7 @@ func TestSandboxesBesideOne(t *testing.T) {
 		living := intend(t, db.In(acme), intent("lives"))
 		intend(t, db.In("other"), intent("elsewhere"))
 		first, second, third := buried(t, db, "same"), buried(t, db, "same"), buried(t, db, "same")
-		noError(t, db.Purged(t.Context(), third.ID))
+		noError(t, db.Versions().MarkPurged(t.Context(), third.ID))
 		for _, c := range []struct {
 			of   sandbox.Sandbox
 			want []string
@@ -92,7 +92,7 @@ func TestSandboxesBesideOne(t *testing.T) {
 		} {
 			var got []string
 			for after := ""; ; {
-				page, err := db.Beside(t.Context(), c.of, after, 1)
+				page, err := db.Versions().ListSharingPrefix(t.Context(), c.of, after, 1)
 				noError(t, err)
 				if len(page) == 0 {
 					break

@@ -5,18 +5,18 @@ import (
 	"fmt"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// The kinds of things that are counted per tenant.
+// The kinds of objects that are counted per tenant.
 const (
-	QuotaSandboxes = "sandboxes" // those not deleted
-	QuotaTurns     = "turns"     // those running
+	QuotaSandboxes = "sandboxes" // sandboxes that are not deleted
+	QuotaTurns     = "turns"     // running turns
 )
 
-// count is what a change does to a quota. The counter's row changes in the same statement, or
-// transaction, as what it counts, and its own constraint refuses more than the cap: nobody ever looks
-// first and adds later.
+// count is the effect of a change on a quota. The counter's row changes in the statement or transaction that
+// creates or deletes the object, and its check constraint enforces the cap. There is no separate check before the
+// insert.
 type count struct {
 	by  int64
 	cap int64
@@ -24,10 +24,10 @@ type count struct {
 
 var freed = count{by: -1}
 
-func taken(cap int64) count { return count{by: 1, cap: cap} }
+func countOne(cap int64) count { return count{by: 1, cap: cap} }
 
-// text is the statement that counts the sandbox in source, a table with a condition; its arguments come
-// after n others.
+// text returns the statement that counts the sandbox in source, a table with a condition; its arguments follow n
+// others.
 func (c count) text(source string, n int) string {
 	if c.by < 0 {
 		return fmt.Sprintf(`update quotas set used = used - 1 where kind = '%s' and used > 0 and tenant in (select tenant from %s)`, QuotaSandboxes, source)
@@ -42,8 +42,8 @@ func (c count) args() []any {
 	return []any{c.cap}
 }
 
-// countUp counts one more of what is in source, under the cap that is argument n. Without a condition in
-// source, SQLite would take on conflict for a join's.
+// countUp returns the statement that adds one for the row in source, under the cap in argument n. Without a
+// condition in source, SQLite would parse "on conflict" as a join condition.
 func countUp(columns, source string, n int) string {
 	return fmt.Sprintf(`insert into quotas (tenant, kind, used, cap)
 		select %s, 1, cast($%d as bigint) from %s
@@ -51,19 +51,19 @@ func countUp(columns, source string, n int) string {
 }
 
 func overQuota(op, kind string, cap int64) error {
-	e := sandbox.Errorf(op, api.CodeQuotaExceeded, "the tenant may have %d %s at once, and has them", cap, kind)
-	e.Hint = fmt.Sprintf("%s, or raise max_%s_per_tenant.", room[kind], kind)
+	e := fault.Errorf(op, api.CodeQuotaExceeded, "the tenant may have %d %s at once, and has them", cap, kind)
+	e.Hint = fmt.Sprintf("%s, or raise max_%s_per_tenant.", quotaHints[kind], kind)
 	return e
 }
 
-// room is what makes room for one more of a kind.
-var room = map[string]string{
+// quotaHints contains hints that say how to make room for another object of a kind.
+var quotaHints = map[string]string{
 	QuotaSandboxes: "Delete one that is not needed: a stopped or terminated one counts, too",
 	QuotaTurns:     "Wait until one ends",
 }
 
-// Used returns how many of a kind the tenant has.
-func (s Scope) Used(ctx context.Context, kind string) (int64, error) {
+// QuotaUsed returns the number of objects of a kind that the tenant has.
+func (s Scope) QuotaUsed(ctx context.Context, kind string) (int64, error) {
 	used, err := all(ctx, s.db.read, scanOne[int64], `select used from quotas where tenant = $1 and kind = $2`, s.tenant, kind)
 	if err != nil || len(used) == 0 {
 		return 0, s.db.fail("read quota", err)
@@ -71,8 +71,8 @@ func (s Scope) Used(ctx context.Context, kind string) (int64, error) {
 	return used[0], nil
 }
 
-// Recount makes every tenant's count of sandboxes what there is, and returns how many were wrong. Only
-// servers of a time before there were quotas leave them so, those that ran on beside this one.
+// Recount corrects all tenants' counts of sandboxes and returns how many were wrong. Counts are wrong only if servers
+// of a version without quotas ran at the same time.
 func (db *DB) Recount(ctx context.Context) (wrong int64, err error) {
 	const op = "count sandboxes anew"
 	tenants, err := all(ctx, db.read, scanOne[TenantID], `
@@ -88,10 +88,10 @@ func (db *DB) Recount(ctx context.Context) (wrong int64, err error) {
 	return wrong, db.fail(op, err)
 }
 
-// recount takes the tenant's row first: then nobody is between making a sandbox and counting it. The cap
-// goes, which there may be more than; the next create brings it again.
+// recount locks the tenant's counter first, so that no sandbox is between its insert and its count. It drops the
+// cap, because there may be more; the next create sets it again.
 func (db *DB) recount(ctx context.Context, t TenantID) (wrong int64, err error) {
-	err = db.atomically(ctx, func(tx *txn) error {
+	err = db.inTx(ctx, func(tx *txn) error {
 		_, err := tx.exec(ctx, `
 			insert into quotas (tenant, kind, used, cap) values ($1, $2, 0, 0)
 			on conflict (tenant, kind) do update set used = quotas.used`, t, QuotaSandboxes)

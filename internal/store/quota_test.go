@@ -10,22 +10,23 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
 // capped asks for the sandbox of a conversation where the tenant may have so many.
-func capped(owner string, cap int64) store.Intent {
+func capped(owner string, cap int64) store.SandboxRequest {
 	in := intent(owner)
 	in.Cap = cap
 	return in
 }
 
 // tryIntend returns only whether there was room for it.
-func tryIntend(t testing.TB, s store.Scope, in store.Intent) error {
+func tryIntend(t testing.TB, s store.Scope, in store.SandboxRequest) error {
 	t.Helper()
-	_, _, err := s.Intend(t.Context(), in)
+	_, _, err := s.RequestSandbox(t.Context(), in)
 	if err != nil {
 		wantCode(t, err, api.CodeQuotaExceeded)
 	}
@@ -35,7 +36,7 @@ func tryIntend(t testing.TB, s store.Scope, in store.Intent) error {
 // wantUsed compares the count with what is said and, for sandboxes, with what is there.
 func wantUsed(t testing.TB, s store.Scope, kind string, want int64) {
 	t.Helper()
-	used, err := s.Used(t.Context(), kind)
+	used, err := s.QuotaUsed(t.Context(), kind)
 	noError(t, err)
 	if used != want {
 		t.Fatalf("%s uses %d %s, want %d", s.Tenant(), used, kind, want)
@@ -52,8 +53,8 @@ func TestRacersNeverMakeMoreThanTheCap(t *testing.T) {
 		dbs := h.replicas(t, 2)
 		var made, refused atomic.Int64
 		race(testkit.Size(t, "quota.racers"), func(i int) {
-			_, fresh, err := dbs[i%2].In(acme).Intend(t.Context(), capped(fmt.Sprint("owner-", i), most))
-			var e *sandbox.Error
+			_, fresh, err := dbs[i%2].In(acme).RequestSandbox(t.Context(), capped(fmt.Sprint("owner-", i), most))
+			var e *fault.Error
 			switch {
 			case err == nil && fresh:
 				made.Add(1)
@@ -80,7 +81,7 @@ func TestRacersForOneOwnerCountOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, h harness) {
 		dbs := h.replicas(t, 2)
 		race(16, func(i int) {
-			if _, _, err := dbs[i%2].In(acme).Intend(t.Context(), capped("c1", 1)); err != nil {
+			if _, _, err := dbs[i%2].In(acme).RequestSandbox(t.Context(), capped("c1", 1)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -95,7 +96,7 @@ func TestOwnerThatHasASandboxGetsItAtTheCap(t *testing.T) {
 		if tryIntend(t, s, capped("c2", 1)) == nil {
 			t.Fatal("made one more than the cap")
 		}
-		again, fresh, err := s.Intend(t.Context(), capped("c1", 1))
+		again, fresh, err := s.RequestSandbox(t.Context(), capped("c1", 1))
 		noError(t, err)
 		if fresh || again.ID != sb.ID {
 			t.Errorf("got %s, fresh %v", again.ID, fresh)
@@ -118,7 +119,7 @@ func TestDeleteFreesThePlaceAtOnce(t *testing.T) {
 		commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventBegin})
 		commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventReady, Instance: "i-1"})
 		commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventEnd, Instance: "i-1", Finalizers: []string{"instance"}})
-		noError(t, db.Stumble(t.Context(), g.Lease, sandbox.Failure{Code: api.CodeDriverRefused, Message: "still starting"}, store.Due{}, time.Time{}))
+		noError(t, db.RecordFailure(t.Context(), g.Lease, sandbox.Failure{Code: api.CodeDriverRefused, Message: "still starting"}, store.Due{}, time.Time{}))
 		if tryIntend(t, s, capped("c1-bis", 1)) == nil {
 			t.Fatal("an end under way without a delete freed the place")
 		}
@@ -139,18 +140,18 @@ func TestWhatIsNotMadeIsNotCounted(t *testing.T) {
 		in.Name, in.ID = "web", store.NewID()
 		intend(t, s, in)
 		for name, c := range map[string]struct {
-			change func(*store.Intent)
+			change func(*store.SandboxRequest)
 			code   api.Code
 		}{
-			"name taken": {func(in *store.Intent) { in.ID = store.NewID() }, api.CodeNameTaken},
-			"id taken":   {func(in *store.Intent) { in.Name = "other" }, api.CodeConflict},
-			"no owner":   {func(in *store.Intent) { in.Owner = "" }, api.CodeInvalidID},
+			"name taken": {func(in *store.SandboxRequest) { in.ID = store.NewID() }, api.CodeNameTaken},
+			"id taken":   {func(in *store.SandboxRequest) { in.Name = "other" }, api.CodeConflict},
+			"no owner":   {func(in *store.SandboxRequest) { in.Owner = "" }, api.CodeInvalidID},
 		} {
 			t.Run(name, func(t *testing.T) {
 				other := in
 				other.Owner = "c2"
 				c.change(&other)
-				_, _, err := s.Intend(t.Context(), other)
+				_, _, err := s.RequestSandbox(t.Context(), other)
 				wantCode(t, err, c.code)
 				wantUsed(t, s, store.QuotaSandboxes, 1)
 			})
@@ -248,7 +249,7 @@ func (h history) step(tenants []store.TenantID) store.Scope {
 		if h.rnd.IntN(6) == 0 && known {
 			in.ID = id
 		}
-		_, _, err = s.Intend(h.t.Context(), in)
+		_, _, err = s.RequestSandbox(h.t.Context(), in)
 	case 3, 4, 5:
 		if _, err = s.Delete(h.t.Context(), id, h.rnd.IntN(2) == 0, "", ""); err == nil && h.rnd.IntN(4) > 0 {
 			h.end(id)
@@ -294,7 +295,7 @@ func (h history) any(s store.Scope) (known bool, id string) {
 }
 
 func expected(err error) bool {
-	var e *sandbox.Error
+	var e *fault.Error
 	if !errors.As(err, &e) {
 		return false
 	}
@@ -353,7 +354,7 @@ func TestRecountDisturbsNobody(t *testing.T) {
 			}
 			for n := range 20 {
 				s := dbs[i%2].In(acme)
-				sb, _, err := s.Intend(t.Context(), capped(fmt.Sprint("owner-", i, "-", n), 1000))
+				sb, _, err := s.RequestSandbox(t.Context(), capped(fmt.Sprint("owner-", i, "-", n), 1000))
 				if err == nil && n%2 == 0 {
 					_, err = s.Delete(t.Context(), sb.ID, false, "", "")
 				}

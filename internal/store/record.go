@@ -6,19 +6,19 @@ import (
 	"errors"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 // recordKind is a table of named records of a tenant that leave tombstones: accounts, agents.
 type recordKind struct {
-	table   string
-	noun    string
-	unknown api.Code
-	walled  bool // each record belongs to an account
+	table      string
+	noun       string
+	unknown    api.Code
+	perAccount bool // each record belongs to an account, which restricts access to it
 }
 
-// refuse explains an insert that met a taken id or name. As everywhere, what another tenant holds
-// looks like what does not exist.
+// refuse returns the error for an insert whose id or name is taken. Records of other tenants look as if they did not
+// exist.
 func (k recordKind) refuse(ctx context.Context, s Scope, id, name string) error {
 	op := "create " + k.noun
 	type holder struct {
@@ -31,7 +31,7 @@ func (k recordKind) refuse(ctx context.Context, s Scope, id, name string) error 
 	}, `select tenant, deleted_at is not null from `+k.table+` where id = $1`, id)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return sandbox.Errorf(op, api.CodeNameTaken, "another %s has the name %q", k.noun, name)
+		return fault.Errorf(op, api.CodeNameTaken, "another %s has the name %q", k.noun, name)
 	case err != nil:
 		return s.db.fail(op, err)
 	case h.tenant != s.tenant:
@@ -39,13 +39,14 @@ func (k recordKind) refuse(ctx context.Context, s Scope, id, name string) error 
 	case h.gone:
 		return deleted(op, k.noun, id)
 	}
-	return sandbox.Errorf(op, api.CodeConflict, "there is %s %s already", k.noun, id)
+	return fault.Errorf(op, api.CodeConflict, "there is %s %s already", k.noun, id)
 }
 
-// miss explains a read or write that found no record: deleted, or unknown.
-func (k recordKind) miss(ctx context.Context, s Scope, op, id string) error {
+// explainMissing returns the reason why a read or write found no record: it is deleted or unknown, or was created
+// since.
+func (k recordKind) explainMissing(ctx context.Context, s Scope, op, id string) error {
 	text, args := `select deleted_at is not null from `+k.table+` where tenant = $1 and id = $2`, []any{s.tenant, id}
-	if k.walled && s.account != "" {
+	if k.perAccount && s.account != "" {
 		text, args = text+` and account = $3`, append(args, s.account)
 	}
 	gone, err := first(ctx, s.db.read, scanOne[bool], text, args...)
@@ -61,5 +62,5 @@ func (k recordKind) miss(ctx context.Context, s Scope, op, id string) error {
 }
 
 func (k recordKind) missing(op, id string) error {
-	return sandbox.Errorf(op, k.unknown, "there is no %s %s", k.noun, id)
+	return fault.Errorf(op, k.unknown, "there is no %s %s", k.noun, id)
 }

@@ -8,26 +8,28 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// Three migrations shipped with more than one text. 00002 had other indexes at first, 00003 first had
-// another primary key of messages, and for a while it already made the tables that 00004 makes. Databases
-// of all of them are brought to one schema: adoptTurnLog before the migrations run, repairSchema as
-// migration 5.
+// Four migrations were shipped with more than one text. 00002 first had other indexes. 00003 first had another primary
+// key of messages, and for a while it already created the tables of 00004. 00007 first created no table hosts.
+// adoptTurnLog (before the migrations) and the repairs (migrations 5 and 10) bring all these databases to one schema.
 
-// repairVersion is the migration that repairs; it has no file.
-const repairVersion = 5
+// The repair migrations are Go code and have no file.
+const (
+	repairVersion      = 5
+	repairHostsVersion = 10
+)
 
-// repairName is what [Schema.Applied] calls it.
-const repairName = "00005_repair"
+// repairNames are the names of the repair migrations in [Schema.Applied].
+var repairNames = map[int64]string{repairVersion: "00005_repair", repairHostsVersion: "00010_repair_hosts"}
 
-// adoptTurnLog records 00004 as applied where 00003 has already made its tables. Without it 00004 fails on
-// the column log_bytes, which such a database never had.
-func (db *DB) adoptTurnLog(ctx context.Context) error {
-	return db.atomically(ctx, func(tx *txn) error {
-		turns, err := columnsOf(ctx, tx.Tx, db.dialect, "turns")
+// adoptTurnLog records 00004 as applied if 00003 already created its tables. Otherwise 00004 would fail on the column
+// log_bytes, which such a database does not have.
+func (m migrator) adoptTurnLog(ctx context.Context) error {
+	return m.db.inTx(ctx, func(tx *txn) error {
+		turns, err := columnsOf(ctx, tx.Tx, m.db.dialect, "turns")
 		if err != nil {
 			return err
 		}
-		log, err := columnsOf(ctx, tx.Tx, db.dialect, "turn_log")
+		log, err := columnsOf(ctx, tx.Tx, m.db.dialect, "turn_log")
 		if err != nil || slices.Contains(turns, "log_bytes") || !slices.Contains(log, "read_to") {
 			return err
 		}
@@ -36,14 +38,14 @@ func (db *DB) adoptTurnLog(ctx context.Context) error {
 	})
 }
 
-func (d *dialect) repairMigration() *goose.Migration {
-	run := func(ctx context.Context, tx *sql.Tx) error { return repairSchema(ctx, tx, d) }
-	return goose.NewGoMigration(repairVersion, &goose.GoFunc{RunTx: run}, nil)
+func (d *dialect) repairMigration(version int64, repairs []repair) *goose.Migration {
+	run := func(ctx context.Context, tx *sql.Tx) error { return repairSchema(ctx, tx, d, repairs) }
+	return goose.NewGoMigration(version, &goose.GoFunc{RunTx: run}, nil)
 }
 
-// repairSchema gives a database what the last texts of 00002 and 00003 make and earlier ones did not. On a
-// database of the last texts it changes nothing.
-func repairSchema(ctx context.Context, tx *sql.Tx, d *dialect) error {
+// repairSchema adds everything that the last texts of the migrations create and earlier texts did not. It changes
+// nothing on a database that was created with the last texts.
+func repairSchema(ctx context.Context, tx *sql.Tx, d *dialect, repairs []repair) error {
 	for _, r := range repairs {
 		columns, err := columnsOf(ctx, tx, d, r.name(d))
 		if err != nil {
@@ -61,13 +63,14 @@ func repairSchema(ctx context.Context, tx *sql.Tx, d *dialect) error {
 	return nil
 }
 
-// repair runs statements unless the columns of a table or an index are good.
+// repair runs texts unless good accepts the columns of a table or an index.
 type repair struct {
 	name  func(*dialect) string
 	good  func(columns []string) bool
 	texts []string
 }
 
+// repairs bring databases with early texts of 00002 and 00003 to the last texts.
 var repairs = []repair{
 	{named("sandboxes_claims"), absent, []string{`drop index sandboxes_claims`}},
 	{named("sandboxes_idle"), has("tenant"), []string{
@@ -94,7 +97,7 @@ var repairs = []repair{
 			end
 		)) where owner_kind = 'project' and deleted_at is null`,
 	}},
-	// The copy is made first and the table anew after it, so that its primary key has the usual name.
+	// The copy is made before the table is created again, so that the new primary key gets the usual name.
 	{messagesKey, has("tenant"), []string{
 		`create table messages_copy as select tenant, conversation, id, body from messages`,
 		`drop table messages`,
@@ -110,6 +113,21 @@ var repairs = []repair{
 	}},
 }
 
+// hostRepairs bring databases with the early text of 00007 to the last text.
+var hostRepairs = []repair{
+	{named("hosts"), present, []string{`
+		create table hosts (
+			name          text primary key,
+			advertise_url text not null,
+			started_at    timestamptz not null,
+			seen_at       timestamptz not null,
+			forgotten_at  timestamptz
+		)`,
+	}},
+	{named("sandboxes_host"), present, []string{`create index sandboxes_host on sandboxes (host, id) where host <> ''`}},
+	{named("sandboxes"), has("left_incarnation"), []string{`alter table sandboxes add column left_incarnation bigint not null default 0`}},
+}
+
 func named(name string) func(*dialect) string { return func(*dialect) string { return name } }
 
 func has(column string) func([]string) bool {
@@ -120,7 +138,7 @@ func present(columns []string) bool { return len(columns) > 0 }
 
 func absent(columns []string) bool { return len(columns) == 0 }
 
-// messagesKey is the index of the primary key of messages.
+// messagesKey returns the name of the primary key's index on messages.
 func messagesKey(d *dialect) string {
 	if d == sqliteDialect {
 		return "sqlite_autoindex_messages_1"
@@ -128,7 +146,7 @@ func messagesKey(d *dialect) string {
 	return "messages_pkey"
 }
 
-// columnsOf lists the columns of a table or an index, none if there is no such thing.
+// columnsOf returns the columns of a table or an index, or none if it does not exist.
 func columnsOf(ctx context.Context, tx *sql.Tx, d *dialect, name string) ([]string, error) {
 	rows, err := tx.QueryContext(ctx, d.columns, name)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Reserve takes one of the tenant's places of a kind for ref, until the given time unless it is
-// prolonged by reserving it again. With no place left it is CodeQuotaExceeded. A cap of 0 is none.
+// Reserve takes one of the tenant's reservations of a kind for ref until the given time. If ref has a reservation,
+// Reserve extends it. It returns CodeQuotaExceeded when cap reservations are taken. A cap of 0 is unlimited.
 func (s Scope) Reserve(ctx context.Context, kind, ref string, cap int64, until time.Time) error {
 	const op = "reserve place"
 	for {
 		done, err := s.reserve(ctx, kind, ref, cap, until)
 		switch {
 		case s.db.dialect.overQuota(err):
-			// Those who left without a word keep nobody out until the next sweep.
+			// Expired reservations must not block others until the next sweep.
 			if n, err := s.expire(ctx, kind); err != nil {
 				return s.db.fail(op, err)
 			} else if n == 0 {
@@ -27,8 +27,8 @@ func (s Scope) Reserve(ctx context.Context, kind, ref string, cap int64, until t
 	}
 }
 
-// reserve makes the reservation, or prolongs the one that is there. Neither is done when that one ends
-// between the two.
+// reserve makes the reservation or extends an existing one. done is false if the existing one ended between the two
+// statements.
 func (s Scope) reserve(ctx context.Context, kind, ref string, cap int64, until time.Time) (done bool, err error) {
 	if made, err := s.db.dialect.reserve(ctx, s, kind, ref, cap, until); err != nil || made {
 		return made, err
@@ -50,7 +50,7 @@ func reservePostgres(ctx context.Context, s Scope, kind, ref string, cap int64, 
 }
 
 func reserveSQLite(ctx context.Context, s Scope, kind, ref string, cap int64, until time.Time) (made bool, err error) {
-	err = s.db.atomically(ctx, func(tx *txn) error {
+	err = s.db.inTx(ctx, func(tx *txn) error {
 		n, err := tx.exec(ctx, insertReservation, s.tenant, kind, ref, at(until))
 		if made = n > 0; err != nil || !made {
 			return err
@@ -61,19 +61,19 @@ func reserveSQLite(ctx context.Context, s Scope, kind, ref string, cap int64, un
 	return made, err
 }
 
-// Free gives a place back. One that is free already is no error.
-func (s Scope) Free(ctx context.Context, kind, ref string) error {
+// FreeReservation releases a reservation. Releasing one that does not exist is not an error.
+func (s Scope) FreeReservation(ctx context.Context, kind, ref string) error {
 	_, err := s.db.dialect.free(ctx, s.db, `delete from reservations where tenant = $1 and kind = $2 and ref = $3`, s.tenant, kind, ref)
 	return s.db.fail("free place", err)
 }
 
-// ExpireReservations gives back up to limit places that nobody prolonged, and returns how many.
+// ExpireReservations removes up to limit expired reservations and returns how many.
 func (db *DB) ExpireReservations(ctx context.Context, limit int) (int64, error) {
 	n, err := db.dialect.free(ctx, db, fmt.Sprintf(removeExpired, ""), clampLimit(limit))
 	return n, db.fail("expire places", err)
 }
 
-// expire is ExpireReservations for one kind of the tenant's own.
+// expire removes expired reservations of one kind of the tenant and returns how many.
 func (s Scope) expire(ctx context.Context, kind string) (int64, error) {
 	return s.db.dialect.free(ctx, s.db, fmt.Sprintf(removeExpired, "and tenant = $2 and kind = $3"), MaxLimit, s.tenant, kind)
 }
@@ -82,8 +82,8 @@ const removeExpired = `
 	delete from reservations where (tenant, kind, ref) in
 		(select tenant, kind, ref from reservations where until <= {now} %s order by until limit $1 {skip locked})`
 
-// freePostgres is one statement. It takes the counts in one order, whatever it removes: two that free
-// places of the same tenants would else wait for each other.
+// freePostgres uses one statement. It locks the counters in a fixed order, so that two calls for the same tenants
+// cannot deadlock.
 func freePostgres(ctx context.Context, db *DB, remove string, args ...any) (int64, error) {
 	return first(ctx, db.write, scanOne[int64], `
 		with ended as (`+remove+` returning tenant, kind),
@@ -100,7 +100,7 @@ func freePostgres(ctx context.Context, db *DB, remove string, args ...any) (int6
 }
 
 func freeSQLite(ctx context.Context, db *DB, remove string, args ...any) (n int64, err error) {
-	err = db.atomically(ctx, func(tx *txn) error {
+	err = db.inTx(ctx, func(tx *txn) error {
 		ended, err := all(ctx, tx, func(row scanner) (k [2]string, err error) {
 			err = row.Scan(&k[0], &k[1])
 			return k, err

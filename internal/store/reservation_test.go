@@ -39,11 +39,11 @@ func TestReservationIsOnePlaceUntilItIsFreed(t *testing.T) {
 		noError(t, s.Reserve(t.Context(), store.QuotaSandboxes, "a", 2, soon)) // another kind
 		wantUsed(t, s, store.QuotaTurns, 2)
 		for range 2 {
-			noError(t, s.Free(t.Context(), store.QuotaTurns, "a"))
+			noError(t, s.FreeReservation(t.Context(), store.QuotaTurns, "a"))
 			wantUsed(t, s, store.QuotaTurns, 1)
 		}
-		noError(t, s.Free(t.Context(), store.QuotaTurns, "never reserved"))
-		noError(t, db.In("nobody").Free(t.Context(), store.QuotaTurns, "a"))
+		noError(t, s.FreeReservation(t.Context(), store.QuotaTurns, "never reserved"))
+		noError(t, db.In("nobody").FreeReservation(t.Context(), store.QuotaTurns, "a"))
 		wantUsed(t, db.In("nobody"), store.QuotaTurns, 0)
 		wantUsed(t, db.In("rival"), store.QuotaTurns, 1)
 		noError(t, reserve("c", soon))
@@ -106,13 +106,13 @@ func TestRacersNeverReserveMoreThanTheCap(t *testing.T) {
 				most.Store(max(most.Load(), held.Add(1)))
 			}
 		})
-		used, err := dbs[0].In(acme).Used(t.Context(), store.QuotaTurns)
+		used, err := dbs[0].In(acme).QuotaUsed(t.Context(), store.QuotaTurns)
 		noError(t, err)
 		if used != 10 || most.Load() > 10 {
 			t.Errorf("%d places are taken, %d had one at once, want 10", used, most.Load())
 		}
 		race(racers, func(i int) {
-			if err := dbs[i%2].In(acme).Free(t.Context(), store.QuotaTurns, fmt.Sprint("turn-", i/2)); err != nil {
+			if err := dbs[i%2].In(acme).FreeReservation(t.Context(), store.QuotaTurns, fmt.Sprint("turn-", i/2)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -135,13 +135,13 @@ func TestPlacesSurviveAnyRace(t *testing.T) {
 				case 0:
 					err = s.Reserve(t.Context(), store.QuotaTurns, shared, 0, past)
 				case 1:
-					err = s.Free(t.Context(), store.QuotaTurns, shared)
+					err = s.FreeReservation(t.Context(), store.QuotaTurns, shared)
 				case 2:
 					_, err = dbs[i%2].ExpireReservations(t.Context(), 1+rand.IntN(30))
 				case 3:
 					own := fmt.Sprint("own-", i)
 					if err = s.Reserve(t.Context(), store.QuotaTurns, own, 0, soon); err == nil {
-						err = s.Free(t.Context(), store.QuotaTurns, own)
+						err = s.FreeReservation(t.Context(), store.QuotaTurns, own)
 					}
 				case 4:
 					err = s.Reserve(t.Context(), store.QuotaTurns, shared, 2, past) // expires others' to make room
@@ -181,7 +181,7 @@ func TestProlongingBeatsTheSweep(t *testing.T) {
 				}
 			})
 			wantUsed(t, s, store.QuotaTurns, 1)
-			noError(t, s.Free(t.Context(), store.QuotaTurns, ref))
+			noError(t, s.FreeReservation(t.Context(), store.QuotaTurns, ref))
 			wantUsed(t, s, store.QuotaTurns, 0)
 		}
 	})

@@ -8,17 +8,18 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// sandboxColumns is what scanSandbox reads, in its order.
+// sandboxColumns are the columns that scanSandbox reads, in this order.
 const sandboxColumns = `sandboxes.id, tenant, owner_kind, owner_id, name, template, driver, profile, env, metadata, account, agent, prefix, host,
 	state, want, deleted_at, generation, incarnation, instance, left_incarnation, synced_version, synced_incarnation, failure,
 	recoveries, recovered_since, finalizers, skip_save, purge, created_at, started_at, active_at, probed_at, destroyed_at, due_at,
 	unsaved_since, changed_at, save_failure, restored_version, restored_saved_at, restored_at, lost_since, lost_at,
 	(select max(h.until) from holds h where h.sandbox = sandboxes.id) as held_until`
 
-func scanSandbox(row scanner) (s sandbox.Sandbox, err error) {
+func (db *DB) scanSandbox(row scanner) (s sandbox.Sandbox, err error) {
 	var failure, saving *failureRow
+	var env string
 	err = row.Scan(&s.ID, &s.Owner.Tenant, &s.Owner.Kind, &s.Owner.ID, &s.Name,
-		&s.Spec.Template, &s.Spec.Driver, &s.Spec.Profile, document{&s.Spec.Env}, document{&s.Spec.Metadata}, &s.Account, &s.Agent, &s.Prefix, &s.Host,
+		&s.Spec.Template, &s.Spec.Driver, &s.Spec.Profile, &env, document{&s.Spec.Metadata}, &s.Account, &s.Agent, &s.Prefix, &s.Host,
 		&s.State, &s.Want, instant{&s.DeletedAt}, &s.Generation, &s.Incarnation, &s.Instance, &s.Left,
 		&s.Synced.Version, &s.Synced.Incarnation, document{&failure},
 		&s.Recovered.Count, instant{&s.Recovered.Since}, document{&s.Finalizers}, &s.SkipSave, &s.Purge,
@@ -34,10 +35,13 @@ func scanSandbox(row scanner) (s sandbox.Sandbox, err error) {
 		f := sandbox.Failure(*saving)
 		s.SaveFailure = &f
 	}
+	if err == nil {
+		s.EnvProblem = db.Secrets().openJSON(sandboxEnv(s.Owner.Tenant, s.ID), env, &s.Spec.Env)
+	}
 	return s, err
 }
 
-// failureRow is a sandbox.Failure as stored.
+// failureRow is the stored form of a sandbox.Failure.
 type failureRow struct {
 	Code     api.Code     `json:"code"`
 	Message  string       `json:"message"`
@@ -47,7 +51,7 @@ type failureRow struct {
 	Final    bool         `json:"final"`
 }
 
-// messageOf is what is wrong, for people; empty for nothing.
+// messageOf returns the failure's message; empty if f is nil.
 func messageOf(f *sandbox.Failure) string {
 	if f == nil {
 		return ""
@@ -55,7 +59,7 @@ func messageOf(f *sandbox.Failure) string {
 	return printable(f.Message)
 }
 
-// failureArg is a failure as an argument, null for none.
+// failureArg returns the failure as an argument; null if f is nil.
 func failureArg(f *sandbox.Failure) any {
 	if f == nil {
 		return nil

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// LeaseSave is the kind of lease under which the saves of a sandbox are done. Its id is the sandbox's.
+// LeaseSave is the kind of lease for the saves of a sandbox. Its id is the sandbox's.
 const LeaseSave = "save"
 
-// Save is a save of a workspace that is owed to a turn.
+// Save is a pending save of a workspace after a turn.
 type Save struct {
 	Turn        string
 	Tenant      TenantID
 	Sandbox     string
-	Host        string          // the server that has what the turn left; empty: none has
-	Incarnation int64           // of the sandbox when the turn ended
-	Data        json.RawMessage // for the hooks that come after the save
-	Saved       bool            // the save is done; the hooks are not
+	Host        string          // the host that has the turn's capture; empty: none
+	Incarnation int64           // the sandbox's incarnation when the turn ended
+	Data        json.RawMessage // for the hooks after the save
+	Saved       bool            // the save is done, and only the hooks after it are pending
 	Version     string
-	Attempts    int64 // that failed
+	Attempts    int64 // number of failed attempts
 	LastError   string
 	CreatedAt   time.Time
-	Due         bool // it is to be tried now
+	Due         bool // the time of the next attempt has come
 }
 
 const saveColumns = `saves.turn, saves.tenant, saves.sandbox, saves.host, saves.incarnation, saves.data, saves.saved, saves.version,
@@ -38,7 +38,7 @@ func scanSave(row scanner) (s Save, err error) {
 	return s, err
 }
 
-// addSave writes down that a save is owed to a turn.
+// addSave records that a save is pending for a turn.
 func addSave(ctx context.Context, tx *txn, s Save) error {
 	_, err := tx.exec(ctx, `
 		insert into saves (turn, tenant, sandbox, host, incarnation, data, saved, version, attempts, last_error, created_at, due_at)
@@ -47,8 +47,8 @@ func addSave(ctx context.Context, tx *txn, s Save) error {
 	return err
 }
 
-// DueSaves are the oldest saves of up to limit sandboxes, if they are due. Those that another host has what is
-// needed for are left to it for as long as patience says.
+// DueSaves returns the oldest due saves of up to limit sandboxes. Saves whose capture is on another host are left to
+// that host until they are older than patience.
 func (db *DB) DueSaves(ctx context.Context, host string, patience time.Duration, limit int) ([]Save, error) {
 	saves, err := all(ctx, db.read, scanSave, `
 		select `+saveColumns+` from saves
@@ -59,7 +59,7 @@ func (db *DB) DueSaves(ctx context.Context, host string, patience time.Duration,
 	return saves, db.fail("list saves", err)
 }
 
-// NextSave is the oldest save that is owed in a sandbox, and whether there is one.
+// NextSave returns the oldest pending save of a sandbox. ok is false if there is none.
 func (db *DB) NextSave(ctx context.Context, sandbox string) (s Save, ok bool, err error) {
 	s, err = first(ctx, db.read, scanSave, `select `+saveColumns+` from saves where sandbox = $1 order by created_at, turn limit 1`, sandbox)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -68,20 +68,20 @@ func (db *DB) NextSave(ctx context.Context, sandbox string) (s Save, ok bool, er
 	return s, err == nil, db.fail("read save", err)
 }
 
-// OtherSaves reports whether the sandbox owes saves of other turns, too.
-func (db *DB) OtherSaves(ctx context.Context, s Save) (bool, error) {
+// OwesOtherSaves reports whether saves for other turns of the sandbox are pending.
+func (db *DB) OwesOtherSaves(ctx context.Context, s Save) (bool, error) {
 	n, err := first(ctx, db.read, func(row scanner) (n int64, err error) { return n, row.Scan(&n) },
 		`select count(*) from saves where sandbox = $1 and turn <> $2 and not saved`, s.Sandbox, s.Turn)
 	return n > 0, db.fail("look for other saves", err)
 }
 
-// eventSaved is a save in the history of a sandbox.
+// eventSaved is the event of a save in a sandbox's history.
 const eventSaved = "saved"
 
-// RecordSave writes down what became of a save: in the turn, and in the history of the sandbox if the turn had
-// ended before, or there is a warning. It is done once; what is left to do is the hooks.
+// RecordSave records the result of a save in the turn. If the turn has already ended or there is a warning, it also
+// records the save in the sandbox's history. A second call changes nothing.
 func (db *DB) RecordSave(ctx context.Context, s Save, version string, warnings []string, reason string) error {
-	return db.fail("record save", db.atomically(ctx, func(tx *txn) error {
+	return db.fail("record save", db.inTx(ctx, func(tx *txn) error {
 		n, err := tx.exec(ctx, `update saves set saved = true, version = $2, attempts = 0, last_error = '' where turn = $1 and not saved`, s.Turn, version)
 		if err != nil || n == 0 {
 			return err
@@ -112,16 +112,16 @@ func scanList(row scanner) (list []string, err error) {
 	return list, err
 }
 
-// RetrySave has a save tried again after a pause, and keeps what went wrong.
+// RetrySave schedules another attempt and stores the cause of the failure.
 func (db *DB) RetrySave(ctx context.Context, turn string, after time.Duration, cause string) error {
 	_, err := db.write.exec(ctx, `update saves set attempts = attempts + 1, due_at = {now+$2}, last_error = $3 where turn = $1`,
 		turn, after.Microseconds(), printable(cause))
 	return db.fail("put save back", err)
 }
 
-// WarnTurn adds to what people should know about a turn.
+// WarnTurn adds warnings to a turn.
 func (db *DB) WarnTurn(ctx context.Context, turn string, warnings []string) error {
-	return db.fail("record warning", db.atomically(ctx, func(tx *txn) error {
+	return db.fail("record warning", db.inTx(ctx, func(tx *txn) error {
 		had, err := first(ctx, tx, scanList, `update turns set saving = saving where id = $1 returning warnings`, turn)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
@@ -133,14 +133,14 @@ func (db *DB) WarnTurn(ctx context.Context, turn string, warnings []string) erro
 	}))
 }
 
-// EndSave removes a save that is done, with everything that comes after it.
+// EndSave removes a save after its hooks have run.
 func (db *DB) EndSave(ctx context.Context, turn string) error {
 	_, err := db.write.exec(ctx, `delete from saves where turn = $1`, turn)
 	return db.fail("end save", err)
 }
 
-// SavesOwed is how many saves are owed on all servers, and since when the oldest is.
-func (db *DB) SavesOwed(ctx context.Context) (n int64, oldest time.Time, err error) {
+// CountOwedSaves returns the number of pending saves on all servers, and the time of the oldest.
+func (db *DB) CountOwedSaves(ctx context.Context) (n int64, oldest time.Time, err error) {
 	type owed struct {
 		n      int64
 		oldest time.Time

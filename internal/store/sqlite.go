@@ -15,7 +15,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 var sqliteDialect = &dialect{
@@ -26,7 +26,7 @@ var sqliteDialect = &dialect{
 	now:       "$now",
 	micros:    "%s",
 	passClock: true,
-	// One writing connection is gate enough.
+	// One writing connection serializes writers; no gate is needed.
 	gate: "(select %s) as gate",
 
 	unavailable: sqliteUnavailable,
@@ -44,16 +44,17 @@ var sqliteDialect = &dialect{
 	appendTurns: appendTurnsSQLite,
 }
 
-const sqliteFile = "berth.db"
+// SQLiteFile is the name of SQLite's file in the data directory.
+const SQLiteFile = "berth.db"
 
 func openSQLite(ctx context.Context, opts Options) (*DB, error) {
 	const op = "open data directory"
 	if opts.DataDir == "" {
-		return nil, sandbox.Errorf(op, api.CodeInvalidConfig, "no data directory is given")
+		return nil, fault.Errorf(op, api.CodeInvalidConfig, "no data directory is given")
 	}
 	dir, err := filepath.Abs(opts.DataDir)
 	if err != nil {
-		return nil, sandbox.Errorf(op, api.CodeInvalidConfig, "resolve %s: %w", opts.DataDir, err)
+		return nil, fault.Errorf(op, api.CodeInvalidConfig, "resolve %s: %w", opts.DataDir, err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, dirProblem(dir, err)
@@ -62,7 +63,7 @@ func openSQLite(ctx context.Context, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := openSQLiteFile(ctx, filepath.Join(dir, sqliteFile))
+	db, err := openSQLiteFile(ctx, filepath.Join(dir, SQLiteFile))
 	if err != nil {
 		_ = lock.release()
 		return nil, fileProblem(dir, err)
@@ -72,7 +73,7 @@ func openSQLite(ctx context.Context, opts Options) (*DB, error) {
 }
 
 func openSQLiteFile(ctx context.Context, path string) (*DB, error) {
-	// Made here, so that nobody else can read it; SQLite gives its other files the same mode.
+	// The file is created here with mode 0600. SQLite gives its other files the same mode.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -91,9 +92,9 @@ func openSQLiteFile(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	writer.keeps, reader.keeps = true, true
+	writer.cacheStatements, reader.cacheStatements = true, true
 	db := &DB{dialect: sqliteDialect, write: writer, read: reader, file: newFileCheck(path)}
-	// The first connection turns the write-ahead log on, before any reader looks.
+	// The ping of the writer turns the write-ahead log on, before any reader opens the file.
 	for _, p := range []*pool{writer, reader} {
 		if err := p.PingContext(ctx); err != nil {
 			return nil, errors.Join(err, writer.Close(), reader.Close())
@@ -103,13 +104,13 @@ func openSQLiteFile(ctx context.Context, path string) (*DB, error) {
 	return db, nil
 }
 
-// sqlitePool opens the file. Every commit waits for the disk (synchronous FULL): what was
-// acknowledged survives a power cut, at the price of one fsync per write.
+// sqlitePool opens the file. Every commit waits for the disk (synchronous FULL): acknowledged writes survive a
+// power failure, for the price of one fsync each.
 func sqlitePool(path string, conns int, more url.Values) (*pool, error) {
 	query := url.Values{
 		"_journal_mode":        {"WAL"},
 		"_synchronous":         {"FULL"},
-		"_busy_timeout":        {"2000"}, // only a stranger to this process can hold the lock
+		"_busy_timeout":        {"2000"}, // only another process can hold the lock
 		"_foreign_keys":        {"1"},
 		"_dqs":                 {"0"},
 		"_time_integer_format": {"unix_micro"},
@@ -129,24 +130,24 @@ func sqlitePool(path string, conns int, more url.Values) (*pool, error) {
 	return &pool{DB: db, dialect: sqliteDialect}, nil
 }
 
-// dirProblem says what a person can do about a data directory that cannot be used.
+// dirProblem returns the error for a data directory that cannot be used, with a hint.
 func dirProblem(dir string, err error) error {
-	e := sandbox.Errorf("open data directory", api.CodeInvalidConfig, "%s cannot be used: %w", dir, err)
+	e := fault.Errorf("open data directory", api.CodeInvalidConfig, "%s cannot be used: %w", dir, err)
 	e.Hint = "The user Berth runs as must be able to write there, and the disk must have room; or choose another directory with --data-dir (BERTH_DATA_DIR)."
 	return e
 }
 
-// fileProblem tells a file that SQLite cannot read from a directory that cannot be used.
+// fileProblem returns the error for a database that cannot be opened: a damaged file, or an unusable directory.
 func fileProblem(dir string, err error) error {
 	if !sqliteBroken(err) {
 		return dirProblem(dir, err)
 	}
-	path := filepath.Join(dir, sqliteFile)
+	path := filepath.Join(dir, SQLiteFile)
 	if sqlitePrimary(err) == sqlite3.SQLITE_CORRUPT {
 		return damaged(path, err)
 	}
-	e := sandbox.Errorf("open database", api.CodeInvalidConfig, "%s is damaged, or no database of Berth's: %w", path, err)
-	e.Hint = "Put a backup of " + sqliteFile + " in its place, or move it and its -wal and -shm files away to begin with an empty one; or choose another directory with --data-dir (BERTH_DATA_DIR)."
+	e := fault.Errorf("open database", api.CodeInvalidConfig, "%s is damaged, or no database of Berth's: %w", path, err)
+	e.Hint = "Put a backup of " + SQLiteFile + " in its place, or move it and its -wal and -shm files away to begin with an empty one; or choose another directory with --data-dir (BERTH_DATA_DIR)."
 	return e
 }
 
@@ -165,7 +166,7 @@ func sqliteCode(codes ...int) func(error) bool {
 	}
 }
 
-// sqlitePrimary is the primary result code, the low byte; 0 for an error that is not SQLite's.
+// sqlitePrimary returns SQLite's primary result code, the low byte; 0 for other errors.
 func sqlitePrimary(err error) int {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {

@@ -1,3 +1,17 @@
+// Package store keeps Berth's records in SQLite (embedded, one server per data directory) or PostgreSQL (any number
+// of replicas), with one SQL text for both.
+//
+// [Open] opens and migrates a database. Records of a tenant are reached through [DB.In], so that code which forgets
+// the tenant does not compile: sandboxes ([Scope.RequestSandbox], [Scope.Want], [Scope.Delete], [Scope.ByOwner]),
+// accounts, agents, API keys, idempotency keys ([Scope.ClaimKey]) and the outbox. Operations of the engine across
+// tenants are methods of [DB]: [DB.Lease], [DB.Commit], [DB.Due], [DB.Hold].
+//
+// Requests set Want with single statements that never block a lease holder. Only the holder writes state, and only
+// while the row has its lease's epoch: a holder that lost its lease gets [fault.ErrStale]. No transaction stays
+// open during other work.
+//
+// Times that the store sets, and all expiries, use the database's clock: PostgreSQL's, or the process's for SQLite.
+// All returned errors are [fault.Error]s.
 package store
 
 import (
@@ -9,34 +23,34 @@ import (
 	"github.com/google/uuid"
 )
 
-// DefaultLeaseTTL is how long a lease lives unless it is renewed.
+// DefaultLeaseTTL is the lifetime of a lease unless it is renewed.
 const DefaultLeaseTTL = 15 * time.Second
 
-// Options says which database to open and how.
+// Options configure the database to open.
 type Options struct {
-	DataDir     string        // where SQLite lives, under a lock that keeps a second server out
+	DataDir     string        // directory of SQLite's file, locked against a second server
 	DatabaseURL string        // PostgreSQL; empty means SQLite in DataDir
 	LeaseTTL    time.Duration // zero means DefaultLeaseTTL
-	SkipMigrate bool          // refuse an older schema instead of bringing it up to date
+	SkipMigrate bool          // refuse an older schema instead of migrating it
 	Logger      *slog.Logger  // nil means slog.Default
 }
 
-// DB is an open database. Its methods may be called from many goroutines.
+// DB is an open database. It is safe for concurrent use.
 type DB struct {
 	dialect *dialect
 	write   *pool
-	read    *pool        // the same as write, but for SQLite
-	checks  *checkpoints // of SQLite; else nil
-	file    *fileCheck   // of SQLite; else nil
+	read    *pool        // the same as write, except for SQLite
+	checks  *checkpoints // SQLite only
+	file    *fileCheck   // SQLite only
 	health  health
+	secrets Secrets
 	lock    *dirLock
 	ttl     time.Duration
 	log     *slog.Logger
 }
 
-// Open opens the database, brings its schema up to date under a lock, and checks that it answers. A
-// database that is down, locked by another server or written by a newer Berth is an error that says
-// what to do about it.
+// Open opens the database, migrates its schema under a lock and checks that it answers. If the database is down,
+// locked by another server or written by a newer Berth, the error says what to do.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	db, err := connect(ctx, opts)
 	if err != nil {
@@ -51,9 +65,9 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 
 func (db *DB) prepare(ctx context.Context, skipMigrate bool) (err error) {
 	if skipMigrate {
-		err = db.checkSchema(ctx)
+		err = db.migrator().check(ctx)
 	} else {
-		_, err = db.migrate(ctx)
+		_, err = db.migrator().migrate(ctx)
 	}
 	if err != nil || db.lock == nil {
 		return err
@@ -65,7 +79,7 @@ func (db *DB) prepare(ctx context.Context, skipMigrate bool) (err error) {
 	return nil
 }
 
-// connect opens the database as it is, whatever its schema.
+// connect opens the database without checking its schema.
 func connect(ctx context.Context, opts Options) (*DB, error) {
 	open := openPostgres
 	if opts.DatabaseURL == "" {
@@ -75,6 +89,7 @@ func connect(ctx context.Context, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	db.secrets.db = db
 	if db.ttl = opts.LeaseTTL; db.ttl <= 0 {
 		db.ttl = DefaultLeaseTTL
 	}
@@ -90,6 +105,9 @@ func connect(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
+// Secrets returns the state of encryption in this server.
+func (db *DB) Secrets() *Secrets { return &db.secrets }
+
 // Close waits for running statements, closes the database and frees the data directory.
 func (db *DB) Close() error {
 	if db.checks != nil {
@@ -98,6 +116,7 @@ func (db *DB) Close() error {
 	if db.file != nil {
 		db.file.close()
 	}
+	db.Secrets().leave()
 	err := db.write.Close()
 	if db.read != db.write {
 		err = errors.Join(err, db.read.Close())
@@ -108,16 +127,16 @@ func (db *DB) Close() error {
 	return db.fail("close store", err)
 }
 
-// Ping asks the database whether it answers.
+// Ping checks that the database answers.
 func (db *DB) Ping(ctx context.Context) error {
 	return db.fail("reach database", db.read.PingContext(ctx))
 }
 
-// Engine is "sqlite" or "postgres".
+// Engine returns "sqlite" or "postgres".
 func (db *DB) Engine() string { return db.dialect.name }
 
-// LeaseTTL is how long a lease of this store lives unless it is renewed.
+// LeaseTTL returns the lifetime of this store's leases.
 func (db *DB) LeaseTTL() time.Duration { return db.ttl }
 
-// NewID makes an id: a UUIDv7 in lower case.
+// NewID returns a new id: a UUIDv7 in lower case.
 func NewID() string { return uuid.Must(uuid.NewV7()).String() }

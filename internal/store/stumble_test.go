@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 )
@@ -16,7 +17,7 @@ func TestStumbleRecordsTheReasonAndNothingElse(t *testing.T) {
 		g := lease(t, db, sb.ID, "holder")
 		f := sandbox.Failure{Code: api.CodeDriverRefused, Message: "no", At: time.Now().UTC().Truncate(time.Microsecond), Want: sb.Want, Attempts: 2}
 		at := time.Now().Add(time.Hour)
-		noError(t, db.Stumble(t.Context(), g.Lease, f, store.Due{At: at, Want: sb.Want, UsedAt: g.Sandbox.ActiveAt}, time.Time{}))
+		noError(t, db.RecordFailure(t.Context(), g.Lease, f, store.Due{At: at, Want: sb.Want, UsedAt: g.Sandbox.ActiveAt}, time.Time{}))
 		got, err := db.Sandbox(t.Context(), sb.ID)
 		noError(t, err)
 		if got.Failure == nil || *got.Failure != f || got.State != sb.State || got.DueAt.Before(at.Add(-time.Second)) {
@@ -29,7 +30,7 @@ func TestStumbleRecordsTheReasonAndNothingElse(t *testing.T) {
 		}
 		noError(t, db.Release(t.Context(), g.Lease))
 		lease(t, db, sb.ID, "another")
-		wantCode(t, db.Stumble(t.Context(), g.Lease, f, store.Due{}, time.Time{}), api.CodeStale)
+		wantCode(t, db.RecordFailure(t.Context(), g.Lease, f, store.Due{}, time.Time{}), api.CodeStale)
 	})
 }
 
@@ -39,7 +40,7 @@ func TestStumbleRecordsTheProbe(t *testing.T) {
 		g := lease(t, db, sb.ID, "holder")
 		probed := time.Now().UTC().Truncate(time.Microsecond)
 		for _, at := range []time.Time{probed, {}} { // none given keeps the last one
-			noError(t, db.Stumble(t.Context(), g.Lease, sandbox.Failure{Code: api.CodeUnhealthy, Message: "no answer"}, store.Due{}, at))
+			noError(t, db.RecordFailure(t.Context(), g.Lease, sandbox.Failure{Code: api.CodeUnhealthy, Message: "no answer"}, store.Due{}, at))
 			got, err := db.Sandbox(t.Context(), sb.ID)
 			noError(t, err)
 			if !got.ProbedAt.Equal(probed) {
@@ -70,7 +71,7 @@ func TestTombstoneCannotBeHeld(t *testing.T) {
 		noError(t, db.Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour)))
 		_, err := db.In(acme).Delete(t.Context(), sb.ID, false, "", "")
 		noError(t, err)
-		if err := db.Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour)); !errors.Is(err, sandbox.ErrDeleted) {
+		if err := db.Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour)); !errors.Is(err, fault.ErrDeleted) {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Tenant is an organisation and the wall between users.
+// Tenant is an organisation. Its users never see data of other tenants.
 type Tenant struct {
 	ID        TenantID
 	Name      string
 	CreatedAt time.Time
 }
 
-// EnsureTenant makes the tenant if it does not exist; one that does keeps its name.
+// EnsureTenant creates the tenant if it does not exist; an existing one keeps its name.
 func (db *DB) EnsureTenant(ctx context.Context, id TenantID, name string) error {
 	_, err := db.write.exec(ctx, `insert into tenants (id, name, created_at) values ($1, $2, {now}) on conflict do nothing`, id, name)
 	return db.fail("record tenant", err)
 }
 
-// Tenants returns one page of all tenants, newest first, and where the next one begins.
+// Tenants returns one page of all tenants, newest first, and the position of the next page.
 func (db *DB) Tenants(ctx context.Context, page Page) ([]Tenant, Position, error) {
 	l := listing[Tenant]{
 		columns: "id, name, created_at", table: "tenants",

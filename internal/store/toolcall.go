@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// How long a tool call counts as running after its server renewed it last, and how long its row is kept at most.
+// Times of tool calls: a call counts as running until ToolCallAlive after its last renewal, and its row is kept for
+// toolCallKept.
 const (
 	ToolCallAlive = 20 * time.Second
 	toolCallKept  = time.Hour
 )
 
-// ToolCall is a call of a tool that a server runs. Client and Request are digests of texts that clients choose:
-// the tenant, key and sandbox it is for, and the id that the client gave it.
+// ToolCall is a running call of a tool. Client and Request are digests of texts that clients choose: the tenant,
+// key and sandbox, and the client's id of the call.
 type ToolCall struct{ ID, Server, Client, Request string }
 
-// BeginToolCall records that a server runs a call.
+// BeginToolCall records a call that a server runs.
 func (db *DB) BeginToolCall(ctx context.Context, c ToolCall) error {
 	_, err := db.write.exec(ctx, `insert into tool_calls (id, server, client, request, seen_at) values ($1, $2, $3, $4, {now})`,
 		c.ID, c.Server, c.Client, c.Request)
@@ -28,8 +29,9 @@ func (db *DB) EndToolCall(ctx context.Context, id string) error {
 	return db.fail("remove tool call", err)
 }
 
-// CancelToolCall marks the client's call with this request as cancelled, and returns its id. Two calls with one
-// request come from two clients that share a key. It cannot be known which of them is meant, so none is marked.
+// CancelToolCall marks the client's call with this request id as cancelled and returns its id. If two calls have the
+// same request id, they come from two clients that share a key. Then it marks neither, because it does not know which
+// call is meant.
 func (db *DB) CancelToolCall(ctx context.Context, client, request string) ([]string, error) {
 	ids, err := all(ctx, db.write, scanOne[string], `
 		update tool_calls set cancelled = true
@@ -51,7 +53,7 @@ func (db *DB) CancelledToolCalls(ctx context.Context, server string) ([]string, 
 	return ids, db.fail("read cancelled tool calls", err)
 }
 
-// RenewToolCalls records that the server still runs its calls, and removes those that dead servers left.
+// RenewToolCalls renews the calls of the server and removes calls of dead servers.
 func (db *DB) RenewToolCalls(ctx context.Context, server string) error {
 	_, err := db.write.exec(ctx, `update tool_calls set seen_at = {now} where server = $1`, server)
 	if err == nil {

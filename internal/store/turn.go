@@ -5,67 +5,69 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// LeaseTurn is the kind of lease that a turn is run under.
+// LeaseTurn is the kind of lease for running a turn.
 const LeaseTurn = "turn"
 
-// How far a turn is. One that has ended has the status that it ended with (api.TurnCompleted, …).
+// The progress of a turn. A finished turn has its final status (api.TurnCompleted, …).
 const (
 	TurnQueued    = api.TurnQueued
 	TurnRunning   = api.TurnRunning
-	TurnFinishing = "finishing" // the agent has ended; what comes after it is under way
+	TurnFinishing = "finishing" // the agent has ended; the finishing steps run
 )
 
-// Turn is one prompt and what came of it.
+// Turn is one prompt and its result.
 type Turn struct {
 	ID           string
 	Tenant       TenantID
 	Conversation string
 	Sandbox      string
-	Placed       bool // it has one of its sandbox's places: it runs
+	Placed       bool // admitted: it has one of its sandbox's slots
 	Status       string
-	Message      string // the user's
-	Reply        string // the assistant's, once there is one
+	Message      string // id of the user's message
+	Reply        string // id of the assistant's message, once there is one
 	Prompt       string
 	Model        string
 	Template     string
 	Actor        string
-	CancelAt     time.Time // when it was asked to end; zero: it was not
+	CancelAt     time.Time // when cancellation was requested; zero: it was not
 	CancelReason string
 
-	// The holder's.
+	// Fields that only the lease holder writes.
 	Epoch    int64
 	Session  string
 	Resume   bool
 	Attempt  int64
-	Seq      int64 // of its newest event, when this was written: its log may have more
-	ReadTo   int64 // how far into the agent's output that goes
+	Seq      int64 // number of its newest event when the row was written; the log may have more
+	ReadTo   int64 // position in the agent's output that belongs to Seq
 	State    json.RawMessage
 	Outcome  json.RawMessage // nil until the agent has ended
 	Version  string
-	Saving   bool // its version is still to come
+	Saving   bool // the turn's version is not saved yet
 	Warnings []string
-	Done     []string // what of its finish is done
+	Done     []string // names of the finishing steps that are done
 
 	CreatedAt  time.Time
 	StartedAt  time.Time
 	FinishedAt time.Time
 }
 
-// Finished says whether nothing is to come of it any more.
+// Finished reports whether the turn has its final status.
 func (t Turn) Finished() bool { return !t.FinishedAt.IsZero() }
 
 const turnColumns = turnHead + `prompt` + turnMiddle + `outcome` + turnRest
 
-// listedColumns are those of lists: what may be large is left out.
+// listedColumns are the columns for lists. Large values are left out.
 const listedColumns = turnHead + `''` + turnMiddle + `case when finished_at is null then null else outcome end` + turnRest
 
 const (
@@ -88,38 +90,38 @@ func scanTurn(row scanner) (t Turn, err error) {
 	return t, err
 }
 
-// OutboxMessage is the kind of the messages of conversations in the outbox. Their id there is their own.
+// OutboxMessage is the outbox kind of conversations' messages. The id in the outbox is the message's id.
 const OutboxMessage = "message"
 
-// NewTurn asks for a turn.
+// NewTurn is a request for a turn.
 type NewTurn struct {
 	Turn
-	Queue     bool  // wait for a place, if there is none
-	Places    int64 // how many turns may run at once in the sandbox
-	MostQueue int64 // how many may wait in one conversation
-	// Begin makes the user's message for the outbox and the first events of the log, once it is known what
-	// they are called.
+	Queue     bool  // wait if no slot is free
+	Places    int64 // limit of running turns in the sandbox
+	MostQueue int64 // limit of waiting turns in the conversation
+	// Begin returns the user's message for the outbox and the first events of the log. It is called when the ids are
+	// known.
 	Begin func(Turn) (message []byte, events [][]byte, err error)
 }
 
-// AddTurn records a turn and the user's message that it answers, or neither. A turn that has the id
-// already is returned, and is not new. When another one runs in the conversation, or no place is left in
-// the sandbox, the turn waits if it may, and is CodeTurnRunning if not.
+// AddTurn records a turn and the user's message in one transaction. If a turn with the id exists, it returns that with
+// added = false. If another turn runs in the conversation, or the sandbox has no free slot, the new turn waits if
+// Queue is set; otherwise the error is CodeTurnRunning.
 func (s Scope) AddTurn(ctx context.Context, n NewTurn) (t Turn, added bool, err error) {
 	const op = "begin turn"
 	for try := 0; ; try++ {
-		err = s.db.atomically(ctx, func(tx *txn) error {
+		err = s.db.inTx(ctx, func(tx *txn) error {
 			t, added, err = s.addTurn(ctx, tx, op, n)
 			return err
 		})
-		if try == 10 || err == nil || !s.db.dialect.duplicate(err) { // else somebody took the place
+		if try == 10 || err == nil || !s.db.dialect.duplicate(err) { // a duplicate slot: another turn took it
 			return t, added, s.db.fail(op, err)
 		}
 	}
 }
 
 func (s Scope) addTurn(ctx context.Context, tx *txn, op string, n NewTurn) (t Turn, added bool, err error) {
-	c, err := first(ctx, tx, scanConversation, `update conversations set updated_at = {now}
+	c, err := first(ctx, tx, s.db.scanConversation, `update conversations set updated_at = {now}
 		where tenant = $1 and id = $2 and deleted_at is null returning `+conversationColumns, s.tenant, n.Conversation)
 	if errors.Is(err, sql.ErrNoRows) {
 		return t, false, conversations.missing(op, n.Conversation)
@@ -155,7 +157,7 @@ func (s Scope) addTurn(ctx context.Context, tx *txn, op string, n NewTurn) (t Tu
 	return t, true, s.enqueue(ctx, tx, Message{ID: t.Message, Kind: OutboxMessage, Ref: t.Conversation, Payload: message})
 }
 
-// place is the number of a place for the turn, nil if it has to wait.
+// place returns a free slot for the turn, or nil if the turn has to wait.
 func (s Scope) place(ctx context.Context, tx *txn, op string, n NewTurn) (any, error) {
 	type standing struct{ running, waiting int64 }
 	here, err := first(ctx, tx, func(row scanner) (h standing, err error) {
@@ -173,16 +175,16 @@ func (s Scope) place(ctx context.Context, tx *txn, op string, n NewTurn) (any, e
 	case here.running+here.waiting == 0 && slot >= 0:
 		return slot, nil
 	case n.Queue && here.waiting >= n.MostQueue:
-		return nil, sandbox.Errorf(op, api.CodeQueueFull, "%d prompts wait in this conversation already", here.waiting)
+		return nil, fault.Errorf(op, api.CodeQueueFull, "%d prompts wait in this conversation already", here.waiting)
 	case n.Queue:
 		return nil, nil
 	case here.running+here.waiting > 0:
-		return nil, sandbox.Errorf(op, api.CodeTurnRunning, "a turn of this conversation is running")
+		return nil, fault.Errorf(op, api.CodeTurnRunning, "a turn of this conversation is running")
 	}
-	return nil, sandbox.Errorf(op, api.CodeTurnRunning, "sandbox %s runs as many turns as it may: %d", n.Sandbox, n.Places)
+	return nil, fault.Errorf(op, api.CodeTurnRunning, "sandbox %s runs as many turns as it may: %d", n.Sandbox, n.Places)
 }
 
-// freeSlot is the lowest free place of a sandbox, -1 if there is none.
+// freeSlot returns the lowest free slot of a sandbox, -1 if there is none.
 func freeSlot(ctx context.Context, tx *txn, sandbox string, places int64) (int64, error) {
 	taken, err := all(ctx, tx, scanOne[int64], `select slot from turns where sandbox = $1 and slot is not null order by slot`, sandbox)
 	if err != nil {
@@ -208,7 +210,7 @@ func (s Scope) insertTurn(ctx context.Context, tx *txn, t Turn, slot any) (Turn,
 		returning `+turnColumns, t.ID, s.tenant, t.Conversation, t.Sandbox, slot, status, t.Message, t.Reply, t.Prompt, t.Model, t.Template, t.Actor)
 }
 
-// idAfter makes an id that sorts behind another, whatever the clocks say.
+// idAfter returns a new id that sorts after last, even if the clock went back.
 func idAfter(last string) string {
 	for {
 		id := NewID()
@@ -225,7 +227,7 @@ func idAfter(last string) string {
 			}
 			return next.String()
 		}
-		last = "" // no id of ours
+		last = "" // last is not a UUID, so that any id may follow it
 	}
 }
 
@@ -239,7 +241,7 @@ func (s Scope) Turn(ctx context.Context, id string) (Turn, error) {
 	return t, s.db.fail(op, err)
 }
 
-// Turns returns one page of a conversation's turns, newest first, and where the next one begins.
+// Turns returns one page of a conversation's turns, newest first, and the position of the next page.
 func (s Scope) Turns(ctx context.Context, conversation string, page Page) ([]Turn, Position, error) {
 	l := listing[Turn]{
 		columns: listedColumns, table: "turns", scan: scanTurn,
@@ -251,7 +253,7 @@ func (s Scope) Turns(ctx context.Context, conversation string, page Page) ([]Tur
 	return items, next, s.db.fail("list turns", err)
 }
 
-// OpenTurns are those of a conversation, or of a sandbox, that have not finished, oldest first.
+// OpenTurns returns the unfinished turns of a conversation or a sandbox, oldest first.
 func (s Scope) OpenTurns(ctx context.Context, conversation, sandbox string) ([]Turn, error) {
 	turns, err := all(ctx, s.db.read, scanTurn, `select `+listedColumns+` from turns
 		where tenant = $1 and finished_at is null and (conversation = $2 or sandbox = $3 and sandbox <> '') order by created_at, id limit 1000`,
@@ -259,8 +261,8 @@ func (s Scope) OpenTurns(ctx context.Context, conversation, sandbox string) ([]T
 	return turns, s.db.fail("list turns", err)
 }
 
-// CancelTurn asks a turn to end. One that waits has ended with it; its holder ends one that runs. A second
-// call changes nothing.
+// CancelTurn requests the end of a turn. A waiting turn ends at once; a running one is ended by its holder. A
+// second call changes nothing.
 func (s Scope) CancelTurn(ctx context.Context, id, reason string) (Turn, error) {
 	const op = "cancel turn"
 	t, err := first(ctx, s.db.write, scanTurn, `
@@ -270,7 +272,30 @@ func (s Scope) CancelTurn(ctx context.Context, id, reason string) (Turn, error) 
 		return t, s.db.fail(op, err)
 	}
 	if t, err = s.Turn(ctx, id); err == nil {
-		err = sandbox.Errorf(op, api.CodeTurnFinished, "turn %s has ended: %s", id, t.Status)
+		err = fault.Errorf(op, api.CodeTurnFinished, "turn %s has ended: %s", id, t.Status)
 	}
 	return t, err
+}
+
+// OldestOpenTurns returns, for each of the conversations that has unfinished turns, the id of the oldest one.
+func (s Scope) OldestOpenTurns(ctx context.Context, conversations []string) (map[string]string, error) {
+	working := map[string]string{}
+	if len(conversations) == 0 {
+		return working, nil
+	}
+	args, marks := []any{s.tenant}, make([]string, len(conversations))
+	for i, id := range conversations {
+		args = append(args, id)
+		marks[i] = fmt.Sprintf("$%d", i+2)
+	}
+	type open struct{ turn, conversation string }
+	turns, err := all(ctx, s.db.read, func(row scanner) (o open, err error) {
+		err = row.Scan(&o.turn, &o.conversation)
+		return o, err
+	}, `select id, conversation from turns where tenant = $1 and finished_at is null and conversation in (`+strings.Join(marks, ", ")+`)
+		order by created_at desc, id desc`, args...)
+	for _, t := range turns {
+		working[t.conversation] = t.turn
+	}
+	return working, s.db.fail("list turns", err)
 }

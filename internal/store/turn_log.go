@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 )
 
-// Append is events for a turn's log, which come behind the number After and were read from the agent's output
-// up to To. It counts only if the log ends there: nobody has put anything behind, and nothing was lost before.
+// Append holds events for a turn's log. They follow the event number After and were read from the agent's output up to
+// To. They are appended only if the log ends at After. Otherwise another holder has appended, or an event was lost.
 type Append struct {
 	After, To int64
 	State     json.RawMessage
-	Events    [][]byte // each one JSON text without a line break
+	Events    [][]byte // each a JSON text without line breaks
 }
 
 func (a Append) first() int64 { return a.After + 1 }
@@ -24,21 +24,21 @@ type TurnAppend struct {
 	Append
 }
 
-// logEnds is the condition that a turn's log ends at a number. A crash of the database may have lost the
-// last events; a holder that goes on behind them finds that out here and reads them again.
+// logEnds returns the condition that a turn's log ends at a number. A crash of the database may lose the last events.
+// A holder that continues after them finds out by this condition and reads them again.
 func logEnds(turn, number string) string {
 	return `coalesce((select tail.last from turn_log tail where tail.turn = ` + turn + ` order by tail.first desc limit 1), 0) = ` + number
 }
 
-// AppendTurns appends to the logs of many turns in one transaction, and says of each whether it did: whoever
-// lost the turn's lease has appended nothing. It does not wait for the disk: what a crash loses is read again
-// from the agents' output.
+// AppendTurns appends to the logs of many turns in one transaction, and reports for each whether it was appended: a
+// holder that lost the turn's lease appends nothing. It does not wait for the disk. If a crash loses events, they are
+// read again from the agents' output.
 func (db *DB) AppendTurns(ctx context.Context, batch []TurnAppend) ([]bool, error) {
 	done, err := db.dialect.appendTurns(ctx, db, batch)
 	return done, db.fail("append events", err)
 }
 
-// appendOne appends within a larger transaction, to the turn's row too.
+// appendOne appends inside a larger transaction and updates the turn's row.
 func (db *DB) appendOne(ctx context.Context, tx *txn, op string, l Lease, a Append) (Turn, error) {
 	t, err := db.moveTurn(ctx, tx, op, l, a)
 	if err != nil || len(a.Events) == 0 {
@@ -51,8 +51,8 @@ func (db *DB) appendOne(ctx context.Context, tx *txn, op string, l Lease, a Appe
 	return t, err
 }
 
-// MoveTurn records how far the agent's output was read, where nothing came of it.
-func (db *DB) MoveTurn(ctx context.Context, l Lease, a Append) (Turn, error) {
+// AdvanceTurn records the position in the agent's output if the output produced no event.
+func (db *DB) AdvanceTurn(ctx context.Context, l Lease, a Append) (Turn, error) {
 	return db.moveTurn(ctx, db.write, "read on", l, a)
 }
 
@@ -60,10 +60,10 @@ func (db *DB) moveTurn(ctx context.Context, r runner, op string, l Lease, a Appe
 	return db.fencedAt(ctx, r, op, l, a.After, `seq = $4, read_to = $5, state = $6`, a.last(), a.To, string(a.State))
 }
 
-// appendTurnsSQLite has the one writer for itself; while it does, commits need not reach the disk.
+// appendTurnsSQLite uses the one writing connection. Its commit does not wait for the disk.
 func appendTurnsSQLite(ctx context.Context, db *DB, batch []TurnAppend) ([]bool, error) {
 	done := make([]bool, len(batch))
-	err := db.lazily(ctx, func(tx *txn) error {
+	err := db.inRelaxedTx(ctx, func(tx *txn) error {
 		for i, a := range batch {
 			n, err := tx.exec(ctx, `
 				insert into turn_log (turn, first, last, data, read_to, state)
@@ -79,16 +79,16 @@ func appendTurnsSQLite(ctx context.Context, db *DB, batch []TurnAppend) ([]bool,
 	return done, err
 }
 
-// appendTurnsPostgres is one statement for all of them, however many, that says for itself alone not to wait for
-// the disk: connections may be shared behind a pooler. Whoever takes a turn waits for those who append to it, and
-// they see that it is taken.
+// appendTurnsPostgres uses one statement for all turns. It turns off waiting for the disk for this statement only,
+// because a pooler may share connections. A new holder waits for running appends, and later appends see that the lease
+// was taken.
 func appendTurnsPostgres(ctx context.Context, db *DB, batch []TurnAppend) ([]bool, error) {
 	n := len(batch)
 	turns, states, data := make([]string, n), make([]string, n), make([][]byte, n)
 	epochs, firsts, lasts, tos := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	at := make(map[string]int, n)
 	for i, a := range batch {
-		if _, twice := at[a.Lease.ID]; twice { // an old holder's and a new one's
+		if _, twice := at[a.Lease.ID]; twice { // from an old and a new holder
 			return appendInTwo(ctx, db, batch, i)
 		}
 		at[a.Lease.ID] = i
@@ -97,7 +97,7 @@ func appendTurnsPostgres(ctx context.Context, db *DB, batch []TurnAppend) ([]boo
 	}
 	args := []any{turns, epochs, firsts, lasts, data, tos, states}
 	kept, err := all(ctx, db.write, scanOne[string], insertEvents+` returning turn`, args...)
-	if err != nil && db.dialect.duplicate(err) { // our own before, whose end we did not hear of
+	if err != nil && db.dialect.duplicate(err) { // an earlier append of this process succeeded, but its reply was lost
 		kept, err = all(ctx, db.write, scanOne[string], insertEvents+` on conflict do nothing returning turn`, args...)
 	}
 	done := make([]bool, n)
@@ -107,8 +107,8 @@ func appendTurnsPostgres(ctx context.Context, db *DB, batch []TurnAppend) ([]boo
 	return done, err
 }
 
-// insertEvents inserts what is to be inserted. Nobody else has put anything there: that is what is asked before,
-// and to be ready for it all the same would take a third of the time.
+// insertEvents has no "on conflict": its condition ensures that the rows do not exist, and the clause would add about
+// a third of the time.
 var insertEvents = `
 		with held as materialized (
 			select id, epoch from turns where id = any($1::text[]) and finished_at is null
@@ -130,7 +130,7 @@ func appendInTwo(ctx context.Context, db *DB, batch []TurnAppend, i int) ([]bool
 	return append(done, more...), err
 }
 
-// LogPart is events of a log, from the number First on, and where in the agent's output they end.
+// LogPart is a run of events from number First on, and the position in the agent's output where they end.
 type LogPart struct {
 	First  int64
 	Events [][]byte
@@ -138,8 +138,7 @@ type LogPart struct {
 	State  json.RawMessage
 }
 
-// ReadLog returns events behind a number, about as many bytes as asked for and at least one part if there
-// is any.
+// ReadLog returns the events after a number: about most bytes, but at least one part if there is any.
 func (db *DB) ReadLog(ctx context.Context, turn string, after int64, most int) ([]LogPart, error) {
 	const parts = 500
 	size := 0

@@ -8,19 +8,18 @@ import (
 	"time"
 )
 
-// turnFence admits the writes of a turn's holder only: $1 is the turn's id, $2 the lease's epoch.
+// turnFence is the condition for writes of a turn's holder: $1 is the turn's id, $2 the lease's epoch.
 const turnFence = `turns.id = $1 and turns.epoch = $2 and finished_at is null`
 
-// TakeTurn asks for the lease of a turn, and makes its epoch the turn's: from then on nobody else writes
-// what its holder writes. A turn that somebody runs, or that has finished, is not taken.
-// Neither is one whose sandbox is on another machine than host, if that runs.
+// TakeTurn requests the lease of a turn and makes the lease's epoch the turn's, which fences earlier holders. A turn
+// is not taken if it has a holder, has finished, or its sandbox is pinned to another live host.
 func (db *DB) TakeTurn(ctx context.Context, id, holder, host string) (l Lease, t Turn, ok bool, err error) {
 	ask := Lease{Kind: LeaseTurn, ID: id, Holder: holder}
-	err = db.atomically(ctx, func(tx *txn) error {
+	err = db.inTx(ctx, func(tx *txn) error {
 		l, err = first(ctx, tx, scanLease(ask), `
 			insert into leases (kind, id, holder, epoch, until)
 			select cast($1 as text), turns.id, cast($3 as text), turns.epoch + 1, {now+$4} from turns
-			where turns.id = $2 and turns.finished_at is null and not `+elsewhere("$5", "$6")+`
+			where turns.id = $2 and turns.finished_at is null and not `+otherHost("$5", "$6")+`
 			on conflict (kind, id) do update
 				set holder = excluded.holder, epoch = leases.epoch + 1, until = excluded.until
 				where `+leaseFree+`
@@ -37,32 +36,32 @@ func (db *DB) TakeTurn(ctx context.Context, id, holder, host string) (l Lease, t
 	return l, t, err == nil, db.fail("take turn", err)
 }
 
-// UnheldTurns are up to limit turns of all tenants that somebody should run and nobody does: those with a
-// place, and those that wait and were cancelled. Turns of sandboxes on another machine than host are left to
-// that, if it runs. The oldest come first.
-func (db *DB) UnheldTurns(ctx context.Context, host string, limit int) ([]Turn, error) {
+// ListTurnsToRun returns up to limit turns of all tenants that should run and have no lease holder, oldest first:
+// admitted turns, and waiting turns that were cancelled. Turns of sandboxes pinned to another live host are left
+// to that host.
+func (db *DB) ListTurnsToRun(ctx context.Context, host string, limit int) ([]Turn, error) {
 	turns, err := all(ctx, db.read, scanTurn, `
 		select `+listedColumns+` from turns left join leases on leases.kind = 'turn' and leases.id = turns.id
 		where finished_at is null and (slot is not null or cancel_at is not null)
-			and (leases.id is null or leases.holder = '' or leases.until <= {now}) and not `+elsewhere("$2", "$3")+`
+			and (leases.id is null or leases.holder = '' or leases.until <= {now}) and not `+otherHost("$2", "$3")+`
 		order by turns.created_at, turns.id limit $1`, clampLimit(limit), host, HostAlive.Microseconds())
-	return turns, db.scanned("claim turns", err)
+	return turns, db.recordScan("claim turns", err)
 }
 
-// WaitingSandboxes are up to limit sandboxes in which turns wait for a place.
+// WaitingSandboxes returns up to limit waiting turns: for each sandbox with waiting turns the oldest one.
 func (db *DB) WaitingSandboxes(ctx context.Context, limit int) ([]Turn, error) {
 	turns, err := all(ctx, db.read, scanTurn, `
 		select `+listedColumns+` from turns where finished_at is null and slot is null and cancel_at is null
 			and not exists (select 1 from turns other where other.sandbox = turns.sandbox and other.finished_at is null and other.slot is null
 				and other.cancel_at is null and (other.created_at, other.id) < (turns.created_at, turns.id))
 		order by created_at, id limit $1`, clampLimit(limit))
-	return turns, db.scanned("list waiting turns", err)
+	return turns, db.recordScan("list waiting turns", err)
 }
 
-// PlaceTurn gives a free place of a sandbox to the turn that has waited longest and whose conversation has
-// none that runs. It says which, if any.
-func (db *DB) PlaceTurn(ctx context.Context, sandbox string, places int64) (t Turn, ok bool, err error) {
-	err = db.atomically(ctx, func(tx *txn) error {
+// AdmitTurn lets the longest waiting turn of a sandbox run if fewer than places turns run there and its
+// conversation has no running turn. It returns that turn; ok is false if there is none.
+func (db *DB) AdmitTurn(ctx context.Context, sandbox string, places int64) (t Turn, ok bool, err error) {
+	err = db.inTx(ctx, func(tx *txn) error {
 		slot, err := freeSlot(ctx, tx, sandbox, places)
 		if err != nil || slot < 0 {
 			return err
@@ -76,13 +75,13 @@ func (db *DB) PlaceTurn(ctx context.Context, sandbox string, places int64) (t Tu
 		ok = err == nil
 		return err
 	})
-	if errors.Is(err, sql.ErrNoRows) || err != nil && db.dialect.duplicate(err) { // none waits, or somebody was faster
+	if errors.Is(err, sql.ErrNoRows) || err != nil && db.dialect.duplicate(err) { // no turn waits, or another server was faster
 		return Turn{}, false, nil
 	}
 	return t, ok, db.fail("place turn", err)
 }
 
-// fenced makes one change of a turn's row.
+// fenced updates a turn's row if the lease is still valid for it.
 func (db *DB) fenced(ctx context.Context, r runner, op string, l Lease, set string, args ...any) (Turn, error) {
 	return db.changed(ctx, r, op, l, set, turnFence, args...)
 }
@@ -95,34 +94,34 @@ func (db *DB) changed(ctx context.Context, r runner, op string, l Lease, set, wh
 	return t, db.fail(op, err)
 }
 
-// fencedAt is fenced for a holder that believes the log to end at $3.
+// fencedAt is fenced with the additional condition that the log ends at $3.
 func (db *DB) fencedAt(ctx context.Context, r runner, op string, l Lease, seq int64, set string, args ...any) (Turn, error) {
 	return db.changed(ctx, r, op, l, set, turnFence+` and `+logEnds("turns.id", "$3"), append([]any{seq}, args...)...)
 }
 
-// BeginAttempt records, before the agent is started, under which session and which attempt it is. What was
-// read of an earlier attempt's output, the events up to seq, says nothing of this one's.
+// BeginAttempt records the session and the attempt before the agent is started. It resets the position in the agent's
+// output, because positions of an earlier attempt are not valid for the new one.
 func (db *DB) BeginAttempt(ctx context.Context, l Lease, seq int64, session string, resume bool, state json.RawMessage) (Turn, error) {
 	return db.fencedAt(ctx, db.write, "begin attempt", l, seq,
 		`attempt = attempt + 1, seq = $3, session = $4, resume = $5, read_to = 0, state = $6, started_at = coalesce(started_at, {now})`,
 		session, resume, string(state))
 }
 
-// Ending is what is recorded when the agent has ended.
+// Ending is the data that EndTurn records.
 type Ending struct {
 	Append
 	Outcome json.RawMessage
-	Reply   []byte // the assistant's message, for the outbox
-	// Session is the one that the conversation goes on with; empty: as before. Used says that it had this turn.
+	Reply   []byte // the assistant's message for the outbox
+	// Session is the agent session that the conversation continues with; empty: unchanged. Used reports whether the
+	// session contains this turn.
 	Session string
 	Used    bool
 }
 
-// EndTurn records how the agent's work ended, what it said last and the message that came of it: all or
-// nothing.
+// EndTurn records the result of the agent's work, its last events and the assistant's message, in one transaction.
 func (db *DB) EndTurn(ctx context.Context, l Lease, e Ending) (t Turn, err error) {
 	const op = "end turn"
-	err = db.atomically(ctx, func(tx *txn) error {
+	err = db.inTx(ctx, func(tx *txn) error {
 		if t, err = db.fenced(ctx, tx, op, l, `status = 'finishing', outcome = $3`, string(e.Outcome)); err != nil {
 			return err
 		}
@@ -144,10 +143,11 @@ func (db *DB) EndTurn(ctx context.Context, l Lease, e Ending) (t Turn, err error
 	return t, db.fail(op, err)
 }
 
-// MarkTurn records what of a turn's finish is done, so that it is not done again, and the save that is owed to it.
-func (db *DB) MarkTurn(ctx context.Context, l Lease, done, warnings []string, owed *Save) (t Turn, err error) {
+// RecordFinishSteps records the finishing steps that are done, so that they are not repeated, and the save that is
+// still pending.
+func (db *DB) RecordFinishSteps(ctx context.Context, l Lease, done, warnings []string, owed *Save) (t Turn, err error) {
 	const op = "record finish"
-	err = db.atomically(ctx, func(tx *txn) error {
+	err = db.inTx(ctx, func(tx *txn) error {
 		if t, err = db.fenced(ctx, tx, op, l, `done = $3, warnings = $4, saving = $5`, listArg(done), listArg(warnings), owed != nil); err != nil || owed == nil {
 			return err
 		}
@@ -156,15 +156,16 @@ func (db *DB) MarkTurn(ctx context.Context, l Lease, done, warnings []string, ow
 	return t, db.fail(op, err)
 }
 
-// FinishTurn appends the turn's last event, keeps what is worth keeping of its outcome, notes it in the sandbox's metadata and ends it: its place is free.
+// FinishTurn appends the turn's last event, stores the outcome, adds a note to the sandbox's metadata and ends the
+// turn, which frees its slot.
 func (db *DB) FinishTurn(ctx context.Context, l Lease, status string, outcome json.RawMessage, last Append, note func(metadata map[string]string)) (t Turn, err error) {
 	const op = "finish turn"
-	err = db.atomically(ctx, func(tx *txn) error {
+	err = db.inTx(ctx, func(tx *txn) error {
 		if t, err = db.appendOne(ctx, tx, op, l, last); err != nil {
 			return err
 		}
 		if note != nil {
-			if err := noteSandbox(ctx, tx, t.Sandbox, note); err != nil {
+			if err := updateMetadata(ctx, tx, t.Sandbox, note); err != nil {
 				return err
 			}
 		}
@@ -174,7 +175,7 @@ func (db *DB) FinishTurn(ctx context.Context, l Lease, status string, outcome js
 	return t, db.fail(op, err)
 }
 
-// ForgetTurns removes the logs of turns that finished so long ago, and returns of how many.
+// ForgetTurns removes the logs of up to limit turns that finished longer than age ago. It returns their number.
 func (db *DB) ForgetTurns(ctx context.Context, age time.Duration, limit int) (int64, error) {
 	n, err := db.write.exec(ctx, `delete from turn_log where turn in (
 		select id from turns where finished_at is not null and finished_at <= {now-$1}

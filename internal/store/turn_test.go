@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
 )
@@ -101,10 +101,10 @@ func TestTurnsOfAConversationTakeTurns(t *testing.T) {
 		if two.Placed || two.Status != store.TurnQueued || two.Message <= one.Reply {
 			t.Fatalf("the second turn is %+v", two)
 		}
-		if _, ok, err := db.PlaceTurn(t.Context(), c.Sandbox, 1); err != nil || ok {
+		if _, ok, err := db.AdmitTurn(t.Context(), c.Sandbox, 1); err != nil || ok {
 			t.Fatalf("a turn is placed beside one that runs: %v, %v", ok, err)
 		}
-		if _, ok, err := db.PlaceTurn(t.Context(), c.Sandbox, 5); err != nil || ok {
+		if _, ok, err := db.AdmitTurn(t.Context(), c.Sandbox, 5); err != nil || ok {
 			t.Fatalf("a second turn of a conversation runs: %v, %v", ok, err)
 		}
 		l, _ := take(t, db, one.ID, "a")
@@ -115,7 +115,7 @@ func TestTurnsOfAConversationTakeTurns(t *testing.T) {
 		if !done.Finished() || done.Placed || done.Status != api.TurnCompleted {
 			t.Errorf("the turn that ended is %+v", done)
 		}
-		placed, ok, err := db.PlaceTurn(t.Context(), c.Sandbox, 1)
+		placed, ok, err := db.AdmitTurn(t.Context(), c.Sandbox, 1)
 		noError(t, err)
 		if !ok || placed.ID != two.ID || !placed.Placed || placed.Status != store.TurnRunning {
 			t.Errorf("placed is %+v, %v", placed, ok)
@@ -222,7 +222,7 @@ func TestPlacesOfASandboxAreBounded(t *testing.T) {
 			switch {
 			case err == nil:
 				placed.Add(1)
-			case sandbox.CodeOf(err) != api.CodeTurnRunning:
+			case fault.CodeOf(err) != api.CodeTurnRunning:
 				t.Error(err)
 			}
 		})
@@ -267,27 +267,27 @@ func TestLogIsDenseAndFenced(t *testing.T) {
 		expect([]bool{false, true, false},
 			appends(first, 2, "stale"), appends(second, 2, "three"), appends(store.Lease{ID: turn.ID, Epoch: 99}, 3, "never"))
 		expect([]bool{false}, appends(second, 2, "again"))
-		moved, err := db.MoveTurn(t.Context(), second, store.Append{After: 3, To: 35})
+		moved, err := db.AdvanceTurn(t.Context(), second, store.Append{After: 3, To: 35})
 		noError(t, err)
 		if moved.Seq != 3 || moved.ReadTo != 35 {
 			t.Errorf("a step without events leads to %+v", moved)
 		}
-		_, err = db.MoveTurn(t.Context(), first, store.Append{After: 3, To: 99})
-		if !errors.Is(err, sandbox.ErrStale) {
+		_, err = db.AdvanceTurn(t.Context(), first, store.Append{After: 3, To: 99})
+		if !errors.Is(err, fault.ErrStale) {
 			t.Errorf("a holder of the past reads on: %v", err)
 		}
 		// A crash of the database may have lost what was appended last.
 		expect([]bool{false}, appends(second, 5, "behind a gap"))
-		_, err = db.MoveTurn(t.Context(), second, store.Append{After: 5, To: 99})
-		if !errors.Is(err, sandbox.ErrStale) {
+		_, err = db.AdvanceTurn(t.Context(), second, store.Append{After: 5, To: 99})
+		if !errors.Is(err, fault.ErrStale) {
 			t.Errorf("a holder reads on behind a gap: %v", err)
 		}
 		_, err = db.BeginAttempt(t.Context(), second, 5, "x", false, nil)
-		if !errors.Is(err, sandbox.ErrStale) {
+		if !errors.Is(err, fault.ErrStale) {
 			t.Errorf("a holder begins an attempt behind a gap: %v", err)
 		}
 		_, err = db.EndTurn(t.Context(), second, store.Ending{Append: store.Append{After: 2, Events: words("again")}, Outcome: json.RawMessage(`{}`)})
-		if !errors.Is(err, sandbox.ErrStale) {
+		if !errors.Is(err, fault.ErrStale) {
 			t.Errorf("an end took the place of an event: %v", err)
 		}
 		got := readLog(t, db, turn.ID, 0)
@@ -298,11 +298,11 @@ func TestLogIsDenseAndFenced(t *testing.T) {
 			t.Errorf("the log behind 1 is %q", got)
 		}
 		_, err = db.BeginAttempt(t.Context(), first, 3, "x", false, nil)
-		if !errors.Is(err, sandbox.ErrStale) {
+		if !errors.Is(err, fault.ErrStale) {
 			t.Errorf("a holder of the past begins an attempt: %v", err)
 		}
 		_, err = db.FinishTurn(t.Context(), first, api.TurnFailed, nil, store.Append{After: 3, To: 35}, nil)
-		if !errors.Is(err, sandbox.ErrStale) {
+		if !errors.Is(err, fault.ErrStale) {
 			t.Errorf("a holder of the past finishes the turn: %v", err)
 		}
 	})
@@ -320,7 +320,7 @@ func TestTurnsThatNobodyRunsAreFound(t *testing.T) {
 		l, _ := take(t, db, b.ID, "b")
 		noError(t, db.Release(t.Context(), l))
 		ids := func() (ids []string) {
-			turns, err := db.UnheldTurns(t.Context(), "here", 10)
+			turns, err := db.ListTurnsToRun(t.Context(), "here", 10)
 			noError(t, err)
 			for _, t := range turns {
 				ids = append(ids, t.ID)
@@ -354,7 +354,7 @@ func TestMessagesAreCountedOnce(t *testing.T) {
 		if sum != store.TotalsOf(m) {
 			t.Errorf("the messages add up to %+v", sum)
 		}
-		if _, err := db.In(acme).CountMessage(t.Context(), pending[0], m, true); !errors.Is(err, sandbox.ErrStale) {
+		if _, err := db.In(acme).CountMessage(t.Context(), pending[0], m, true); !errors.Is(err, fault.ErrStale) {
 			t.Errorf("a message is counted twice: %v", err)
 		}
 		c, err = db.In(acme).Conversation(t.Context(), c.ID)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -171,17 +172,17 @@ func TestSandboxesOfTheEarlierSchemaGetTheirAccount(t *testing.T) {
 			old(`update sandboxes set owner_kind = 'conversation' where id = $1`, id)
 		}
 		db := h.open(t) // migrates
-		found, err := db.WithoutPrefix(t.Context(), "", 10)
+		found, err := db.Versions().WithoutPrefix(t.Context(), "", 10)
 		noError(t, err)
 		if len(found) != 2 || found[0].Account != "ann" || found[0].Agent != "reviewer" || found[1].Account != "" {
 			t.Fatalf("without a prefix are %+v", found)
 		}
-		noError(t, db.SetPrefix(t.Context(), "one", "docs/acme/one/"))
-		noError(t, db.SetPrefix(t.Context(), "one", "docs/other/"))
+		noError(t, db.Versions().SetPrefix(t.Context(), "one", "docs/acme/one/"))
+		noError(t, db.Versions().SetPrefix(t.Context(), "one", "docs/other/"))
 		if sb, err := db.In(acme).Within("ann").ByID(t.Context(), "one"); err != nil || sb.Prefix != "docs/acme/one/" {
 			t.Errorf("%q, %v", sb.Prefix, err)
 		}
-		if _, err := db.In(acme).Within("ann").ByID(t.Context(), "two"); sandbox.CodeOf(err) != api.CodeNotFound {
+		if _, err := db.In(acme).Within("ann").ByID(t.Context(), "two"); fault.CodeOf(err) != api.CodeNotFound {
 			t.Errorf("another account's: %v", err)
 		}
 		if c, err := db.In(acme).Conversation(t.Context(), "one"); err != nil || len(c.Env) != 0 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// at is a time as an argument: UTC, in microseconds, null for the zero time.
+// at converts a time to an argument: UTC, in microseconds, null for the zero time.
 func at(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -14,8 +14,8 @@ func at(t time.Time) any {
 	return t.UTC().Truncate(time.Microsecond)
 }
 
-// instant reads a time from either engine into t. SQLite loses a column's declared type in
-// expressions and RETURNING, and then hands out the bare integer.
+// instant reads a time of either engine into t. SQLite loses a column's declared type in expressions and RETURNING,
+// and then returns the bare integer.
 type instant struct{ t *time.Time }
 
 // Scan implements sql.Scanner.
@@ -33,7 +33,7 @@ func (i instant) Scan(v any) error {
 	return nil
 }
 
-// document reads JSON text into v; null, an empty object and an empty list leave v as it is.
+// document reads JSON text into v; null, an empty object and an empty list leave v unchanged.
 type document struct{ v any }
 
 // Scan implements sql.Scanner.
@@ -56,7 +56,7 @@ func (d document) read(text []byte) error {
 	return json.Unmarshal(text, d.v)
 }
 
-// orNull is a word as an argument, null for none.
+// orNull converts a string to an argument; an empty string becomes null.
 func orNull[T ~string](word T) any {
 	if word == "" {
 		return nil
@@ -64,7 +64,7 @@ func orNull[T ~string](word T) any {
 	return string(word)
 }
 
-// listArg is a list of names as an argument.
+// listArg converts a list of names to an argument.
 func listArg(names []string) string {
 	if len(names) == 0 {
 		return "[]"
@@ -76,7 +76,7 @@ func listArg(names []string) string {
 	return string(text)
 }
 
-// asJSON is a map as an argument; an empty one is an empty object.
+// asJSON converts a map to an argument; an empty one is an empty object.
 func asJSON[M ~map[string]V, V any](m M) string {
 	if len(m) == 0 {
 		return "{}"

@@ -38,7 +38,7 @@ func projects(t testing.TB, db *sql.DB) (found []project) {
 	return found
 }
 
-func projectIntent(owner string) store.Intent {
+func projectIntent(owner string) store.SandboxRequest {
 	in := intent(owner)
 	in.Kind = sandbox.OwnerProject
 	return in
@@ -78,7 +78,7 @@ func TestProjectsHaveTheirView(t *testing.T) {
 		commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventReady, Instance: "i-1"})
 		want.Status, want.Started, want.Checked = "RUNNING", true, true
 		expect("running")
-		noError(t, db.Stumble(t.Context(), g.Lease, sandbox.Failure{Code: api.CodeDriverRefused, Message: "the disk\x00is full"}, store.Due{}, time.Time{}))
+		noError(t, db.RecordFailure(t.Context(), g.Lease, sandbox.Failure{Code: api.CodeDriverRefused, Message: "the disk\x00is full"}, store.Due{}, time.Time{}))
 		want.Error = ptr("the disk\uFFFDis full")
 		expect("stumbled")
 		failed := sandbox.Failure{Code: api.CodeUnhealthy, Message: "the disk is full"}
@@ -124,7 +124,7 @@ func TestProjectHasOneRowInTheView(t *testing.T) {
 		dbs := h.replicas(t, 2)
 		race(16, func(i int) {
 			tenant := []store.TenantID{acme, "rival"}[i%2] // who may both call a project p1
-			if _, _, err := dbs[i/2%2].In(tenant).Intend(t.Context(), projectIntent("p1")); err != nil {
+			if _, _, err := dbs[i/2%2].In(tenant).RequestSandbox(t.Context(), projectIntent("p1")); err != nil {
 				t.Error(err)
 			}
 		})

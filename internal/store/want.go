@@ -9,23 +9,23 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// Want sets what is wanted of a sandbox, makes it due at once and counts as use. It never disturbs a
-// lease holder, which sees it when it plans again.
+// Want sets the sandbox's Want, makes the sandbox due at once and counts as a use. It never blocks the lease holder.
+// The holder sees the new value when it plans again.
 func (s Scope) Want(ctx context.Context, id string, w sandbox.Want, reason, actor string) (sandbox.Sandbox, error) {
-	return s.wanted(ctx, id)(s.want(ctx, id, w, false, reason, actor))
+	return s.explainWant(ctx, id)(s.want(ctx, id, w, false, reason, actor))
 }
 
-// Terminate wants the sandbox gone, with or without a last save; its next use revives it.
+// Terminate sets WantGone, with or without a last save. The next use of the sandbox revives it.
 func (s Scope) Terminate(ctx context.Context, id string, skipSave bool, reason, actor string) (sandbox.Sandbox, error) {
-	return s.wanted(ctx, id)(s.want(ctx, id, sandbox.WantGone, skipSave, reason, actor))
+	return s.explainWant(ctx, id)(s.want(ctx, id, sandbox.WantGone, skipSave, reason, actor))
 }
 
-// wanted explains a wish that found no row to change.
-func (s Scope) wanted(ctx context.Context, id string) func(sandbox.Sandbox, error) (sandbox.Sandbox, error) {
-	const op = "set what is wanted"
+// explainWant returns a function that converts the error of an update of Want. If no row matched, the error says why.
+func (s Scope) explainWant(ctx context.Context, id string) func(sandbox.Sandbox, error) (sandbox.Sandbox, error) {
+	const op = "set desired state"
 	return func(sb sandbox.Sandbox, err error) (sandbox.Sandbox, error) {
 		if errors.Is(err, sql.ErrNoRows) {
-			return s.whyNot(ctx, op, id)
+			return s.explainNoRow(ctx, op, id)
 		}
 		return sb, s.db.fail(op, err)
 	}
@@ -40,9 +40,9 @@ func (s Scope) want(ctx context.Context, id string, w sandbox.Want, skipSave boo
 	})
 }
 
-// Lapse sets what is wanted on behalf of a timer: only if, since seen was read, nobody used the
-// sandbox, asked otherwise or took a hold. It is no use of the sandbox.
-func (s Scope) Lapse(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, reason, actor string) (sb sandbox.Sandbox, done bool, err error) {
+// WantIfIdle sets Want on behalf of a timer. It changes nothing and returns done = false if the sandbox was
+// used, got another Want or has a hold since seen was read. It does not count as a use.
+func (s Scope) WantIfIdle(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, reason, actor string) (sb sandbox.Sandbox, done bool, err error) {
 	sb, err = s.db.dialect.apply(ctx, s.db, change{
 		text: `update sandboxes set want = $3, skip_save = false, due_at = {now}, changes = changes + case when want = $3 then 0 else 1 end
 			where tenant = $1 and id = $2 and deleted_at is null and want = $4 and active_at = $5
@@ -55,10 +55,9 @@ func (s Scope) Lapse(ctx context.Context, seen sandbox.Sandbox, w sandbox.Want, 
 	return sb, err == nil, s.db.fail("set what a timer wants", err)
 }
 
-// Delete makes the sandbox a tombstone, once and for good, and makes it due so that what it has at
-// its driver is ended, after a last save unless that is skipped. Its environment, which may hold
-// secrets, goes with the last of it; its place in the tenant's quota is free at once. Deleting it again
-// changes nothing, unless it skips a save that the first delete still waits for.
+// Delete makes the sandbox a tombstone and makes it due, so that the engine ends its instance, after a last save
+// unless skipSave is set. Its quota is released at once; its environment, which may hold secrets, is removed when
+// it is terminated. Deleting it again changes nothing, except that skipSave cancels a pending last save.
 func (s Scope) Delete(ctx context.Context, id string, skipSave bool, reason, actor string) (sandbox.Sandbox, error) {
 	sb, err := s.db.dialect.apply(ctx, s.db, change{
 		text: `update sandboxes set want = $3, skip_save = $4, deleted_at = {now}, due_at = {now}, changes = changes + 1,
@@ -75,27 +74,27 @@ func (s Scope) Delete(ctx context.Context, id string, skipSave bool, reason, act
 		})
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		return s.Record(ctx, id)
+		return s.ByIDOrDeleted(ctx, id)
 	}
 	return sb, s.db.fail("delete sandbox", err)
 }
 
-// touchEvery is how exact the time of last use is: a use within it of the last one writes nothing.
+// touchEvery is the resolution of the last use. Touch writes nothing if the recorded use is more recent than that.
 const touchEvery = time.Second
 
-// Touch records use, to the second.
+// Touch records a use.
 func (s Scope) Touch(ctx context.Context, id string) error {
-	return s.db.fail("record use", s.db.note(ctx, `
+	return s.db.fail("record use", s.db.execRelaxed(ctx, `
 		update sandboxes set active_at = {now}
 		where tenant = $1 and id = $2 and deleted_at is null and active_at <= {now-$3}`,
 		s.tenant, id, touchEvery.Microseconds()))
 }
 
-// whyNot explains a write that found no row to change.
-func (s Scope) whyNot(ctx context.Context, op, id string) (sandbox.Sandbox, error) {
+// explainNoRow returns the reason why a write matched no row.
+func (s Scope) explainNoRow(ctx context.Context, op, id string) (sandbox.Sandbox, error) {
 	sb, err := s.ByID(ctx, id)
 	if err == nil {
-		// It came into being after the write looked; the caller may ask again.
+		// The row was created after the write; the caller may retry.
 		err = stale(op, "sandbox "+id)
 	}
 	return sb, err

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -50,7 +51,7 @@ func TestDeleteIsFinalAndIdempotent(t *testing.T) {
 		_, err = s.ByOwner(t.Context(), sandbox.OwnerConversation, "c1")
 		wantCode(t, err, api.CodeNotFound)
 		noError(t, s.Touch(t.Context(), sb.ID))
-		grave, err := s.Record(t.Context(), sb.ID)
+		grave, err := s.ByIDOrDeleted(t.Context(), sb.ID)
 		noError(t, err)
 		if diff := cmp.Diff(first, grave); diff != "" {
 			t.Errorf("tombstone changed:\n%s", diff)
@@ -67,7 +68,7 @@ func TestSkippedSaveIsForgottenByTheNextWish(t *testing.T) {
 		sb := intend(t, s, intent("c1"))
 		want := func(what string, got sandbox.Sandbox, w sandbox.Want, skip bool) {
 			t.Helper()
-			read, err := s.Record(t.Context(), sb.ID)
+			read, err := s.ByIDOrDeleted(t.Context(), sb.ID)
 			noError(t, err)
 			if diff := cmp.Diff(got, read); diff != "" || got.Want != w || got.SkipSave != skip {
 				t.Errorf("after %s: want %s, skip the save %v; read\n%s", what, got.Want, got.SkipSave, diff)
@@ -88,7 +89,7 @@ func TestSkippedSaveIsForgottenByTheNextWish(t *testing.T) {
 		noError(t, err)
 		want("a wish", stopped, sandbox.WantStopped, false)
 		seen := terminate(true)
-		lapsed, done, err := s.Lapse(t.Context(), seen, sandbox.WantArchived, "", "timer")
+		lapsed, done, err := s.WantIfIdle(t.Context(), seen, sandbox.WantArchived, "", "timer")
 		noError(t, err)
 		if !done {
 			t.Fatal("the timer lost against nobody")
@@ -122,7 +123,7 @@ func TestTouchRecordsUseToTheSecond(t *testing.T) {
 		}
 		testkit.Eventually(t, 30*time.Second, func() error {
 			if moved := read().Sub(sb.ActiveAt); moved < time.Second {
-				return sandbox.Errorf("touch", api.CodeInternal, "moved by %v", moved)
+				return fault.Errorf("touch", api.CodeInternal, "moved by %v", moved)
 			}
 			return nil
 		})
@@ -151,7 +152,7 @@ func TestTimerLosesAgainstAnyUse(t *testing.T) {
 				s := db.In(acme)
 				seen := intend(t, s, intent("c1"))
 				use(t, db, seen)
-				sb, done, err := s.Lapse(t.Context(), seen, sandbox.WantStopped, "idle for 15m0s", "timer")
+				sb, done, err := s.WantIfIdle(t.Context(), seen, sandbox.WantStopped, "idle for 15m0s", "timer")
 				noError(t, err)
 				if done != (name == "nobody") {
 					t.Fatalf("timer's wish granted: %v", done)

@@ -7,14 +7,14 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// Backlog is what waits in the outbox of one kind.
+// Backlog describes the undelivered messages of one kind.
 type Backlog struct {
 	Kind     string
 	Messages int64
-	Oldest   time.Time // when the oldest was made
+	Oldest   time.Time // creation time of the oldest
 }
 
-// Backlogs are what waits in the outbox, by kind. A kind of which nothing waits is not there.
+// Backlogs returns the undelivered messages of the outbox by kind. Kinds without any are left out.
 func (db *DB) Backlogs(ctx context.Context) ([]Backlog, error) {
 	list, err := all(ctx, db.read, func(row scanner) (b Backlog, err error) {
 		err = row.Scan(&b.Kind, &b.Messages, instant{&b.Oldest})
@@ -23,7 +23,7 @@ func (db *DB) Backlogs(ctx context.Context) ([]Backlog, error) {
 	return list, db.fail("count the outbox", err)
 }
 
-// States are how many sandboxes there are in each state, of all tenants, the deleted ones left out.
+// States returns the number of sandboxes of all tenants in each state, without deleted ones.
 func (db *DB) States(ctx context.Context) (map[sandbox.State]int64, error) {
 	states := map[sandbox.State]int64{}
 	for _, s := range sandbox.States {

@@ -13,7 +13,7 @@ func TestNumbersForTheMetrics(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		in := db.In("acme")
 		for _, owner := range []string{"a", "b", "c"} {
-			s, _, err := in.Intend(t.Context(), store.Intent{Kind: sandbox.OwnerProject, Owner: owner, Want: sandbox.WantRunning})
+			s, _, err := in.RequestSandbox(t.Context(), store.SandboxRequest{Kind: sandbox.OwnerProject, Owner: owner, Want: sandbox.WantRunning})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,15 +2,15 @@ package telemetry
 
 import "strings"
 
-// API keys are recognised by their form: those that another replica made, or that
-// were recorded before this start, are known to nobody here.
+// API keys are recognised by their form: the redactor does not know keys that were created by another server or before
+// the start.
 const (
 	keyPrefix = "berth_"
 	keyChars  = len(keyPrefix) + 49 // letters and digits
 )
 
-// matchKey returns the length of the API key at the start of text, and whether
-// there could be one if text went on.
+// matchKey returns the length of the API key at the start of text. open reports whether text could be the beginning of
+// a key.
 func matchKey(text []byte) (length int, open bool) {
 	for i := range min(len(text), keyChars) {
 		if !inKey(i, text[i]) {
@@ -23,7 +23,7 @@ func matchKey(text []byte) (length int, open bool) {
 	return keyChars, false
 }
 
-// inKey reports whether a key may have the byte at place i.
+// inKey reports whether b is allowed at index i of a key.
 func inKey(i int, b byte) bool {
 	if i < len(keyPrefix) {
 		return b == keyPrefix[i]

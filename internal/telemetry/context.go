@@ -9,8 +9,7 @@ import (
 
 type fieldsKey struct{}
 
-// With returns a context whose log records carry attrs. An attribute replaces
-// an earlier one of the same key.
+// With returns a context whose log records have attrs. An attribute replaces an earlier one with the same key.
 func With(ctx context.Context, attrs ...slog.Attr) context.Context {
 	kept := slices.DeleteFunc(slices.Clone(fields(ctx)), func(old slog.Attr) bool {
 		return slices.ContainsFunc(attrs, func(a slog.Attr) bool { return a.Key == old.Key })
@@ -23,20 +22,20 @@ func fields(ctx context.Context) []slog.Attr {
 	return attrs
 }
 
-// contextHandler adds the fields of the context to each record, at the top
-// level, whatever groups the logger has opened.
+// contextHandler adds the attributes of the context to each record, outside of the logger's groups. An attribute that
+// the record already has is not added.
 type contextHandler struct {
-	slog.Handler              // with everything the logger added
-	base         slog.Handler // without what it added since its first group
-	grouped      []func(slog.Handler) slog.Handler
-	flush        func() error // writes the records that were passed on
+	slog.Handler                                   // with all attributes and groups of the logger
+	base         slog.Handler                      // without the groups, and without attributes added since the first group
+	grouped      []func(slog.Handler) slog.Handler // calls that made Handler from base, in their order
+	flush        func() error                      // writes the collected records
 }
 
 func newContextHandler(h slog.Handler, flush func() error) *contextHandler {
 	return &contextHandler{Handler: h, base: h, flush: flush}
 }
 
-// Handle adds the context's fields, passes the record on and has it written.
+// Handle adds the context's attributes to the record, passes it on and flushes.
 func (h *contextHandler) Handle(ctx context.Context, r slog.Record) error {
 	return errors.Join(h.pass(ctx, r), h.flush())
 }
@@ -47,8 +46,9 @@ func (h *contextHandler) pass(ctx context.Context, r slog.Record) error {
 	case len(attrs) == 0:
 		return h.Handler.Handle(ctx, r)
 	case len(h.grouped) == 0:
+		own := r
 		r = r.Clone()
-		r.AddAttrs(attrs...)
+		r.AddAttrs(slices.DeleteFunc(slices.Clone(attrs), func(a slog.Attr) bool { return hasAttr(own, a.Key) })...)
 		return h.Handler.Handle(ctx, r)
 	}
 	inner := h.base.WithAttrs(attrs)
@@ -56,6 +56,15 @@ func (h *contextHandler) pass(ctx context.Context, r slog.Record) error {
 		inner = again(inner)
 	}
 	return inner.Handle(ctx, r)
+}
+
+// hasAttr reports whether the record has an attribute with the key.
+func hasAttr(r slog.Record, key string) (found bool) {
+	r.Attrs(func(a slog.Attr) bool {
+		found = a.Key == key
+		return !found
+	})
+	return found
 }
 
 // WithAttrs returns a handler that adds attrs.
@@ -66,7 +75,7 @@ func (h *contextHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return h.then(func(in slog.Handler) slog.Handler { return in.WithAttrs(attrs) })
 }
 
-// WithGroup returns a handler that puts what follows into a group.
+// WithGroup returns a handler that puts later attributes into a group.
 func (h *contextHandler) WithGroup(name string) slog.Handler {
 	if name == "" {
 		return h

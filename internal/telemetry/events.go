@@ -1,7 +1,7 @@
 package telemetry
 
-// Names of log events that people build alerts on: the message of the record is
-// exactly one of these, and everything else about it is in its fields.
+// Names of log events that alerts can be based on. The message of such a record is exactly one of these names; all
+// details are in its fields.
 const (
 	EventResolveStart          = "sandbox.resolve.start"
 	EventResolveReuse          = "sandbox.resolve.reuse"
@@ -13,7 +13,7 @@ const (
 	EventPromptFatalFail       = "sandbox.prompt.fatal_fail"
 )
 
-// Names of the fields that a context carries into every log record.
+// Names of the fields that a context adds to every log record.
 const (
 	FieldRequestID = "request_id"
 	FieldTenant    = "tenant"

@@ -5,29 +5,28 @@ import (
 	"sync"
 )
 
-// lines redacts log lines and writes them, many at once when many are logged at once. A slog handler calls Write
-// under a lock that all of a program's loggers share, so Write only collects the line. The handler around it
-// calls flush outside of that lock.
+// lines redacts log lines and writes them in batches. A slog handler calls Write under a lock that all loggers of the
+// program share, so Write only collects the line. contextHandler calls flush outside of that lock.
 //
-// Redaction and the system call under the shared lock made 64 callers queue for it, each woken in turn.
+// Redacting and writing under the shared lock made 64 concurrent callers wait for each other.
 type lines struct {
-	w    io.Writer
-	r    *Redactor
-	mend func(line string) []byte // repairs a line that redaction changed
+	w      io.Writer
+	r      *Redactor
+	repair func(line string) []byte // makes a line valid again after redaction changed it
 
 	mu   sync.Mutex
-	now  *batch // is being written
-	next *batch // collects
+	now  *batch // the batch being written
+	next *batch // the batch that collects new lines
 }
 
-// batch is lines that are written with one system call.
+// batch is a group of lines that is written with one system call.
 type batch struct {
 	lines []string
 	done  chan struct{}
-	err   error // once done
+	err   error // valid after done is closed
 }
 
-// Write collects one line: a slog handler makes one Write of each record.
+// Write adds one line to the next batch. A slog handler calls Write once per record.
 func (l *lines) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,8 +37,8 @@ func (l *lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// flush returns when every line collected before the call is written. The first caller writes; the others wait
-// for it, and their lines are the next batch.
+// flush returns when all lines collected before the call are written. The first caller writes the batch; the lines of
+// other callers are collected for the next batch, and these callers wait.
 func (l *lines) flush() error {
 	l.mu.Lock()
 	mine := l.now == nil && l.next != nil
@@ -61,7 +60,7 @@ func (l *lines) flush() error {
 	return b.err
 }
 
-// write writes the batch that is now, and has the one that was collected during it written as well.
+// write writes the batch, then starts to write the lines collected during the write, if there are any.
 func (l *lines) write(b *batch) {
 	var out []byte
 	for _, line := range b.lines {
@@ -80,7 +79,7 @@ func (l *lines) write(b *batch) {
 
 func (l *lines) redacted(line string) []byte {
 	if after := l.r.String(line); after != line {
-		return l.mend(after)
+		return l.repair(after)
 	}
 	return []byte(line)
 }

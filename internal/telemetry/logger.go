@@ -1,9 +1,9 @@
-// Package telemetry is how Berth tells what it does: logs and metrics.
+// Package telemetry provides Berth's logs and metrics.
 //
-//   - [NewLogger] writes slog records as text or JSON, adds the fields that
-//     [With] put into the context, and lets no secret past its [Redactor].
-//   - [Redactor] takes known secrets out of strings and streams in the forms
-//     they are usually written in: raw, base64, hex, URL and JSON escapes.
+//   - [NewLogger] writes slog records as text, JSON or short lines. It adds the attributes that
+//     [With] put into the context, and redacts secrets with its [Redactor].
+//   - [Redactor] removes known secrets from strings and streams in their usual
+//     forms: raw, base64, hex, URL and JSON escapes.
 //   - [Metrics] is the Prometheus registry behind /metrics.
 package telemetry
 
@@ -12,20 +12,24 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"os"
 )
 
-// NewLogger returns a logger that writes one line per record, as JSON if format
-// is "json" and as text otherwise. Redaction works on the finished line, so
-// nothing a record can hold (messages, keys, groups, errors, structs) gets
-// around it. A nil redactor knows no secrets.
+// NewLogger returns a logger that writes one line per record: as JSON if format
+// is "json", as text if it is "text". With "auto" it writes short lines to a terminal
+// and JSON to all else. The redactor gets the finished line, so it covers all parts of
+// a record (messages, keys, groups, errors, structs). A nil redactor knows no secrets.
 func NewLogger(w io.Writer, format string, level slog.Leveler, r *Redactor) *slog.Logger {
 	if r == nil {
 		r = &Redactor{}
 	}
 	opts := &slog.HandlerOptions{Level: level}
-	out := &lines{w: w, r: r, mend: asIs}
-	if format == "json" {
-		out.mend = mendJSON
+	out := &lines{w: w, r: r, repair: asIs}
+	switch {
+	case format == "auto" && isTerminal(w):
+		return slog.New(newContextHandler(&shortHandler{w: out, level: level, colour: os.Getenv("NO_COLOR") == ""}, out.flush))
+	case format == "json", format == "auto":
+		out.repair = repairJSON
 		return slog.New(newContextHandler(slog.NewJSONHandler(out, opts), out.flush))
 	}
 	return slog.New(newContextHandler(slog.NewTextHandler(out, opts), out.flush))
@@ -33,9 +37,9 @@ func NewLogger(w io.Writer, format string, level slog.Leveler, r *Redactor) *slo
 
 func asIs(line string) []byte { return []byte(line) }
 
-// mendJSON keeps a log of JSON lines readable when a secret stood where no
-// string can stand, for example as a number: the whole line becomes a string.
-func mendJSON(line string) []byte {
+// repairJSON returns line if it is valid JSON. Otherwise redaction replaced something that is not a
+// string, for example a number, and repairJSON returns a new record that holds the line as a string.
+func repairJSON(line string) []byte {
 	if json.Valid([]byte(line)) {
 		return []byte(line)
 	}

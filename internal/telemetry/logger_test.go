@@ -117,6 +117,7 @@ func TestContextFields(t *testing.T) {
 		{"none", t.Context(), plain, `{"level":"INFO","msg":"m","k":"v"}`},
 		{"two", ctx, plain, `{"level":"INFO","msg":"m","k":"v","request_id":"r1","tenant":"acme"}`},
 		{"replaced", inner, plain, `{"level":"INFO","msg":"m","k":"v","request_id":"r1","sandbox_id":"s1","tenant":"other"}`},
+		{"said by the record", telemetry.With(ctx, slog.String("k", "w")), plain, `{"level":"INFO","msg":"m","k":"v","request_id":"r1","tenant":"acme"}`},
 		{"with", ctx, func(l *slog.Logger) *slog.Logger { return l.With("a", 1) },
 			`{"level":"INFO","msg":"m","a":1,"k":"v","request_id":"r1","tenant":"acme"}`},
 		{"group", ctx, func(l *slog.Logger) *slog.Logger { return l.With("a", 1).WithGroup("g").With("b", 2) },

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics is everything Berth counts. Names begin with berth_, those of the
-// process and the Go runtime too; no label ever holds an id.
+// Metrics holds all metrics of Berth. Their names begin with berth_, including the metrics of the process and the Go
+// runtime. Labels never contain ids.
 type Metrics struct {
 	SandboxCreates      prometheus.Counter
 	SandboxResumes      prometheus.Counter
@@ -20,16 +20,16 @@ type Metrics struct {
 	HealthRetries       prometheus.Counter
 	PromptRetries       prometheus.Counter
 	Unsaved             prometheus.Gauge   // sandboxes with changes that are not saved
-	UnsavedSeconds      prometheus.Gauge   // age of the oldest of those changes
+	UnsavedSeconds      prometheus.Gauge   // age of the oldest unsaved change in seconds
 	LostChanges         prometheus.Counter // instances lost with unsaved changes
-	VersionsPruned      prometheus.Counter // by retention policies
-	BytesPruned         prometheus.Counter // in objects of pruned versions that were deleted
-	SavesPending        prometheus.Gauge   // saves of turns that are owed, on all servers
-	SavesOldest         prometheus.Gauge   // seconds since the oldest of them
+	VersionsPruned      prometheus.Counter // versions removed by retention policies
+	BytesPruned         prometheus.Counter // deleted bytes of pruned versions
+	SavesPending        prometheus.Gauge   // pending saves of turns, on all servers
+	SavesOldest         prometheus.Gauge   // age of the oldest pending save in seconds
 
 	ReconcilePasses  prometheus.Counter
 	ReconcileErrors  prometheus.Counter
-	ReconcileClaims  prometheus.Counter // due sandboxes taken up by a pass
+	ReconcileClaims  prometheus.Counter // due sandboxes claimed by a pass
 	LeasesHeld       prometheus.Gauge
 	EgressIn         prometheus.Counter
 	EgressOut        prometheus.Counter
@@ -37,7 +37,7 @@ type Metrics struct {
 	StaleCommits     prometheus.Counter     // writes refused by the fence
 	SweepFindings    *prometheus.CounterVec // by kind and action
 	RequestsInFlight prometheus.Gauge
-	DiskFree         prometheus.Gauge // bytes in the data directory's file system
+	DiskFree         prometheus.Gauge // free bytes in the data directory's file system
 
 	work           work
 	requests       *prometheus.CounterVec
@@ -46,23 +46,23 @@ type Metrics struct {
 	driverSeconds  *prometheus.HistogramVec
 	hooks          *prometheus.CounterVec
 	hookSeconds    *prometheus.HistogramVec
-	routes         words
-	kinds          words
-	ops            words
-	outcomes       words
+	routes         labelValues
+	kinds          labelValues
+	ops            labelValues
+	outcomes       labelValues
 	registry       *prometheus.Registry
 }
 
-// NewMetrics makes a registry of its own, so that two servers in one process,
-// as tests have, do not disturb each other.
+// NewMetrics returns metrics with a separate registry, so that several servers in one process, as in tests, do not
+// share metrics.
 func NewMetrics(version string) *Metrics {
 	registry := prometheus.NewRegistry()
 	in := prometheus.WrapRegistererWithPrefix("berth_", registry)
 	in.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	made := maker{in}
-	made.gauges("build_info", "Always 1; the labels say what is running.", "version", "go_version").
+	made.gauges("build_info", "Always 1; the labels name the running version.", "version", "go_version").
 		WithLabelValues(version, runtime.Version()).Set(1)
-	m := &Metrics{registry: registry, routes: words{most: 500}, kinds: words{most: 20}, ops: words{most: 50}, outcomes: words{most: 20}}
+	m := &Metrics{registry: registry, routes: labelValues{most: 500}, kinds: labelValues{most: 20}, ops: labelValues{most: 50}, outcomes: labelValues{most: 20}}
 	m.makeSandbox(made)
 	m.makeEngine(made)
 	m.makeCalls(made)
@@ -108,8 +108,8 @@ func (m *Metrics) makeCalls(made maker) {
 	m.hookSeconds = made.histograms("hook_duration_seconds", "Time hooks took.", "phase")
 }
 
-// ObserveRequest records one served request. Route is the pattern that matched,
-// never the path; empty means none did.
+// ObserveRequest records one served request. route is the pattern that matched, never the path. It is empty if no
+// pattern matched.
 func (m *Metrics) ObserveRequest(route, method string, status int, took time.Duration) {
 	if route == "" {
 		route = "unmatched"
@@ -119,15 +119,15 @@ func (m *Metrics) ObserveRequest(route, method string, status int, took time.Dur
 	m.requestSeconds.WithLabelValues(route, method).Observe(took.Seconds())
 }
 
-// ObserveDriver records one call of a driver: its kind ("local", "docker"), the operation, and how it
-// ended in the words of driver.Classify.
+// ObserveDriver records one call of a driver. kind is the kind of driver ("local", "docker"), op the operation, and
+// outcome a result of driver.Classify.
 func (m *Metrics) ObserveDriver(kind, op, outcome string, took time.Duration) {
 	kind, op = m.kinds.keep(kind), m.ops.keep(op)
 	m.driverCalls.WithLabelValues(kind, op, m.outcomes.keep(outcome)).Inc()
 	m.driverSeconds.WithLabelValues(kind, op).Observe(took.Seconds())
 }
 
-// Handler serves the metrics in the format the client asks for.
+// Handler serves the metrics in the format that the client requests.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }

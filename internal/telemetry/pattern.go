@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// patterns lists the texts a secret may appear as. Every one is at least
-// minSecret bytes long.
+// patterns returns the texts that a secret may appear as. Each has at least minSecret bytes.
 func patterns(secret string) []string {
 	found := set{}
 	for _, dump := range dumps(secret) {
@@ -35,9 +34,8 @@ func (s set) list() []string {
 	return all
 }
 
-// dumps are the ways all bytes are written out one by one: hex, a URL encoding
-// that spares none, and what fmt and encoding/json make of byte slices and
-// arrays.
+// dumps returns the forms that write every byte separately: hex, full URL encoding, and the output of fmt and
+// encoding/json for byte slices and arrays.
 func dumps(secret string) []string {
 	bytes := []byte(secret)
 	lower := hex.EncodeToString(bytes)
@@ -50,8 +48,7 @@ func dumps(secret string) []string {
 	}
 }
 
-// base64Forms are the encodings in both alphabets, wherever the secret stands in
-// the encoded text.
+// base64Forms returns the encodings in both alphabets, for all positions of the secret in the encoded text.
 func base64Forms(secret string) []string {
 	var forms []string
 	for offset := range 3 {
@@ -62,10 +59,9 @@ func base64Forms(secret string) []string {
 	return forms
 }
 
-// base64Core is the part of an encoding that is the same whatever stands around
-// the secret, when the secret begins offset bytes into a group of three. The
-// characters at its edges, which share bits with their neighbours, are not in
-// it: they give away at most four bits each.
+// base64Core returns the characters of an encoding that depend on the secret alone. offset is the position of the
+// secret's first byte in a group of three bytes. The characters at both ends are left out, because they also encode
+// neighbouring bytes; they reveal at most four bits each.
 func base64Core(enc *base64.Encoding, secret []byte, offset int) string {
 	padded := append(make([]byte, offset), secret...)
 	text := enc.EncodeToString(padded)
@@ -82,7 +78,7 @@ func decimals(bytes []byte, separator string) string {
 	return strings.Join(texts, separator)
 }
 
-// percent turns hex digits into a URL encoding that escapes every byte.
+// percent returns the URL encoding that escapes every byte. digits are the bytes in hex.
 func percent(digits string) string {
 	var b strings.Builder
 	for i := 0; i < len(digits); i += 2 {
@@ -92,9 +88,8 @@ func percent(digits string) string {
 	return b.String()
 }
 
-// escapes are the ways a text is written inside another text: JSON (once and
-// twice, with and without HTML escaping), Go quotes, and the URL encoders,
-// which disagree about what needs escaping.
+// escapes returns the forms of a text inside another text: in JSON (escaped once and twice, with and without HTML
+// escaping), in Go quotes, and in URLs. URL encoders differ in the characters that they escape.
 func escapes(text string) []string {
 	once, onceHTML := jsonEscape(text, false), jsonEscape(text, true)
 	all := []string{
@@ -115,21 +110,21 @@ func jsonEscape(text string, html bool) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(html)
-	// A string always encodes.
+	// A string can always be encoded.
 	_ = enc.Encode(text)
 	return trimQuotes(strings.TrimSuffix(b.String(), "\n"))
 }
 
 func trimQuotes(s string) string { return s[1 : len(s)-1] }
 
-// escapeComponent is what browsers do: like a query, but for the space and a
-// few marks that stay as they are.
+// escapeComponent escapes like encodeURIComponent of browsers: unlike QueryEscape, it escapes a space as %20 and does
+// not escape !'()*.
 func escapeComponent(text string) string {
 	return strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*").
 		Replace(url.QueryEscape(text))
 }
 
-// lowerEscapes writes %2F as %2f.
+// lowerEscapes converts percent escapes to lower case: %2F becomes %2f.
 func lowerEscapes(escaped string) string {
 	b := []byte(escaped)
 	for i := 0; i+2 < len(b); i++ {

@@ -6,35 +6,33 @@ import (
 	"sync"
 )
 
-// Redacted stands where a secret was.
+// Redacted is the text that replaces a secret.
 const Redacted = "[redacted]"
 
-// minSecret is the shortest secret worth hiding. Anything shorter is found in
-// ordinary words and numbers all the time: hiding it would ruin logs, and whoever
-// reads them could still guess it.
+// minSecret is the minimum length of a secret. Shorter texts occur in ordinary words and numbers: redacting them would
+// make logs unreadable, and readers could still guess the secrets.
 const minSecret = 8
 
-// Redactor takes known secrets out of text, in every form [patterns] lists, and
-// whatever has the form of an API key, known or not. It is safe for concurrent
-// use; secrets can be added while it works. Its zero value knows no secret.
+// Redactor removes known secrets from text in every form that [patterns] returns, and all texts with the form of an API
+// key, known or not. It is safe for concurrent use; secrets can be added at any time. Its zero value knows no secrets.
 //
-// Patterns are found by their first eight bytes, so adding one costs the same
-// however many are known, and a text is passed over once.
+// Redactor looks up patterns by their first eight bytes, so its speed does not depend on the number of patterns, and it
+// reads a text only once.
 type Redactor struct {
 	mu     sync.RWMutex
 	known  set
 	filter [filterBits / 64]uint64
 	byHead map[uint64][]string
-	stems  map[uint64]struct{} // what a pattern may begin with, up to seven bytes
+	stems  map[uint64]struct{} // beginnings of all patterns, with one to seven bytes
 }
 
-// filterBits sizes the table that rules out nearly every position of a text
-// without a map lookup, at 1,000 secrets too.
+// filterBits is the size of the filter in bits. The filter excludes most positions of a text without a map lookup, even
+// with 1,000 secrets.
 const filterBits = 1 << 18
 
-// Add makes a secret known, without the white space around it. Each line of a
-// secret of several lines, such as a private key, counts as a secret of its own.
-// It reports false, and does nothing, if the secret is shorter than eight bytes.
+// Add adds a secret without its surrounding white space. Each long line of a multi-line secret, such as a private key,
+// is also added as a separate secret. Add returns false, without adding anything, if the secret is shorter than eight
+// bytes.
 func (r *Redactor) Add(secret string) bool {
 	secret = strings.TrimSpace(secret)
 	if len(secret) < minSecret {
@@ -75,8 +73,7 @@ func (r *Redactor) index(p string) {
 	}
 }
 
-// String returns s with every secret replaced by [Redacted]. Overlapping
-// secrets are replaced by one.
+// String returns s with every secret replaced by [Redacted]. Overlapping secrets are replaced by a single [Redacted].
 func (r *Redactor) String(s string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -91,8 +88,8 @@ func (r *Redactor) String(s string) string {
 	return string(out)
 }
 
-// match returns the length of the longest secret at the start of text, and
-// whether a longer one could still come if text went on.
+// match returns the length of the longest secret at the start of text. open reports whether text could be the beginning
+// of a longer secret.
 func (r *Redactor) match(text []byte) (length int, open bool) {
 	length, open = r.matchKnown(text)
 	if text[0] != keyPrefix[0] {
@@ -125,17 +122,17 @@ func (r *Redactor) matchKnown(text []byte) (length int, open bool) {
 	return length, open
 }
 
-// scan is the state of one pass over a text that may come in pieces.
+// scan is the state of one pass over a text that may arrive in pieces.
 type scan struct {
-	cover int // how many of the next bytes belong to a secret already replaced
+	cover int // number of following bytes that belong to a secret that is already replaced
 	found bool
-	rest  []byte // bytes that cannot be judged before more of the text is known
+	rest  []byte // bytes that cannot be checked before more text arrives
 }
 
-// run appends the redacted text to out. Unless final, it stops where a secret
-// may have begun and keeps what is left in rest.
+// run appends the redacted text to out. Unless final is set, it stops where a secret may begin and keeps the remaining
+// text in rest.
 func (s *scan) run(r *Redactor, out, text []byte, final bool) []byte {
-	plain := 0 // start of the bytes that are judged but not copied yet
+	plain := 0 // start of the checked bytes that are not copied yet
 	for i := range text {
 		length, open := r.match(text[i:])
 		if open && !final {
@@ -161,7 +158,7 @@ func headOf(p string) uint64 { return binary.LittleEndian.Uint64([]byte(p[:minSe
 
 func slotOf(head uint64) uint64 { return head * 0x9e3779b97f4a7c15 >> 46 }
 
-// stemOf packs up to seven bytes and their number.
+// stemOf returns up to seven bytes and their number as one integer.
 func stemOf[T string | []byte](text T) uint64 {
 	var packed [8]byte
 	copy(packed[:], text)

@@ -6,10 +6,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// buckets reach from a memory hit to a sandbox that is slow to start.
+// buckets cover latencies from a memory access to a slow start of a sandbox.
 var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
-// maker registers what it makes.
+// maker creates metrics and registers them.
 type maker struct{ in prometheus.Registerer }
 
 func (m maker) counter(name, help string) prometheus.Counter {
@@ -42,15 +42,15 @@ func (m maker) histograms(name, help string, labels ...string) *prometheus.Histo
 	return h
 }
 
-// words bounds the values of a label: a mistake that feeds it ids fills the set
-// and then counts as "other", instead of filling memory here and in Prometheus.
-type words struct {
+// labelValues limits the number of values of a label. If ids are passed as label values by mistake, the values above
+// the limit become "other", so that they do not fill the memory of the server and of Prometheus.
+type labelValues struct {
 	most int
 	mu   sync.RWMutex
 	seen map[string]struct{}
 }
 
-func (w *words) keep(word string) string {
+func (w *labelValues) keep(word string) string {
 	w.mu.RLock()
 	_, ok := w.seen[word]
 	w.mu.RUnlock()

@@ -8,31 +8,31 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Snapshot is what the database holds of all servers' work.
+// Snapshot holds numbers from the database about all servers.
 type Snapshot struct {
-	Sandboxes map[string]int64 // that are not deleted, by state
-	Outbox    map[string]Lag   // what is not delivered, by kind
+	Sandboxes map[string]int64 // number by state, without deleted sandboxes
+	Outbox    map[string]Lag   // undelivered messages by kind
 }
 
-// Lag is what waits in the outbox.
+// Lag describes the undelivered messages of one kind.
 type Lag struct {
 	Messages int64
-	Oldest   time.Duration // how long the oldest has waited
+	Oldest   time.Duration // waiting time of the oldest message
 }
 
-// Bounds of reading a snapshot. The metrics are read without it when the database does not answer.
+// Limits for reading a snapshot. If the database does not answer in time, the metrics are served without the snapshot.
 const (
-	watchEvery = 10 * time.Second
-	watchFor   = 2 * time.Second
+	watchEvery = 10 * time.Second // between two reads
+	watchFor   = 2 * time.Second  // timeout of one read
 )
 
-// Watch adds gauges of what read returns. It is called when the metrics are read, at most every 10 seconds.
+// Watch adds gauges for the result of read. read is called when the metrics are requested, at most every 10 seconds.
 func (m *Metrics) Watch(read func(ctx context.Context) (Snapshot, error)) {
 	gauge := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("berth_"+name, help, labels, nil)
 	}
 	m.registry.MustRegister(&watcher{
-		read: read, kinds: words{most: 50}, states: words{most: 50},
+		read: read, kinds: labelValues{most: 50}, states: labelValues{most: 50},
 		sandboxes: gauge("sandboxes", "Sandboxes that are not deleted, of all servers.", "state"),
 		messages:  gauge("outbox_messages", "Messages that are not delivered yet, of all servers.", "kind"),
 		oldest:    gauge("outbox_oldest_seconds", "How long the oldest message of the outbox has waited.", "kind"),
@@ -42,7 +42,7 @@ func (m *Metrics) Watch(read func(ctx context.Context) (Snapshot, error)) {
 
 type watcher struct {
 	read                                func(ctx context.Context) (Snapshot, error)
-	kinds, states                       words
+	kinds, states                       labelValues
 	sandboxes, messages, oldest, failed *prometheus.Desc
 
 	mu   sync.Mutex

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// work is what is counted of turns and syncs.
+// work holds the metrics of turns and syncs.
 type work struct {
 	turnsStarted  prometheus.Counter
 	turnsFinished *prometheus.CounterVec // by status
@@ -17,7 +17,7 @@ type work struct {
 	syncs         *prometheus.CounterVec   // by op and outcome
 	syncSeconds   *prometheus.HistogramVec // by op
 	syncBytes     *prometheus.CounterVec   // by op
-	statuses      words
+	statuses      labelValues
 }
 
 func (w *work) make(made maker) {
@@ -44,16 +44,16 @@ func (w *work) make(made maker) {
 	}
 }
 
-// TurnStarted records a prompt that was accepted.
+// TurnStarted records an accepted prompt.
 func (m *Metrics) TurnStarted() { m.work.turnsStarted.Inc() }
 
-// TurnRuns records that this process runs a turn, until done is called.
+// TurnRuns records a turn that this process runs. The turn ends when done is called.
 func (m *Metrics) TurnRuns() (done func()) {
 	m.work.turnsRunning.Inc()
 	return m.work.turnsRunning.Dec
 }
 
-// Turn is what is recorded of a turn whose agent has ended.
+// Turn describes a turn after its agent ended.
 type Turn struct {
 	Status                               string
 	Took                                 time.Duration
@@ -61,7 +61,7 @@ type Turn struct {
 	CostUSD                              float64
 }
 
-// ObserveTurn records the end of a turn's agent, once for each turn.
+// ObserveTurn records the end of a turn's agent. It must be called once per turn.
 func (m *Metrics) ObserveTurn(t Turn) {
 	status := m.work.statuses.keep(t.Status)
 	m.work.turnsFinished.WithLabelValues(status).Inc()
@@ -81,4 +81,10 @@ func (m *Metrics) ObserveSync(op string, took time.Duration, bytes int64, err er
 	m.work.syncs.WithLabelValues(op, outcome).Inc()
 	m.work.syncSeconds.WithLabelValues(op).Observe(took.Seconds())
 	m.work.syncBytes.WithLabelValues(op).Add(float64(max(bytes, 0)))
+}
+
+// ObserveHook records one run of a hook. outcome is "ok" or "error".
+func (m *Metrics) ObserveHook(phase, outcome string, took time.Duration) {
+	m.hooks.WithLabelValues(phase, outcome).Inc()
+	m.hookSeconds.WithLabelValues(phase).Observe(took.Seconds())
 }

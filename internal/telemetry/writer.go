@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Writer takes secrets out of a stream, also those that come in pieces. It
-// holds back the end of what was written while that may be the start of a
-// secret: never more than the longest form of one. Flush or Close lets it go.
+// Writer removes secrets from a stream, including those that are split over several writes. It keeps back the end of
+// the text while that may be the beginning of a secret, at most the length of the longest pattern. Flush or Close
+// writes the kept text.
 type Writer struct {
 	mu   sync.Mutex
 	r    *Redactor
@@ -15,11 +15,10 @@ type Writer struct {
 	scan scan
 }
 
-// Writer returns a writer that redacts into w.
+// Writer returns a writer that redacts its input and writes it to w.
 func (r *Redactor) Writer(w io.Writer) *Writer { return &Writer{r: r, w: w} }
 
-// Write passes p on without secrets. It reports all of p as written unless the
-// underlying writer fails, and then none of it.
+// Write redacts p and writes it. It returns len(p), also if it kept back a part, or 0 if the underlying writer fails.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -29,9 +28,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush passes on what is held back. A secret whose second half is only
-// written afterwards is not recognised, so flush at the end of a stream or of a
-// message, not between two pieces.
+// Flush writes the kept text. If the rest of a secret is written later, the secret is not recognised, so call Flush
+// only at the end of a stream or a message.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

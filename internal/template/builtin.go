@@ -5,23 +5,26 @@ import (
 	"github.com/berthdev/berth/internal/template/program"
 )
 
-// The runtimes that templates can name: how Berth talks to the agent.
+// The runtimes of templates. A runtime is the protocol between Berth and the agent.
 const (
 	RuntimeDemo   = "demo"
 	RuntimeClaude = "claude-cli"
 )
 
+// permissionModes are the permission modes of Claude Code: the set of actions for which it does not ask.
+var permissionModes = []string{"bypassPermissions", "acceptEdits", "plan", "dontAsk"}
+
 var runtimes = []string{RuntimeClaude, RuntimeDemo}
 
-// claudeMount is where the runtime of Claude Code expects the program inside.
+// claudeMount is the directory in the sandbox where the runtime looks for Claude Code.
 const claudeMount = "/opt/claude"
 
-// builtins are the templates that are always there. What they leave open, filled adds.
+// builtins returns the predefined templates without the server's defaults; Registry.filled adds those.
 func builtins(dataDir string) map[string]Template {
 	no := false
 	claude := Template{
 		Name: program.ClaudeCode.Name, Runtime: RuntimeClaude, Description: "Claude Code, installed by 'berth template install claude_code'",
-		Egress: Egress{"api.anthropic.com:443"},
+		Egress: Egress{"api.anthropic.com:443"}, EnvFrom: []string{"ANTHROPIC_API_KEY"},
 	}
 	if dataDir != "" {
 		claude.Mounts = []Mount{{Source: program.Dir(dataDir, claude.Name), Target: claudeMount}}
@@ -40,7 +43,7 @@ func builtins(dataDir string) map[string]Template {
 	}
 }
 
-// BuiltIn reports whether a template of that name is always there.
+// BuiltIn reports whether a template of that name is predefined.
 func BuiltIn(name string) bool {
 	_, ok := builtins("")[name]
 	return ok

@@ -18,7 +18,7 @@ import (
 	"github.com/berthdev/berth/internal/template/base"
 )
 
-// checker collects what is wrong with one template.
+// checker collects the problems of one template.
 type checker struct {
 	Template
 	in       *Registry
@@ -26,12 +26,13 @@ type checker struct {
 	problems []config.Problem
 }
 
-// check says what is wrong with what the template itself says; what it leaves open is not looked at.
+// check returns the problems of the values that the template sets. Inherited values are not checked again.
 func (r *Registry) check(t Template, origin func(path ...string) string) []config.Problem {
 	c := &checker{Template: t, in: r, origin: origin}
 	if err := config.CheckName(t.Name); err != nil {
 		c.refuse("", t.Name, "has no usable name", "write up to 63 of a-z, 0-9, '-' and '_', beginning with a letter or digit")
 	}
+	c.checkTenants()
 	c.checkWords()
 	c.checkBase()
 	c.checkMounts()
@@ -46,7 +47,7 @@ func (r *Registry) check(t Template, origin func(path ...string) string) []confi
 	return c.problems
 }
 
-// checkSpec asks what every driver asks: how much there may be of each thing.
+// checkSpec checks the limits that apply to all drivers.
 func (c *checker) checkSpec() {
 	spec := driver.Spec{Key: driver.Key{Sandbox: "check", Incarnation: 1}}
 	c.in.fill(&spec, c.Template, c.Profile)
@@ -56,7 +57,7 @@ func (c *checker) checkSpec() {
 	}
 }
 
-// refuse adds a problem with the value of a key; the key may go on behind its first word.
+// refuse adds a problem with the value of a key. The key may name a part of the value, such as hooks[1].url.
 func (c *checker) refuse(key, value, why, fix string) {
 	p := config.Problem{Key: "templates." + c.Name, Origin: c.origin(), Value: value, Why: why, Fix: fix}
 	if key != "" {
@@ -67,19 +68,20 @@ func (c *checker) refuse(key, value, why, fix string) {
 	c.problems = append(c.problems, p)
 }
 
-// checkWords looks at the fields that are one of a few words.
+// checkWords checks the fields with a fixed set of values.
 func (c *checker) checkWords() {
 	for _, f := range []struct {
 		key, value, why string
 		known           []string
 	}{
-		{"driver", c.Driver, "is no driver of this Berth", c.in.Drivers},
+		{"driver", c.Driver, "is no driver of this Berth", c.in.o.Drivers},
 		{"user", c.User, "is no user of sandboxes", []string{guest.Agent, guest.Root}},
 		{"profile", c.Profile, "is no profile", sandbox.Profiles},
 		{"sandbox_profile_type", c.ProfileType, "is no profile", sandbox.Profiles},
 		{"runtime", c.Runtime, "is no runtime of this Berth", runtimes},
 		{"unreachable", c.Unreachable, "is not one of the choices", []string{"wait", "replace", "fence"}},
-		{"disk", c.Disk.Kind, "is not one of the choices", []string{DiskSoft, DiskLoop}},
+		{"disk", c.Disk.Kind, "is not one of the choices", []string{DiskAuto, DiskSoft, DiskLoop}},
+		{"permission_mode", c.Permissions, "is no permission mode", permissionModes},
 		{"layout", c.Layout, "is no layout of versions", []string{"packed", "plain"}},
 	} {
 		if f.value != "" && f.known != nil && !slices.Contains(f.known, f.value) {
@@ -99,10 +101,10 @@ func (c *checker) checkSizes() {
 	case c.CPU > 0 && c.CPU < 0.01:
 		c.refuse("cpu", strconv.FormatFloat(c.CPU, 'g', -1, 64), "is less than a hundredth of a core", fix)
 	}
-	if c.Memory < 0 || c.Memory > 0 && c.Memory < leastMemory {
+	if c.Memory < 0 || c.Memory > 0 && c.Memory < minMemory {
 		c.refuse("memory", c.Memory.String(), "is too small for a sandbox to run", "write at least 16MiB")
 	}
-	if c.Disk.Bytes < 0 || c.Disk.Bytes > 0 && c.Disk.Bytes < leastDisk {
+	if c.Disk.Bytes < 0 || c.Disk.Bytes > 0 && c.Disk.Bytes < minDisk {
 		c.refuse("disk", Size(c.Disk.Bytes).String(), "is too small for a sandbox to run", "write at least 16MiB")
 	}
 	if c.Processes < 0 {
@@ -119,8 +121,8 @@ func (c *checker) checkSizes() {
 }
 
 const (
-	leastMemory = 16 * mib
-	leastDisk   = 16 * mib
+	minMemory = 16 * mib
+	minDisk   = 16 * mib
 )
 
 func (c *checker) checkBase() {
@@ -135,47 +137,51 @@ func (c *checker) checkBase() {
 		}
 	case base.CheckName(name) != nil:
 		c.refuse("base", name, "is neither host, nor the name of a base, nor an absolute path", "write base = \"host\", for example")
-	case errors.Is(base.Check(base.Dir(c.in.DataDir, name)), fs.ErrPermission):
-		c.refuse("base", name, "may not be read by this user", "run as the owner of "+c.in.DataDir+", or build the base anew with --force")
-	case base.Check(base.Dir(c.in.DataDir, name)) != nil:
+	case errors.Is(base.Check(base.Dir(c.in.o.DataDir, name)), fs.ErrPermission):
+		c.refuse("base", name, "may not be read by this user", "run as the owner of "+c.in.o.DataDir+", or build the base anew with --force")
+	case base.Check(base.Dir(c.in.o.DataDir, name)) != nil:
 		c.refuse("base", name, "is no base on this machine", "make it with 'berth template build-base "+name+"', or write one of: "+strings.Join(c.bases(), ", "))
 	}
 }
 
-// bases are the names that a template may have as its base.
+// bases returns the valid values of the field base, except for absolute paths.
 func (c *checker) bases() []string {
 	names := []string{base.Host}
-	found, _ := base.List(c.in.DataDir) // what cannot be read is as good as not there
+	found, _ := base.List(c.in.o.DataDir) // bases that cannot be read are left out
 	for _, b := range found {
 		names = append(names, b.Name)
 	}
 	return names
 }
 
-// exposes says why a directory of the host must not be seen in sandboxes; empty: it may.
+// exposes returns the reason why a directory of the host must not be visible in sandboxes, or the empty string if it
+// may be.
 func (c *checker) exposes(dir string) string {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		real = filepath.Clean(dir)
 	}
-	data, err := filepath.EvalSymlinks(c.in.DataDir)
+	data, err := filepath.EvalSymlinks(c.in.o.DataDir)
 	if err != nil {
-		data = filepath.Clean(c.in.DataDir)
+		data = filepath.Clean(c.in.o.DataDir)
 	}
 	switch {
 	case real == "/":
 		return "is the whole host"
 	case within(real, "/proc"), within(real, "/sys"), within(real, "/dev"):
 		return "is the host's kernel and devices"
-	case c.in.DataDir != "" && within(data, real):
+	case c.in.o.DataDir != "" && within(data, real):
 		return "holds the server's data directory, with its keys and every sandbox"
-	case c.in.DataDir != "" && within(real, data) && !within(real, filepath.Join(data, "bases")) && !within(real, filepath.Join(data, "tools")):
+	case c.in.o.DataDir != "" && within(real, data) && !slices.ContainsFunc(shareable, func(name string) bool { return within(real, filepath.Join(data, name)) }):
 		return "lies in the server's data directory, among its keys and sandboxes"
 	}
 	return ""
 }
 
-// within reports whether path is root or lies under it. Both are clean.
+// shareable are the directories below the data directory that sandboxes may see.
+var shareable = []string{"bases", "programs", "tools"}
+
+// within reports whether path is root or is below root. Both paths must be clean.
 func within(path, root string) bool {
 	return path == root || root == "/" || strings.HasPrefix(path, root+"/")
 }
@@ -183,6 +189,15 @@ func within(path, root string) bool {
 func (c *checker) checkEnv() {
 	if err := sandbox.CheckEnv(c.Env); err != nil {
 		c.refuse("env", "", "cannot be used: "+err.Error(), "correct it")
+	}
+	for i, name := range c.EnvFrom {
+		key := fmt.Sprintf("env_from[%d]", i+1)
+		switch {
+		case strings.HasPrefix(name, "BERTH_"):
+			c.refuse(key, name, "is a setting of the server", "leave it out")
+		case sandbox.CheckEnv(map[string]string{name: ""}) != nil:
+			c.refuse(key, name, "is no name of a variable", `write names, such as env_from = ["ANTHROPIC_API_KEY"]`)
+		}
 	}
 }
 
@@ -204,7 +219,7 @@ func (c *checker) checkServices() {
 	}
 }
 
-// isDir says why the path is no directory that can be read; empty: it is.
+// isDir returns the reason why path is not a readable directory, or the empty string if it is.
 func isDir(path string) string {
 	info, err := os.Stat(path)
 	switch {

@@ -2,10 +2,11 @@ package template
 
 import "reflect"
 
-// over takes from the parent what the template does not say itself. Lists are replaced as a whole;
-// environments, services, MCP servers and timers entry by entry.
-func (t Template) over(parent Template) Template {
+// withParent returns the template with unset fields taken from the parent. Lists are replaced as a whole; environments,
+// services, MCP servers and timers are merged by entry.
+func (t Template) withParent(parent Template) Template {
 	t = t.clone()
+	parent.Tenants = nil // the template may add secrets that the parent's tenants must not see
 	merge(reflect.ValueOf(&t).Elem(), reflect.ValueOf(parent.clone()))
 	return t
 }
@@ -18,7 +19,7 @@ func merge(to, from reflect.Value) {
 				to.SetMapIndex(key, value)
 			}
 		}
-	case consists(to.Type()):
+	case mergesFields(to.Type()):
 		for i := range to.NumField() {
 			merge(to.Field(i), from.Field(i))
 		}
@@ -27,8 +28,8 @@ func merge(to, from reflect.Value) {
 	}
 }
 
-// consists reports whether a value of the type has parts that are inherited one by one.
-func consists(t reflect.Type) bool {
+// mergesFields reports whether the fields of the type are inherited one by one.
+func mergesFields(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[Template](), reflect.TypeFor[Timers](), reflect.TypeFor[Disk]():
 		return true

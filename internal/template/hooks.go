@@ -9,7 +9,7 @@ import (
 	"github.com/berthdev/berth/internal/hook"
 )
 
-// Hook is a hook as it is written down: a command in the sandbox, a webhook, or one that Berth has.
+// Hook is the configuration of a hook: a command in the sandbox, a webhook, or a built-in one.
 type Hook struct {
 	Name    string   `toml:"name"`
 	Phase   string   `toml:"phase"` // cold_start, message, stream_finish, version.saved or terminate
@@ -18,10 +18,10 @@ type Hook struct {
 	Command Command   `toml:"command"`
 	URL     string    `toml:"url"`
 	Builtin string    `toml:"builtin"`
-	Run     hook.Func `toml:"-"` // of templates written in Go
+	Run     hook.Func `toml:"-"` // set by templates written in Go
 
-	Secret       string `toml:"secret"`        // whsec_…: the webhook's calls are signed with it
-	AllowPrivate bool   `toml:"allow_private"` // the webhook may be in the server's own network
+	Secret       string `toml:"secret"`        // whsec_…: key that signs the webhook's requests
+	AllowPrivate bool   `toml:"allow_private"` // the webhook may have an address in the server's own network
 }
 
 func (h Hook) spec() hook.Spec {
@@ -32,7 +32,7 @@ func (h Hook) spec() hook.Spec {
 	}
 }
 
-// Duration is how long something may take: "30s".
+// Duration is a time limit in a template: "30s".
 type Duration time.Duration
 
 // UnmarshalTOML reads a duration.
@@ -49,11 +49,12 @@ func (d *Duration) UnmarshalTOML(v any) error {
 	return err
 }
 
-// mostHooks is how many a template may have.
-const mostHooks = 32
+// maxHooks is the maximum number of hooks of a template.
+const maxHooks = 32
 
-// Hooks are the hooks of a template in the order in which they run: first the defaults that it neither
-// drops nor has elsewhere in its list. An unknown template has none.
+// Hooks returns the hooks of a template in the order in which they run: first the default hooks, then its own. A
+// default hook is left out if the template turns default hooks off or lists that hook itself. An unknown template has
+// no hooks.
 func (r *Registry) Hooks(name string) []hook.Spec {
 	t, ok := r.all[name]
 	if !ok {
@@ -74,14 +75,14 @@ func (r *Registry) Hooks(name string) []hook.Spec {
 }
 
 func (c *checker) checkHooks() {
-	if len(c.Hooks) > mostHooks {
-		c.refuse("hooks", "", fmt.Sprintf("are %d, more than %d", len(c.Hooks), mostHooks), "write fewer")
+	if len(c.Hooks) > maxHooks {
+		c.refuse("hooks", "", fmt.Sprintf("are %d, more than %d", len(c.Hooks), maxHooks), "write fewer")
 		return
 	}
 	for i, h := range c.Hooks {
 		spec := h.spec()
 		fault := spec.Check()
-		if fault == nil && spec.URL != "" && c.twice(i, h) {
+		if fault == nil && spec.URL != "" && c.repeatsWebhook(i, h) {
 			fault = &hook.Fault{Key: "url", Why: "is called twice in one phase", Fix: "remove one of the two"}
 		}
 		if fault == nil {
@@ -95,7 +96,7 @@ func (c *checker) checkHooks() {
 	}
 }
 
-// twice reports whether an earlier hook calls the same webhook in the same phase.
-func (c *checker) twice(i int, h Hook) bool {
+// repeatsWebhook reports whether an earlier hook calls the same webhook in the same phase.
+func (c *checker) repeatsWebhook(i int, h Hook) bool {
 	return slices.ContainsFunc(c.Hooks[:i], func(other Hook) bool { return other.URL == h.URL && other.Phase == h.Phase })
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/berthdev/berth/internal/config"
 )
 
-// Report is what was found in a configuration's templates.
+// Report lists the problems of the templates in a configuration.
 type Report struct {
-	Problems []config.Problem // a server does not start with these
-	Warnings []config.Problem // what is accepted and may not do what was meant
+	Problems []config.Problem // the server does not start with these
+	Warnings []config.Problem // accepted values that may not have the intended effect
 }
 
-// Err is all problems as one error, or nil.
+// Err returns all problems as one error, or nil if there are none.
 func (p Report) Err() error {
 	if len(p.Problems) == 0 {
 		return nil
@@ -23,8 +23,7 @@ func (p Report) Err() error {
 	return &config.Error{Problems: p.Problems}
 }
 
-// FromConfig makes the registry that a configuration asks for. Templates with problems are left out
-// of it.
+// FromConfig returns the registry of a configuration. Templates with problems are left out.
 func FromConfig(cfg *config.Loaded, drivers []string) (*Registry, Report) {
 	l := &loader{
 		Registry: New(Options{
@@ -50,7 +49,7 @@ func FromConfig(cfg *config.Loaded, drivers []string) (*Registry, Report) {
 	return l.Registry, l.report
 }
 
-// progress is how far a section is read.
+// progress is the state of loading a section.
 type progress int
 
 const (
@@ -59,7 +58,7 @@ const (
 	refused
 )
 
-// loader adds sections to a registry, each after the one that it extends.
+// loader adds the sections to a registry, each after the template that it extends.
 type loader struct {
 	*Registry
 	sections map[string]config.Section
@@ -67,7 +66,7 @@ type loader struct {
 	report   Report
 }
 
-// bucketOf is the bucket in the address of an object store.
+// bucketOf returns the bucket in an s3:// address, or the empty string for other addresses.
 func bucketOf(address string) string {
 	rest, ok := strings.CutPrefix(address, "s3://")
 	if !ok {
@@ -80,14 +79,14 @@ func bucketOf(address string) string {
 	return rest[:end]
 }
 
-// names are those of all templates, the faulty ones too.
+// names returns the names of all templates, including those with problems.
 func (l *loader) names() []string {
 	all := append(l.Names(), slices.Collect(maps.Keys(l.sections))...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// load reads one section and reports whether a template came of it.
+// load loads one section and reports whether it defines a valid template.
 func (l *loader) load(name string) bool {
 	if l.state[name] != 0 {
 		return l.state[name] == usable
@@ -104,7 +103,7 @@ func (l *loader) load(name string) bool {
 	return ok
 }
 
-// read decodes and checks what the section itself says.
+// read decodes and checks the section without its parent.
 func (l *loader) read(t *Template) bool {
 	section := l.sections[t.Name]
 	err := section.Decode(t)
@@ -113,46 +112,46 @@ func (l *loader) read(t *Template) bool {
 	if errors.As(err, &unread) {
 		found = unread.Problems
 	}
-	spoiled := map[string]bool{}
+	undecoded := map[string]bool{}
 	for _, p := range found {
-		spoiled[field(p)] = true
+		undecoded[field(p)] = true
 	}
-	// What could not be read is not checked as well.
+	// A field that could not be decoded gets no second problem.
 	for _, p := range l.check(*t, section.OriginOf) {
-		if !spoiled[field(p)] {
+		if !undecoded[field(p)] {
 			found = append(found, p)
 		}
 	}
 	l.refuse(found...)
-	t.settle()
+	t.mergeProfile()
 	for _, key := range unused {
 		if section.Has(key) {
 			l.report.Warnings = append(l.report.Warnings, config.Problem{Key: "templates." + t.Name + "." + key,
 				Origin: section.OriginOf(key), Why: "is kept, not used yet", Fix: "nothing in this version acts on it"})
 		}
 	}
-	if t.S3BucketName != "" && t.S3BucketName != l.Bucket {
+	if t.S3BucketName != "" && t.S3BucketName != l.o.Bucket {
 		l.report.Warnings = append(l.report.Warnings, config.Problem{Key: "templates." + t.Name + ".s3_bucket_name", Value: t.S3BucketName,
 			Origin: section.OriginOf("s3_bucket_name"), Why: "is kept, not used", Fix: "workspaces are saved in the server's object_store, whatever template they are of"})
 	}
 	return len(found) == 0
 }
 
-// field is the key of the template that a problem is about.
+// field returns the key within the template that a problem is about.
 func field(p config.Problem) string {
 	parts := strings.SplitN(p.Key, ".", 4)
 	name, _, _ := strings.Cut(parts[min(2, len(parts)-1)], "[")
 	return name
 }
 
-// inherit puts what the section extends under it. A section that extends its own name means the
-// built-in template of that name.
+// inherit merges the extended template into t. A section that extends its own name extends the built-in template of
+// that name.
 func (l *loader) inherit(t *Template) bool {
 	if t.Extends == "" {
 		return true
 	}
 	if t.Extends == t.Name && BuiltIn(t.Name) {
-		*t = t.over(builtins(l.DataDir)[t.Name])
+		*t = t.withParent(builtins(l.o.DataDir)[t.Name])
 		return true
 	}
 	origin := l.sections[t.Name].OriginOf("extends")
@@ -162,7 +161,7 @@ func (l *loader) inherit(t *Template) bool {
 				Why: "leads back to this template", Fix: "extend another one, or none"})
 			return false
 		}
-		// What is wrong with the parent has been told where it stands.
+		// Problems of the parent are reported with the parent.
 		if !l.load(t.Extends) {
 			return false
 		}
@@ -172,7 +171,7 @@ func (l *loader) inherit(t *Template) bool {
 		l.refuse(l.noParent(t.Name, t.Extends, origin, l.names()))
 		return false
 	}
-	*t = t.over(parent)
+	*t = t.withParent(parent)
 	return true
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/template"
+	"github.com/berthdev/berth/internal/template/program"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -79,6 +80,7 @@ func lookup(t *testing.T, r *template.Registry, name string) template.Template {
 const everyField = `
 [templates.web]
 description = "All there is"
+tenants = ["acme", "default"]
 driver = "fake"
 base = "debian"
 user = "root"
@@ -138,7 +140,7 @@ func TestEveryFieldOfATemplate(t *testing.T) {
 	}
 	yes, no := true, false
 	want := template.Template{
-		Name: "web", Description: "All there is", Driver: "fake", Base: "debian", User: "root",
+		Name: "web", Description: "All there is", Tenants: []string{"acme", "default"}, Driver: "fake", Base: "debian", User: "root",
 		Mounts:   []template.Mount{{Source: p.data + "/tools", Target: "/opt/tools"}},
 		Env:      map[string]string{"TOKEN": "canary-in-the-template"},
 		Egress:   template.Egress{"api.example.com:443", "*.example.org:443"},
@@ -175,8 +177,8 @@ func TestEveryFieldOfATemplate(t *testing.T) {
 	if got := r.Policy(s); got.Timers != timers || got.Unreachable != sandbox.UnseenFence || got.UnreachableAfter != 3*time.Minute {
 		t.Errorf("policy %+v", got)
 	}
-	if r.User("web") != "root" || r.Env("web")["TOKEN"] != "canary-in-the-template" || !slices.Contains(r.Secrets(), "canary-in-the-template") || !slices.Contains(r.Secrets(), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") {
-		t.Errorf("user %s, env %v", r.User("web"), r.Env("web"))
+	if r.User("web") != "root" || r.Env("default", "web")["TOKEN"] != "canary-in-the-template" || !slices.Contains(r.Secrets(), "canary-in-the-template") || !slices.Contains(r.Secrets(), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") {
+		t.Errorf("user %s, env %v", r.User("web"), r.Env("default", "web"))
 	}
 	if got := r.Spec("web"); got.Template != "web" || got.Driver != "fake" || got.Profile != "full" {
 		t.Errorf("spec %+v", got)
@@ -281,7 +283,7 @@ user = "root"
 	got := lookup(t, r, "child")
 	no := true
 	if diff := cmp.Diff(template.Template{
-		Name: "child", Extends: "parent", Description: "Parent", Driver: "local", Base: "host", User: "root", Runtime: "demo",
+		Name: "child", Extends: "parent", Description: "Parent", Tenants: []string{"default"}, Driver: "local", Base: "host", User: "root", Runtime: "demo",
 		Profile: "lite", Egress: template.Egress{}, Disk: template.Disk{Bytes: 5 << 30, Kind: "loop"}, Sync: &no,
 		Env:    map[string]string{"A": "child", "B": "parent"},
 		Mounts: []template.Mount{{Source: "/usr", Target: "/opt/usr"}},
@@ -322,7 +324,7 @@ func TestBadTemplatesAreRefusedWithWords(t *testing.T) {
 		{`memory = "512MB"`, `templates.x.memory (FILE:2) is not a size; write a number of bytes`},
 		{`memory = 1024`, `templates.x.memory = "1KiB" (FILE:2) is too small`},
 		{`memory = 1.5`, `templates.x.memory (FILE:2) has a type that does not fit; write a size`},
-		{`disk = "lots"`, `templates.x.disk (FILE:2) has a word that is neither a size nor soft nor loop`},
+		{`disk = "lots"`, `templates.x.disk (FILE:2) has a word that is neither a size nor auto, soft or loop`},
 		{`disk = ""`, `templates.x.disk (FILE:2) is not a disk limit`},
 		{`disk = "1MiB loop"`, `templates.x.disk = "1MiB" (FILE:2) is too small`},
 		{`processes = -5`, `templates.x.processes = "-5" (FILE:2) is negative`},
@@ -390,6 +392,17 @@ func TestBadTemplatesAreRefusedWithWords(t *testing.T) {
 		if slices.Contains(r.Names(), "x") {
 			t.Errorf("%s: the template is there", c.section)
 		}
+	}
+}
+
+// A template that has mounts can name an installed program among them.
+func TestInstalledProgramCanBeMounted(t *testing.T) {
+	p := at(t, "[templates.x]\nextends = \"claude_code\"\nmounts = [{source = \"DATA/programs/claude_code\", target = \"/opt/claude\"}, {source = \"/usr/share\", target = \"/opt/share\"}]\n")
+	if err := program.Prepare(p.data); err != nil {
+		t.Fatal(err)
+	}
+	if r, report := p.load(t); report.Err() != nil || len(lookup(t, r, "x").Mounts) != 2 {
+		t.Errorf("%v", report.Err())
 	}
 }
 

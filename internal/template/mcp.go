@@ -11,23 +11,23 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// MCPServer is a server of tools that is started inside the sandbox and speaks MCP over its input and
-// output.
+// MCPServer is a tool server that runs inside the sandbox and speaks MCP over stdin and stdout.
 type MCPServer struct {
 	Command Command           `toml:"command"`
-	Env     map[string]string `toml:"env"`     // besides what every command in the sandbox has
-	Timeout Duration          `toml:"timeout"` // of its start, and of each call that does not say
+	Env     map[string]string `toml:"env"`     // in addition to the environment of all commands
+	Timeout Duration          `toml:"timeout"` // default for its start and for each call
 }
 
 const (
-	mostServers    = 8
-	mostServerTime = time.Hour
+	maxServers    = 8
+	maxServerTime = time.Hour
 )
 
-// serverName has no two underscores in a row, nor one at an end: those part a server's name from its tool's.
+// serverName matches names without double underscores, and without an underscore at either end: a double underscore
+// separates the server's name from the tool's name.
 var serverName = regexp.MustCompile(`^[a-z0-9]+([_-][a-z0-9]+)*$`)
 
-// MCPServers are the servers of tools that a template declares, by name. An unknown template has none.
+// MCPServers returns the MCP servers of a template by name. An unknown template has none.
 func (r *Registry) MCPServers(name string) map[string]MCPServer {
 	return cloneServers(r.all[name].MCPServers)
 }
@@ -42,8 +42,8 @@ func cloneServers(servers map[string]MCPServer) map[string]MCPServer {
 }
 
 func (c *checker) checkMCPServers() {
-	if n := len(c.MCPServers); n > mostServers {
-		c.refuse("mcp_servers", "", fmt.Sprintf("are %d, more than %d", n, mostServers), "write fewer")
+	if n := len(c.MCPServers); n > maxServers {
+		c.refuse("mcp_servers", "", fmt.Sprintf("are %d, more than %d", n, maxServers), "write fewer")
 		return
 	}
 	for _, name := range sortedKeys(c.MCPServers) {
@@ -61,7 +61,7 @@ func (c *checker) checkMCPServers() {
 		if err := sandbox.CheckEnv(s.Env); err != nil {
 			c.refuse(key+".env", "", "cannot be used: "+err.Error(), "correct it")
 		}
-		if time.Duration(s.Timeout) < 0 || time.Duration(s.Timeout) > mostServerTime {
+		if time.Duration(s.Timeout) < 0 || time.Duration(s.Timeout) > maxServerTime {
 			c.refuse(key+".timeout", time.Duration(s.Timeout).String(), "is no time that a call may take", "write at most 1h")
 		}
 	}

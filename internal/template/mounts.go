@@ -8,10 +8,10 @@ import (
 )
 
 var (
-	// private are the places inside that belong to the sandbox or to the kernel, with all below them.
-	private = []string{"/workspace", "/home/agent", "/proc", "/sys", "/dev", "/tmp", "/run"}
-	// whole are the directories that a base consists of; a mount may go below them, not over them.
-	whole = []string{"/", "/bin", "/etc", "/home", "/lib", "/lib32", "/lib64", "/root", "/sbin", "/usr", "/usr/bin", "/usr/lib", "/usr/sbin", "/var"}
+	// privateDirs are the directories of the sandbox and of the kernel. A mount must not be in or above them.
+	privateDirs = []string{"/workspace", "/home/agent", "/proc", "/sys", "/dev", "/tmp", "/run"}
+	// baseDirs are the main directories of a base. A mount may be below them but must not hide them.
+	baseDirs = []string{"/", "/bin", "/etc", "/home", "/lib", "/lib32", "/lib64", "/root", "/sbin", "/usr", "/usr/bin", "/usr/lib", "/usr/sbin", "/var"}
 )
 
 func (c *checker) checkMounts() {
@@ -29,7 +29,7 @@ func (c *checker) checkMounts() {
 			}
 		}
 		if why != "" {
-			c.refuse(key+".target", m.Target, why, "write an absolute path of its own, such as /opt/tools")
+			c.refuse(key+".target", m.Target, why, "write an absolute path that nothing else uses, such as /opt/tools")
 			continue
 		}
 		targets = append(targets, target)
@@ -56,10 +56,10 @@ func badTarget(target string) string {
 		return "is missing"
 	case !filepath.IsAbs(target):
 		return "is relative"
-	case slices.Contains(whole, clean):
+	case slices.Contains(baseDirs, clean):
 		return "would hide a part of the base"
 	}
-	for _, p := range private {
+	for _, p := range privateDirs {
 		if within(clean, p) || within(p, clean) {
 			return "lies over " + p + ", which is the sandbox's own"
 		}

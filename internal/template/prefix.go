@@ -12,11 +12,11 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// DefaultPrefix is where the versions of a workspace are unless the template says otherwise.
+// DefaultPrefix is the prefix of versions in templates that set none.
 const DefaultPrefix = "docs/{account}/{sandbox}/"
 
-// placeholders are what a prefix may be made of. A sandbox that was made for no account or no agent has its
-// tenant or its template in their place. An account's id is a UUID, and no tenant's name looks like one.
+// placeholders are the allowed placeholders of a prefix. A sandbox without an account or agent uses its tenant or
+// template instead. An account's id is a UUID, and a tenant's name never looks like a UUID.
 var placeholders = map[string]func(sandbox.Sandbox) string{
 	"{tenant}":  func(s sandbox.Sandbox) string { return s.Owner.Tenant },
 	"{account}": func(s sandbox.Sandbox) string { return cmp.Or(s.Account, s.Owner.Tenant) },
@@ -30,59 +30,63 @@ var (
 	literal  = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 )
 
-// reserved are names that the versions of a workspace have below their prefix.
+// reserved are the names that Berth uses below the prefix of a workspace.
 var reserved = []string{"HEAD", "log", "packs", "trash", "purge"}
 
-// Workspace is what a template says about one sandbox's workspace.
+// Workspace is the template's configuration for the workspace of one sandbox.
 type Workspace struct {
-	Prefix string // of its versions in the store, with a slash at its end
-	Shared bool   // other sandboxes of the tenant have the same
-	Off    bool   // it is not saved
-	Empty  bool   // its first incarnation starts empty, whatever is stored
-	// Which versions are kept: so many of the newest, and the newest of each of so many days. Both zero: all.
+	Prefix string // prefix of its versions in the store, with a slash at its end
+	Shared bool   // other sandboxes of the tenant may have the same prefix
+	Off    bool   // the workspace is not saved
+	Empty  bool   // the first incarnation starts empty, even if versions exist
+	// The versions to keep: the KeepLast newest ones, and the newest of each of the last KeepDaily days. Both zero:
+	// all.
 	KeepLast, KeepDaily int
-	Layout              string // of new versions: packed, the default, or plain
+	Layout              string // of new versions: packed (the default) or plain
 
-	Bytes int64 // how large its files may be together to be saved
+	Bytes  int64 // size limit of all files
+	Stored int64 // limit for new data of one version
 }
 
-// roomier is how many times a sandbox's disk its workspace may seem to be: files with holes in them seem
-// larger than what they take, and nobody should read a terabyte of zeros.
-const roomier = 4
+// maxSparseRatio is the maximum ratio of the apparent size of a workspace to the sandbox's disk limit. Sparse files
+// appear larger than the space that they take, but reading a terabyte of zeros takes too long.
+const maxSparseRatio = 4
 
 func ownerSegment(s sandbox.Sandbox) string { return string(s.Owner.Kind) + "-" + s.Owner.ID }
 
-// Workspace is what the sandbox's template says about its workspace. Its prefix is the one it was born with.
+// Workspace returns the workspace configuration of the sandbox's template, with the prefix that was recorded when the
+// sandbox was created.
 func (r *Registry) Workspace(s sandbox.Sandbox) Workspace {
 	t := r.all[s.Spec.Template]
+	disk := t.Limits(cmp.Or(s.Spec.Profile, t.Profile)).DiskBytes
 	w := Workspace{
 		Off:      t.Sync != nil && !*t.Sync,
 		Empty:    t.InitFromS3 != nil && !*t.InitFromS3,
-		KeepLast: r.KeepLast, KeepDaily: r.KeepDaily, Layout: t.Layout,
-		Bytes: roomier * t.Limits(cmp.Or(s.Spec.Profile, t.Profile)).DiskBytes,
+		KeepLast: r.o.KeepLast, KeepDaily: r.o.KeepDaily, Layout: t.Layout,
+		Bytes: maxSparseRatio * disk, Stored: 2 * disk,
 	}
-	if t.KeepLast != nil || t.KeepDaily != nil { // a policy of its own replaces the server's as a whole
+	if t.KeepLast != nil || t.KeepDaily != nil { // the template's policy replaces the server's as a whole
 		w.KeepLast, w.KeepDaily = orZero(t.KeepLast), orZero(t.KeepDaily)
 	}
 	if s.Prefix != "" {
-		w.Prefix, w.Shared = s.Prefix, !ownsPrefix(s)
+		w.Prefix, w.Shared = s.Prefix, !hasUniquePrefix(s)
 		return w
 	}
-	s.Account, s.Agent = "", "" // it is from before sandboxes had any
+	s.Account, s.Agent = "", "" // no recorded prefix: the sandbox is older than accounts and agents
 	pattern := t.pattern()
-	w.Prefix, w.Shared = expand(pattern, s), !ownPrefix(pattern)
+	w.Prefix, w.Shared = expand(pattern, s), !uniquePattern(pattern)
 	return w
 }
 
-// Prefix is where the versions of a new sandbox are to be.
+// Prefix returns the prefix for the versions of a new sandbox.
 func (r *Registry) Prefix(s sandbox.Sandbox) string {
 	return expand(r.all[s.Spec.Template].pattern(), s)
 }
 
-// pattern is the template's, with a history of its own for each sandbox that starts empty.
+// pattern returns the template's prefix pattern. A sandbox that starts empty gets a separate history.
 func (t Template) pattern() string {
 	pattern := prefixPattern(t.S3KeyPrefix)
-	if !ownPrefix(pattern) && t.InitFromS3 != nil && !*t.InitFromS3 {
+	if !uniquePattern(pattern) && t.InitFromS3 != nil && !*t.InitFromS3 {
 		pattern += "{sandbox}/"
 	}
 	return pattern
@@ -92,8 +96,9 @@ func expand(pattern string, s sandbox.Sandbox) string {
 	return inBraces.ReplaceAllStringFunc(pattern, func(name string) string { return segment(placeholders[name](s)) })
 }
 
-// ownsPrefix reports whether the sandbox's recorded prefix names it or its owner, so that no other has the same.
-func ownsPrefix(s sandbox.Sandbox) bool {
+// hasUniquePrefix reports whether the recorded prefix contains the sandbox's id or its owner. No other sandbox has such
+// a prefix.
+func hasUniquePrefix(s sandbox.Sandbox) bool {
 	return strings.Contains(s.Prefix, "/"+segment(s.ID)+"/") || strings.Contains(s.Prefix, "/"+segment(ownerSegment(s))+"/")
 }
 
@@ -104,8 +109,7 @@ func orZero(n *int) int {
 	return *n
 }
 
-// prefixPattern is the pattern as it is used: one that was not given is the default, and each ends with
-// a slash.
+// prefixPattern returns the effective pattern: given, or the default if it is empty. The result ends with a slash.
 func prefixPattern(given string) string {
 	if given == "" {
 		return DefaultPrefix
@@ -113,13 +117,13 @@ func prefixPattern(given string) string {
 	return strings.TrimRight(given, "/") + "/"
 }
 
-// ownPrefix reports whether no two sandboxes get the same prefix at a time.
-func ownPrefix(pattern string) bool {
+// uniquePattern reports whether the pattern gives each sandbox a prefix that no other one has at the same time.
+func uniquePattern(pattern string) bool {
 	return strings.Contains(pattern, "{sandbox}") || strings.Contains(pattern, "{owner}")
 }
 
-// segment writes a value so that it is one part of a key, that no two values are written alike, and that
-// none is taken for something that is Berth's own. What would be too long ends with its checksum.
+// segment encodes a value as one segment of an object's key. The encoding is unambiguous and never equals a reserved
+// name. A long value is cut and ends with its checksum.
 func segment(value string) string {
 	const most = 160
 	var b strings.Builder
@@ -142,9 +146,9 @@ func segment(value string) string {
 	return text
 }
 
-// checkPrefix refuses patterns that are none, and those with which two tenants could get at the same
-// objects: the tenant comes before everything that somebody else chooses, as a part of its own, and what
-// stands before it is not the beginning of another template's.
+// checkPrefix refuses invalid patterns and patterns with which two tenants could share objects. The tenant must be a
+// separate segment and the first placeholder. The texts before the tenant in two templates must be equal, or neither
+// must be the beginning of the other.
 func (c *checker) checkPrefix() {
 	if c.S3KeyPrefix == "" {
 		return
@@ -163,7 +167,7 @@ func (c *checker) checkPrefix() {
 	case len(pattern) > 200:
 		refuse("is too long", "write at most 200 bytes")
 	case !found:
-		refuse("does not keep tenants apart", "write {tenant} or {account} as a part of its own, before every other placeholder: docs/{tenant}/{sandbox}/")
+		refuse("does not keep tenants apart", "write {tenant} or {account} as a separate part, before every other placeholder: docs/{tenant}/{sandbox}/")
 	default:
 		for part := range strings.SplitSeq(strings.TrimSuffix(pattern, "/"), "/") {
 			word := strings.Trim(part, ".") != "" && literal.MatchString(part) && !slices.Contains(reserved, part)
@@ -172,12 +176,12 @@ func (c *checker) checkPrefix() {
 				return
 			}
 		}
-		c.checkBeside(before)
+		c.checkOtherPrefixes(before)
 	}
 }
 
-// beforeTenant is what stands before the tenant, if that is a part of its own and the first that is not
-// the same for everybody.
+// beforeTenant returns the text before {tenant} or {account}. found is false unless that is the first placeholder and a
+// separate segment.
 func beforeTenant(pattern string) (before string, found bool) {
 	at := strings.Index(pattern, "{")
 	if at < 0 || at > 0 && pattern[at-1] != '/' {
@@ -187,8 +191,8 @@ func beforeTenant(pattern string) (before string, found bool) {
 	return pattern[:at], strings.HasPrefix(rest, "{tenant}/") || strings.HasPrefix(rest, "{account}/")
 }
 
-// checkBeside compares the beginning of the pattern with those of all other templates.
-func (c *checker) checkBeside(before string) {
+// checkOtherPrefixes compares the text before the tenant with that of every other template.
+func (c *checker) checkOtherPrefixes(before string) {
 	others := map[string]string{"default": DefaultPrefix}
 	for name, t := range c.in.all {
 		others[name] = prefixPattern(t.S3KeyPrefix)

@@ -3,6 +3,7 @@ package template
 import (
 	"cmp"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,58 +13,72 @@ import (
 	"github.com/berthdev/berth/internal/config"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/egress"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/template/base"
 )
 
-// Options is what a Registry is made of.
+// Options configure a Registry.
 type Options struct {
-	Default string   // the template of sandboxes that name none; empty: default
-	Driver  string   // of templates that name none; empty: local
-	Profile string   // of templates that name none; empty: standard
-	Drivers []string // those that there are; nil: any
-	DataDir string   // where bases and programs are
-	Bucket  string   // of the server's object store; empty: it has none
+	Default string   // name of the default template; empty: default
+	Driver  string   // default driver of templates; empty: local
+	Profile string   // default profile of templates; empty: standard
+	Drivers []string // names of all drivers; nil: any name is valid
+	DataDir string   // directory with the bases and programs
+	Bucket  string   // bucket of the server's object store; empty: it has none
 
-	KeepLast, KeepDaily  int           // versions that are kept where a template does not say; both zero: all
-	SaveAfter, SaveEvery time.Duration // of templates that say nothing; zero: as sandbox.DefaultPolicy
+	LookupEnv func(name string) (value string, ok bool) // the server's environment; nil: os.LookupEnv
+
+	KeepLast, KeepDaily  int           // default for the versions to keep; both zero: all
+	SaveAfter, SaveEvery time.Duration // default times to save; zero: as sandbox.DefaultPolicy
 }
 
-// Registry holds templates by name. Templates are added before it is used; it is then safe for
-// concurrent use.
+// Registry holds templates by name. It is safe for concurrent use once all templates are added.
 type Registry struct {
-	Options
+	o   Options
 	all map[string]Template
 }
 
-// New makes a registry of the built-in templates.
+// New returns a registry with the built-in templates.
 func New(o Options) *Registry {
 	o.Default, o.Driver, o.Profile = cmp.Or(o.Default, "default"), cmp.Or(o.Driver, "local"), cmp.Or(o.Profile, "standard")
-	r := &Registry{Options: o, all: map[string]Template{}}
+	if o.LookupEnv == nil {
+		o.LookupEnv = os.LookupEnv
+	}
+	r := &Registry{o: o, all: map[string]Template{}}
 	for name, t := range builtins(o.DataDir) {
+		t.Tenants = []string{AllTenants}
 		r.all[name] = r.filled(t)
 	}
 	return r
 }
 
-// filled puts the server's defaults where the template says nothing.
+// Default returns the name of the default template.
+func (r *Registry) Default() string { return r.o.Default }
+
+// Bucket returns the bucket of the server's object store, or the empty string.
+func (r *Registry) Bucket() string { return r.o.Bucket }
+
+// filled returns t with the server's defaults in its empty fields.
 func (r *Registry) filled(t Template) Template {
-	t.Driver = cmp.Or(t.Driver, r.Driver)
+	t.Driver = cmp.Or(t.Driver, r.o.Driver)
 	t.Base = cmp.Or(t.Base, base.Host)
 	t.User = cmp.Or(t.User, guest.Agent)
-	t.Profile = cmp.Or(t.Profile, r.Profile)
+	t.Profile = cmp.Or(t.Profile, r.o.Profile)
+	if t.Tenants == nil {
+		t.Tenants = []string{defaultTenant}
+	}
 	return t
 }
 
-// Add makes a template known, in the place of one of the same name. It refuses one that could not be
-// used, with all the reasons.
+// Add adds a template, or replaces the one with the same name. The error for an invalid template lists all problems.
 func (r *Registry) Add(t Template) error {
 	t = t.clone()
 	problems := r.check(t, func(...string) string { return "" })
-	t.settle()
+	t.mergeProfile()
 	if parent, ok := r.all[t.Extends]; ok {
-		t = t.over(parent)
+		t = t.withParent(parent)
 	} else if t.Extends != "" {
 		problems = append(problems, r.noParent(t.Name, t.Extends, "", r.Names()))
 	}
@@ -75,7 +90,7 @@ func (r *Registry) Add(t Template) error {
 	for i, p := range problems {
 		lines[i] = p.String()
 	}
-	return sandbox.Errorf("add template", api.CodeInvalidConfig, "%s", strings.Join(lines, "\n"))
+	return fault.Errorf("add template", api.CodeInvalidConfig, "%s", strings.Join(lines, "\n"))
 }
 
 func (r *Registry) noParent(name, extends, origin string, known []string) config.Problem {
@@ -83,30 +98,30 @@ func (r *Registry) noParent(name, extends, origin string, known []string) config
 		Why: "is no template", Fix: "write one of: " + strings.Join(known, ", ")}
 }
 
-// Lookup finds a template, complete with the server's defaults. An unknown one is CodeUnknownTemplate.
+// Lookup returns a template with the server's defaults. The error for an unknown name has CodeUnknownTemplate.
 func (r *Registry) Lookup(name string) (Template, error) {
 	t, ok := r.all[name]
 	if !ok {
-		e := sandbox.Errorf("find template", api.CodeUnknownTemplate, "there is no template %q; there are: %s", name, strings.Join(r.Names(), ", "))
+		e := fault.Errorf("find template", api.CodeUnknownTemplate, "there is no template %q; there are: %s", name, strings.Join(r.Names(), ", "))
 		return t, e
 	}
 	return t.clone(), nil
 }
 
-// Names lists the templates.
+// Names returns the names of all templates, sorted.
 func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.all)) }
 
-// Spec is what sandboxes of the template are unless they say otherwise.
+// Spec returns the template, driver and profile of a sandbox of the template.
 func (r *Registry) Spec(name string) sandbox.Spec {
 	t := r.all[name]
 	return sandbox.Spec{Template: t.Name, Driver: t.Driver, Profile: t.Profile}
 }
 
-// Prepare fills in what the sandbox's instance is made of.
+// Prepare sets the fields of spec that come from the sandbox's template.
 func (r *Registry) Prepare(s sandbox.Sandbox, spec *driver.Spec) error {
 	t, err := r.Lookup(s.Spec.Template)
 	if err != nil {
-		return &sandbox.Error{Op: "prepare sandbox", Code: api.CodeUnknownTemplate, Err: err,
+		return &fault.Error{Op: "prepare sandbox", Code: api.CodeUnknownTemplate, Err: err,
 			Hint: "The server's configuration had it once: put its section back, or delete the sandbox."}
 	}
 	r.fill(spec, t, cmp.Or(s.Spec.Profile, t.Profile))
@@ -124,47 +139,63 @@ func (r *Registry) fill(spec *driver.Spec, t Template, profile string) {
 	}
 }
 
-// baseDir is a base as drivers know it: host, or the directory that it is.
+// baseDir returns the base in the form that drivers take: host, or the path of a directory.
 func (r *Registry) baseDir(name string) string {
 	if name == base.Host || filepath.IsAbs(name) {
 		return name
 	}
-	return base.Dir(r.DataDir, name)
+	return base.Dir(r.o.DataDir, name)
 }
 
-// Env is what every command in sandboxes of the template has in its environment: the way to the proxy,
-// where there is one, under what the template says.
-func (r *Registry) Env(name string) map[string]string {
+// Env returns the environment of commands in the tenant's sandboxes of the template. It consists of the proxy's address
+// if there is a proxy, the server's variables in EnvFrom, and the template's own variables, which take precedence. Only
+// the default tenant and tenants that the template lists by name get the server's variables.
+func (r *Registry) Env(tenant, name string) map[string]string {
 	t := r.all[name]
 	env := egress.Env(t.Egress)
 	if env == nil {
 		env = map[string]string{}
 	}
+	if tenant == defaultTenant || slices.Contains(t.Tenants, tenant) {
+		maps.Copy(env, r.passedEnv(t))
+	}
 	maps.Copy(env, t.Env)
 	return env
 }
 
-// User is whom commands run as that do not say.
+// passedEnv returns the server's variables that EnvFrom lists. Variables without a value are left out.
+func (r *Registry) passedEnv(t Template) map[string]string {
+	env := map[string]string{}
+	for _, name := range t.EnvFrom {
+		if value, ok := r.o.LookupEnv(name); ok && value != "" {
+			env[name] = value
+		}
+	}
+	return env
+}
+
+// User returns the default user for commands in sandboxes of the template.
 func (r *Registry) User(name string) string { return cmp.Or(r.all[name].User, guest.Agent) }
 
-// Policy is what the sandbox's template says over what its kind of owner has.
+// Policy returns the policy for the kind of owner, changed by the sandbox's template.
 func (r *Registry) Policy(s sandbox.Sandbox) sandbox.Policy {
 	t, p := r.all[s.Spec.Template], sandbox.DefaultPolicy(s.Owner.Kind)
 	p.Timers = t.Timers.Over(p.Timers)
 	p.Unreachable = sandbox.Unseen(t.Unreachable)
 	p.UnreachableAfter = t.UnreachableAfter.or(p.UnreachableAfter)
-	p.SaveAfter = t.SaveAfter.or(cmp.Or(r.SaveAfter, p.SaveAfter))
-	p.SaveEvery = max(p.SaveAfter, t.SaveEvery.or(cmp.Or(r.SaveEvery, p.SaveEvery)))
+	p.SaveAfter = t.SaveAfter.or(cmp.Or(r.o.SaveAfter, p.SaveAfter))
+	p.SaveEvery = max(p.SaveAfter, t.SaveEvery.or(cmp.Or(r.o.SaveEvery, p.SaveEvery)))
 	return p
 }
 
-// Secrets are the values of all environments, those of MCP servers too, and those that webhooks are signed with, for a redactor to
-// know.
+// Secrets returns the values of all environments, including those of MCP servers, and the signing keys of webhooks, for
+// the redactor of logs.
 func (r *Registry) Secrets() (values []string) {
 	for _, t := range r.all {
 		for _, v := range t.Env {
 			values = append(values, v)
 		}
+		values = slices.AppendSeq(values, maps.Values(r.passedEnv(t)))
 		for _, s := range t.MCPServers {
 			values = slices.AppendSeq(values, maps.Values(s.Env))
 		}

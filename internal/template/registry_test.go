@@ -7,6 +7,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/template"
 	"github.com/berthdev/berth/internal/testkit"
@@ -26,8 +27,8 @@ func TestTemplatesWrittenInGo(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	err = r.Add(template.Template{Name: "Bad Name", Extends: "nope", User: "joe", Memory: -1, Disk: template.Disk{Kind: "nope"}})
-	for _, want := range []string{"templates.Bad Name = \"Bad Name\" has no usable name", "is no template; write one of: claude_code, default, demo, github, mine, none", "is no user", "memory", "soft, loop"} {
-		if err == nil || sandbox.CodeOf(err) != api.CodeInvalidConfig || !strings.Contains(err.Error(), want) {
+	for _, want := range []string{"templates.Bad Name = \"Bad Name\" has no usable name", "is no template; write one of: claude_code, default, demo, github, mine, none", "is no user", "memory", "auto, soft, loop"} {
+		if err == nil || fault.CodeOf(err) != api.CodeInvalidConfig || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}
 	}
@@ -35,16 +36,16 @@ func TestTemplatesWrittenInGo(t *testing.T) {
 
 func TestUnknownTemplates(t *testing.T) {
 	r := template.New(template.Options{})
-	if _, err := r.Lookup("gone"); sandbox.CodeOf(err) != api.CodeUnknownTemplate || !strings.Contains(err.Error(), "there are: claude_code, default, demo, github, none") {
+	if _, err := r.Lookup("gone"); fault.CodeOf(err) != api.CodeUnknownTemplate || !strings.Contains(err.Error(), "there are: claude_code, default, demo, github, none") {
 		t.Errorf("%v", err)
 	}
 	// A sandbox outlives its template's section: it is not started as something else.
 	err := r.Prepare(sandbox.Sandbox{Spec: sandbox.Spec{Template: "gone"}}, new(driver.Spec))
-	if sandbox.CodeOf(err) != api.CodeUnknownTemplate {
+	if fault.CodeOf(err) != api.CodeUnknownTemplate {
 		t.Errorf("%v", err)
 	}
 	s := sandbox.Sandbox{Spec: sandbox.Spec{Template: "gone"}, Owner: sandbox.Owner{Kind: sandbox.OwnerThread}}
-	if r.User("gone") != "agent" || len(r.Env("gone")) > 0 || r.Policy(s) != sandbox.DefaultPolicy(sandbox.OwnerThread) || r.Spec("gone").Driver != "" {
+	if r.User("gone") != "agent" || len(r.Env("default", "gone")) > 0 || r.Policy(s) != sandbox.DefaultPolicy(sandbox.OwnerThread) || r.Spec("gone").Driver != "" {
 		t.Error("an unknown template has something of its own")
 	}
 }

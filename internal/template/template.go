@@ -1,11 +1,10 @@
-// Package template says what sandboxes are made of: their driver, base, size, environment, network
-// timers, agent and hooks, under a name that a sandbox asks for.
+// Package template defines kinds of sandboxes: driver, base, size, environment, network, timers, agent and hooks. A
+// sandbox refers to its template by name.
 //
-// A [Template] is the one definition, in Go and in TOML alike. A [Registry] holds the built-in ones and
-// those added to it: [FromConfig] adds the [templates.NAME] sections of a configuration and reports what
-// is wrong with them, [Registry.Add] those written in Go. The engine asks the registry what a sandbox's
-// instance is made of ([Registry.Prepare]), and what runs hooks which ones there are ([Registry.Hooks]).
-// Package base, below, makes the directories that a template's base may name.
+// A [Template] is the definition, in Go or in TOML. A [Registry] holds the built-in templates and added ones:
+// [FromConfig] adds the [templates.NAME] sections of a configuration and reports their problems, [Registry.Add] adds
+// templates written in Go. [Registry.Prepare] gives the engine the parts of a sandbox's instance, and [Registry.Hooks]
+// gives the hook runner the hooks. Package base builds the directories that a template can use as its base.
 package template
 
 import (
@@ -17,67 +16,71 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
-// Template is what sandboxes of one kind are made of. Fields left empty take the server's defaults.
+// Template defines one kind of sandbox. Empty fields take the server's defaults.
 type Template struct {
 	Name        string `toml:"-"`
-	Extends     string `toml:"extends"` // a template whose fields it has unless it has its own
+	Extends     string `toml:"extends"` // name of the parent template, from which unset fields are taken
 	Description string `toml:"description"`
+
+	Tenants []string `toml:"tenants"` // tenants that may use it; "*": all. Not inherited
 
 	Driver string `toml:"driver"`
 	Base   string `toml:"base"` // host, the name of a base, or the absolute path of an image directory
-	User   string `toml:"user"` // whom commands run as that do not say: agent or root
+	User   string `toml:"user"` // default user of commands: agent or root
 
 	Mounts   []Mount           `toml:"mounts"`
-	Env      map[string]string `toml:"env"` // values may be secrets
+	Env      map[string]string `toml:"env"`      // values may be secrets
+	EnvFrom  []string          `toml:"env_from"` // names of the server's variables that are passed to sandboxes
 	Egress   Egress            `toml:"egress"`
-	Services map[string]string `toml:"services"` // 127.0.0.1:port inside → URL on the server's side
+	Services map[string]string `toml:"services"` // address inside (127.0.0.1:port) → URL that the server connects to
 
 	Profile     string  `toml:"profile"`              // lite, standard or full
-	ProfileType string  `toml:"sandbox_profile_type"` // another name for the same
-	CPU         float64 `toml:"cpu"`                  // cores; this and the next three override the profile
+	ProfileType string  `toml:"sandbox_profile_type"` // another name for profile
+	CPU         float64 `toml:"cpu"`                  // cores; CPU, Memory, Disk and Processes override the profile
 	Memory      Size    `toml:"memory"`
 	Disk        Disk    `toml:"disk"`
 	Processes   int64   `toml:"processes"`
 
 	Timers Timers `toml:"timers"`
 
-	// What to do about an instance that nobody can reach, and after how long: wait, replace or fence.
+	// The action for an unreachable instance (wait, replace or fence), and the time after which the server takes it.
 	Unreachable      string `toml:"unreachable"`
 	UnreachableAfter Timer  `toml:"unreachable_after"`
 
 	Image        string  `toml:"image"`
 	Runtime      string  `toml:"runtime"`
 	AgentCommand Command `toml:"agent_command"`
+	Permissions  string  `toml:"permission_mode"` // what the agent may do without asking: a permission mode of Claude Code
 	Volume       string  `toml:"volume"`
-	S3BucketName string  `toml:"s3_bucket_name"` // only the server's own can be used
-	S3KeyPrefix  string  `toml:"s3_key_prefix"`  // where versions of workspaces are: a pattern, see DefaultPrefix
-	InitFromS3   *bool   `toml:"init_from_s3"`   // false: a new sandbox starts empty, whatever is stored
+	S3BucketName string  `toml:"s3_bucket_name"` // only the bucket of the server's object store has an effect
+	S3KeyPrefix  string  `toml:"s3_key_prefix"`  // pattern of the prefix for the versions of workspaces; see DefaultPrefix
+	InitFromS3   *bool   `toml:"init_from_s3"`   // false: a new sandbox starts empty, even if versions exist
 	Sync         *bool   `toml:"sync"`           // false: workspaces are not saved
-	KeepLast     *int    `toml:"keep_last"`      // how many of the newest versions are kept; the server's if left out
-	KeepDaily    *int    `toml:"keep_daily"`     // for how many days the newest version of the day is kept
+	KeepLast     *int    `toml:"keep_last"`      // number of newest versions to keep; both nil: the server's policy
+	KeepDaily    *int    `toml:"keep_daily"`     // number of days of which the newest version is kept
 	Layout       string  `toml:"layout"`         // of new versions: packed or plain
 	SaveAfter    Timer   `toml:"save_after"`     // quiet time before changes outside turns are saved
-	SaveEvery    Timer   `toml:"save_every"`     // how long such changes wait at most
-	Turns        int     `toml:"turns"`          // how many may run at once in one sandbox
+	SaveEvery    Timer   `toml:"save_every"`     // longest time that such changes wait
+	Turns        int     `toml:"turns"`          // maximum of simultaneous turns in one sandbox
 
-	MCPServers map[string]MCPServer `toml:"mcp_servers"` // whose tools are there beside the built-in ones
+	MCPServers map[string]MCPServer `toml:"mcp_servers"` // by name; agents use their tools beside the built-in ones
 
 	Hooks        []Hook `toml:"hooks"`         // in the order in which they run
-	DefaultHooks *bool  `toml:"default_hooks"` // false: only those of Hooks
+	DefaultHooks *bool  `toml:"default_hooks"` // false: only the hooks in Hooks run
 }
 
-// Mount shows a directory of the host inside, read only.
+// Mount is a directory of the host that is visible inside, read-only.
 type Mount struct {
 	Source string `toml:"source"`
 	Target string `toml:"target"`
 }
 
-// unused are the keys that are kept and that nothing in this version acts on.
+// unused are the keys that are accepted and have no effect in this version.
 var unused = []string{
 	"image", "volume",
 }
 
-// HasKey reports whether templates have a key of this name.
+// HasKey reports whether templates have a TOML key with this name.
 func HasKey(name string) bool {
 	t := reflect.TypeFor[Template]()
 	for i := range t.NumField() {
@@ -88,7 +91,7 @@ func HasKey(name string) bool {
 	return false
 }
 
-// Limits is what one sandbox may use, given the profile that it asked for.
+// Limits returns the limits of a sandbox with the requested profile.
 func (t Template) Limits(profile string) driver.Limits {
 	l := Limits(profile)
 	if t.CPU > 0 {
@@ -103,25 +106,26 @@ func (t Template) Limits(profile string) driver.Limits {
 	if t.Processes > 0 {
 		l.Processes = t.Processes
 	}
-	l.DiskHard = t.Disk.Kind == DiskLoop
+	l.DiskHard, l.DiskSoft = t.Disk.Kind == DiskLoop, t.Disk.Kind == DiskSoft
 	return l
 }
 
-// settle leaves one name for each setting.
-func (t *Template) settle() {
+// mergeProfile moves the value of sandbox_profile_type to Profile, which is the same setting.
+func (t *Template) mergeProfile() {
 	t.Profile, t.ProfileType = cmp.Or(t.Profile, t.ProfileType), ""
 }
 
-// clone shares nothing that can be changed.
+// clone returns a copy of t that shares no map or slice with it.
 func (t Template) clone() Template {
+	t.Tenants, t.EnvFrom = slices.Clone(t.Tenants), slices.Clone(t.EnvFrom)
 	t.Mounts, t.Egress, t.AgentCommand = slices.Clone(t.Mounts), slices.Clone(t.Egress), slices.Clone(t.AgentCommand)
 	t.Env, t.Services = maps.Clone(t.Env), maps.Clone(t.Services)
 	t.Hooks, t.MCPServers = slices.Clone(t.Hooks), cloneServers(t.MCPServers)
 	return t
 }
 
-// profiles are the sizes that a sandbox may ask for by name. How many processes they may have is the
-// driver's default.
+// profiles are the sizes that a sandbox can request by name. They do not limit the number of processes; the driver has
+// a default for it.
 var profiles = map[string]driver.Limits{
 	"lite":     {CPU: 0.5, MemoryBytes: 512 * mib, DiskBytes: 2 * gib},
 	"standard": {CPU: 1, MemoryBytes: 2 * gib, DiskBytes: 10 * gib},
@@ -133,7 +137,7 @@ const (
 	gib = 1 << 30
 )
 
-// Limits is what a profile allows; those of standard for one that there is not.
+// Limits returns the limits of a profile. An unknown profile has the limits of standard.
 func Limits(profile string) driver.Limits {
 	if l, ok := profiles[profile]; ok {
 		return l

@@ -9,7 +9,7 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// Size is a number of bytes, written as such or as text: "512MiB".
+// Size is a number of bytes. In TOML it is a number or text such as "512MiB".
 type Size int64
 
 // UnmarshalTOML reads a size.
@@ -23,7 +23,7 @@ func (s *Size) UnmarshalTOML(v any) error {
 	return err
 }
 
-// String is the size as a file would have it; empty for none.
+// String returns the size in the form of a configuration file, or the empty string for zero.
 func (s Size) String() string {
 	if s == 0 {
 		return ""
@@ -31,51 +31,52 @@ func (s Size) String() string {
 	return config.FormatSize(int64(s))
 }
 
-// The ways to hold a disk limit.
+// The ways to enforce a disk limit.
 const (
-	DiskSoft = "soft" // watched from outside
-	DiskLoop = "loop" // a file system's own size
+	DiskAuto = "auto" // like DiskLoop if the machine supports it, otherwise like DiskSoft
+	DiskSoft = "soft" // the server watches the used space and ends processes beyond the limit
+	DiskLoop = "loop" // the sandbox has a file system of this size
 )
 
-// Disk is how much a sandbox may store and how that is held: "10GiB", "loop", "10GiB loop".
+// Disk is a disk limit and the way to enforce it: "10GiB", "loop", "10GiB loop".
 type Disk struct {
 	Bytes int64
-	Kind  string // DiskSoft or DiskLoop; empty: soft
+	Kind  string // DiskAuto, DiskSoft or DiskLoop; empty: DiskAuto
 }
 
-// UnmarshalTOML reads a size, a kind or both. What is not there stays as it is.
+// UnmarshalTOML reads a size, a kind or both. A missing part stays unchanged.
 func (d *Disk) UnmarshalTOML(v any) error {
 	text, ok := number(v)
 	if !ok || strings.TrimSpace(text) == "" {
-		return &config.Misfit{Why: "is not a disk limit", Fix: `write a size, soft or loop, or both: "10GiB loop"`}
+		return &config.Misfit{Why: "is not a disk limit", Fix: `write a size, auto, soft or loop, or both: "10GiB loop"`}
 	}
 	for word := range strings.FieldsSeq(text) {
-		if word == DiskSoft || word == DiskLoop {
+		if word == DiskAuto || word == DiskSoft || word == DiskLoop {
 			d.Kind = word
 			continue
 		}
 		n, err := config.ParseSize(word)
 		if err != nil {
-			return &config.Misfit{Why: "has a word that is neither a size nor soft nor loop", Fix: `write "10GiB", "loop" or "10GiB loop"`}
+			return &config.Misfit{Why: "has a word that is neither a size nor auto, soft or loop", Fix: `write "10GiB", "loop" or "10GiB loop"`}
 		}
 		d.Bytes = n
 	}
 	return nil
 }
 
-// Timer is a duration, off, or left to the kind of owner.
+// Timer is a duration or off. If it is not set, the default of the owner's kind applies.
 type Timer struct {
 	Set   bool
 	After time.Duration // zero: off
 }
 
-// After is a timer that is set; zero turns it off.
+// After returns a timer that is set to d; zero turns it off.
 func After(d time.Duration) Timer { return Timer{Set: true, After: d} }
 
-// shortest is the shortest timer: work is noticed a few seconds after it began.
-const shortest = 10 * time.Second
+// minTimer is the minimum of a timer. A shorter timer could fire before Berth notices that work began.
+const minTimer = 10 * time.Second
 
-// UnmarshalTOML reads a duration or off.
+// UnmarshalTOML reads a duration or "off".
 func (t *Timer) UnmarshalTOML(v any) error {
 	text, ok := number(v)
 	if !ok {
@@ -90,14 +91,14 @@ func (t *Timer) UnmarshalTOML(v any) error {
 	case err != nil:
 	case d == 0:
 		err = &config.Misfit{Why: "is zero", Fix: `write a duration, such as "15m", or "off"`}
-	case d < shortest:
-		err = &config.Misfit{Why: "is shorter than " + config.FormatDuration(shortest), Fix: `write a longer duration, such as "15m", or "off"`}
+	case d < minTimer:
+		err = &config.Misfit{Why: "is shorter than " + config.FormatDuration(minTimer), Fix: `write a longer duration, such as "15m", or "off"`}
 	}
 	*t = After(d)
 	return err
 }
 
-// String is the timer as a file would have it; empty if it is left to the kind of owner.
+// String returns the timer in the form of a configuration file, or the empty string if it is not set.
 func (t Timer) String() string {
 	switch {
 	case !t.Set:
@@ -108,7 +109,7 @@ func (t Timer) String() string {
 	return config.FormatDuration(t.After)
 }
 
-// or is the timer's duration, or the given one if it is not set.
+// or returns the timer's duration, or d if the timer is not set.
 func (t Timer) or(d time.Duration) time.Duration {
 	if t.Set {
 		return t.After
@@ -116,7 +117,7 @@ func (t Timer) or(d time.Duration) time.Duration {
 	return d
 }
 
-// Timers act on a sandbox that nobody uses.
+// Timers are the timers of an idle sandbox, and its maximum age.
 type Timers struct {
 	AutoStop    Timer `toml:"auto_stop"`
 	AutoArchive Timer `toml:"auto_archive"`
@@ -124,7 +125,7 @@ type Timers struct {
 	MaxAge      Timer `toml:"max_age"`
 }
 
-// Over replaces those of the given timers that are set here.
+// Over returns d with the timers that are set in t.
 func (t Timers) Over(d sandbox.Timers) sandbox.Timers {
 	return sandbox.Timers{
 		Stop: t.AutoStop.or(d.Stop), Archive: t.AutoArchive.or(d.Archive),
@@ -132,7 +133,8 @@ func (t Timers) Over(d sandbox.Timers) sandbox.Timers {
 	}
 }
 
-// Egress is what a sandbox may connect to: rules of the form host:port, or all. Empty: nothing.
+// Egress lists the addresses that a sandbox may connect to: rules of the form host:port, or "all". If it is empty, the
+// sandbox may connect to none.
 type Egress []string
 
 // UnmarshalTOML reads a list of rules, or "all".
@@ -152,7 +154,7 @@ func (e *Egress) UnmarshalTOML(v any) error {
 // Command is a program and its arguments.
 type Command []string
 
-// UnmarshalTOML reads a list of arguments, or a text for the shell.
+// UnmarshalTOML reads a list of arguments, or a text that the shell runs.
 func (c *Command) UnmarshalTOML(v any) error {
 	if text, ok := v.(string); ok {
 		*c = Command{"/bin/sh", "-c", text}
@@ -166,7 +168,7 @@ func (c *Command) UnmarshalTOML(v any) error {
 	return nil
 }
 
-// number is a text, or a whole number as text.
+// number returns a text or a whole number as text. ok is false for other types.
 func number(v any) (string, bool) {
 	switch x := v.(type) {
 	case string:

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// inbox holds what was typed until the process reads it, up to maxTyped bytes.
+// inbox holds input of the client until the process reads it, up to maxTyped bytes.
 type inbox struct {
 	mu   sync.Mutex
 	data []byte
@@ -14,7 +14,7 @@ type inbox struct {
 
 func newInbox() *inbox { return &inbox{news: make(chan struct{}, 1)} }
 
-// put adds what was typed, or reports that there is no room for it.
+// put adds input. It returns false if there is no room for it.
 func (b *inbox) put(p []byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -29,7 +29,7 @@ func (b *inbox) put(p []byte) bool {
 	return true
 }
 
-// take waits for something and takes all there is.
+// take waits for input and returns all of it.
 func (b *inbox) take(ctx context.Context) ([]byte, error) {
 	for {
 		select {

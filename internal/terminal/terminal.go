@@ -1,9 +1,8 @@
-// Package terminal shows a process's terminal over a WebSocket.
+// Package terminal connects a WebSocket to the terminal of a process.
 //
-// A [Session] joins one client and one process for as long as both are there. What the process writes
-// lies in its spool: a client that is slow or goes away costs it nothing, and comes back with the offset
-// where it was. What is typed waits in a small buffer, so that a process which does not read keeps nobody
-// from resizing, hanging up or being heard.
+// A [Session] connects one client and one process as long as both exist. The output of the process is in its spool. A
+// client that was disconnected can continue at its offset. Input waits in a small buffer, so that a process that does
+// not read its input cannot block resizing, closing or output.
 package terminal
 
 import (
@@ -22,25 +21,29 @@ import (
 )
 
 const (
-	maxMessage = 256 << 10        // of a client
-	maxTyped   = 1 << 20          // typed, and not read by the process yet
-	sendTime   = 30 * time.Second // for a client to take a message
-	beat       = 25 * time.Second // between two pings
-	hangupTime = 10 * time.Second // to get a signal through
+	maxMessage = 256 << 10        // bytes of a client's message
+	maxTyped   = 1 << 20          // bytes of input that the process has not read yet
+	sendTime   = 30 * time.Second // the timeout for a client to receive a message
+	beat       = 25 * time.Second // the interval of pings
+	hangupTime = 10 * time.Second // the timeout for sending SIGHUP
 )
 
-// Session is one client at one terminal.
+// Session is the connection of one client to one terminal.
 type Session struct {
 	ExecID  string
 	Process guest.Process
-	After   int64                                                                // the offset to show from
-	Output  func(ctx context.Context, after int64) iter.Seq2[guest.Chunk, error] // of the process
-	Exit    func(guest.Exit) api.ExecExit                                        // how its end is told
+	After   int64                                                                // the offset after which the output is sent
+	Output  func(ctx context.Context, after int64) iter.Seq2[guest.Chunk, error] // reads the output of the process
+	Exit    func(guest.Exit) api.ExecExit                                        // converts the exit to its form in the API
 
-	beat time.Duration // zero: beat
+	// Bye returns the close status and reason of a session whose ctx ended. If Bye is nil or the status is zero, the
+	// reason is that the server shuts down.
+	Bye func() (status int, reason string)
+
+	beat time.Duration // the interval of pings; zero: the constant beat
 }
 
-// farewell is why a session ends, as the client is told.
+// farewell is an error with the close status and reason that the client gets at the end of a session.
 type farewell struct {
 	code   websocket.StatusCode
 	reason string
@@ -48,13 +51,13 @@ type farewell struct {
 
 func (f farewell) Error() string { return f.reason }
 
-// Serve shows the terminal until the process ends, the client goes or ctx ends. Only a client that asks
-// for it ends the process. The connection is closed when it returns; the error says why if it was not
-// the process's end or the client's wish.
+// Serve connects the terminal until the process ends, the client leaves or ctx ends. The process keeps running unless
+// the client has asked to end it. Serve closes the connection. It returns nil if the process ended, the client left, or
+// ctx ended.
 func (s *Session) Serve(ctx context.Context, ws *websocket.Conn) error {
 	defer ws.CloseNow()
 	ws.SetReadLimit(maxMessage)
-	// The connection's own work is not bound to ctx: a context that ends cuts it without a word.
+	// Reads and writes of the connection do not use ctx: the end of their context would close it without a close frame.
 	if err := s.say(ws, api.TerminalWord{Type: api.TermAttached, ExecID: s.ExecID, Next: s.After}); err != nil {
 		return err
 	}
@@ -69,11 +72,16 @@ func (s *Session) Serve(ctx context.Context, ws *websocket.Conn) error {
 	<-work.Done()
 	why := context.Cause(work)
 	bye := farewell{websocket.StatusGoingAway, "the server is going; attach again"}
+	if s.Bye != nil {
+		if status, reason := s.Bye(); status != 0 {
+			bye = farewell{websocket.StatusCode(status), reason}
+		}
+	}
 	if !errors.As(why, &bye) && ctx.Err() == nil {
 		bye = farewell{websocket.StatusInternalError, "the terminal broke off"}
 	}
 	if bye.code != gone {
-		_ = ws.Close(bye.code, bye.reason) // a client that is gone needs no farewell
+		_ = ws.Close(bye.code, bye.reason)
 	}
 	_ = ws.CloseNow()
 	all.Wait()
@@ -83,10 +91,10 @@ func (s *Session) Serve(ctx context.Context, ws *websocket.Conn) error {
 	return why
 }
 
-// gone is the status of a session whose client has left already.
+// gone is the code of a farewell for a client that has left. No close frame is sent with it.
 const gone = websocket.StatusNoStatusRcvd
 
-// show sends what the process writes.
+// show sends the output of the process to the client.
 func (s *Session) show(ctx context.Context, ws *websocket.Conn) error {
 	for chunk, err := range s.Output(ctx, s.After) {
 		switch {
@@ -116,8 +124,8 @@ func (s *Session) say(ws *websocket.Conn, word api.TerminalWord) error {
 	return write(ws, websocket.MessageText, data)
 }
 
-// write sends one message. A client that does not take it in time is cut off: half a message is under
-// way, so there is no room left for a word about it.
+// write sends one message. If the client does not receive it in time, write returns a farewell with the code gone: after
+// a part of a message, no close frame can be sent.
 func write(ws *websocket.Conn, kind websocket.MessageType, data []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sendTime)
 	defer cancel()
@@ -127,11 +135,13 @@ func write(ws *websocket.Conn, kind websocket.MessageType, data []byte) error {
 	return nil
 }
 
-// listen takes what the client sends. It never waits for the process.
+// listen handles the messages of the client. It does not wait for the process to read its input.
 func (s *Session) listen(ctx context.Context, ws *websocket.Conn, typed *inbox) error {
 	for {
 		kind, data, err := ws.Read(context.Background())
 		switch {
+		case ctx.Err() != nil: // the session has ended: the message is ignored
+			return ctx.Err()
 		case websocket.CloseStatus(err) == api.CloseEnd:
 			return errors.Join(farewell{gone, "hung up"}, s.hangUp(ctx))
 		case errors.Is(err, websocket.ErrMessageTooBig):
@@ -141,7 +151,7 @@ func (s *Session) listen(ctx context.Context, ws *websocket.Conn, typed *inbox) 
 		case kind == websocket.MessageText:
 			err = s.control(ctx, data)
 		case !typed.put(data):
-			err = farewell{websocket.StatusPolicyViolation, "the process does not read what is typed"}
+			err = farewell{websocket.StatusPolicyViolation, "the process does not read its input"}
 		}
 		if err != nil {
 			return err
@@ -149,7 +159,7 @@ func (s *Session) listen(ctx context.Context, ws *websocket.Conn, typed *inbox) 
 	}
 }
 
-// control does what a client says about the terminal.
+// control handles a text message of the client: a new size of the terminal, or the end of the process.
 func (s *Session) control(ctx context.Context, data []byte) error {
 	var word api.TerminalWord
 	if err := json.Unmarshal(data, &word); err != nil {
@@ -160,7 +170,7 @@ func (s *Session) control(ctx context.Context, data []byte) error {
 		if word.Cols < 1 || word.Rows < 1 || word.Cols > maxSide || word.Rows > maxSide {
 			return farewell{websocket.StatusUnsupportedData, "no size of a terminal"}
 		}
-		// A process that has ended has no size; its end is on the way.
+		// Resize fails if the process has ended. Then show ends the session.
 		_ = s.Process.Resize(ctx, guest.Size{Cols: uint16(word.Cols), Rows: uint16(word.Rows)})
 	case api.TermEnd:
 		return s.hangUp(ctx)
@@ -170,10 +180,10 @@ func (s *Session) control(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// maxSide is the most characters of a terminal in either direction.
+// maxSide is the maximum number of rows and of columns of a terminal.
 const maxSide = 10_000
 
-// hangUp tells the process that its terminal is gone, as a modem would.
+// hangUp sends SIGHUP to the process, as for a terminal that was closed.
 func (s *Session) hangUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hangupTime)
 	defer cancel()
@@ -183,7 +193,8 @@ func (s *Session) hangUp(ctx context.Context) error {
 	return nil
 }
 
-// enter gives the process what was typed. When it takes no more, its end is on the way.
+// enter writes the client's input to the process. It returns after the first error of a write: the process has ended or
+// accepts no more input.
 func (s *Session) enter(ctx context.Context, typed *inbox) {
 	for {
 		data, err := typed.take(ctx)
@@ -196,7 +207,7 @@ func (s *Session) enter(ctx context.Context, typed *inbox) {
 	}
 }
 
-// ping finds out that a client has gone without a word.
+// ping sends pings to detect a client that has left without closing the connection.
 func (s *Session) ping(ctx context.Context, ws *websocket.Conn) error {
 	every := s.beat
 	if every == 0 {

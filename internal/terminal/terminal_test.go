@@ -90,7 +90,7 @@ func (p *process) Signal(_ context.Context, sig syscall.Signal) error {
 	return nil
 }
 
-// is waits until the process was told something.
+// is waits until the process has got something.
 func (p *process) is(t *testing.T, check func() bool) {
 	t.Helper()
 	testkit.Eventually(t, long, func() error {
@@ -244,7 +244,7 @@ func TestClientThatMisbehavesIsToldWhy(t *testing.T) {
 	}
 }
 
-// What a process does not read is bounded, and keeps nobody from hanging up.
+// Unread input is bounded, and does not keep the client from closing.
 func TestProcessThatDoesNotRead(t *testing.T) {
 	p := newProcess()
 	p.deaf = true
@@ -320,7 +320,7 @@ func TestServerThatGoesSaysSo(t *testing.T) {
 func TestClientThatIsGoneWithoutAWord(t *testing.T) {
 	p := newProcess()
 	_, ended, _ := session(t, p, func(s *Session) { s.beat = 50 * time.Millisecond })
-	if err := outcome(t, ended); err != nil { // nobody reads, so no ping is answered
+	if err := outcome(t, ended); err != nil { // the client does not read, so no ping is answered
 		t.Error(err)
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// Before is Berth as it was before its newest migration.
+// Before is a build of Berth from before its newest migration.
 type Before struct {
 	Exe    string
 	Commit string
-	// Drains says that it ends by itself when a newer Berth has migrated the database.
+	// Drains reports whether the program ends by itself after a newer Berth has migrated the database.
 	Drains bool
 }
 
@@ -23,8 +23,8 @@ const (
 	schemaWatch = "internal/store/newschema.go"
 )
 
-// BinaryBefore builds Berth of the last commit before the newest migration, from the repository's history. The
-// binary is kept for the next run. A tree without the history, or with a part of it, skips the test.
+// BinaryBefore builds Berth from the last commit before the newest migration. The binary is kept for the next run.
+// The test is skipped if the repository's history is missing or incomplete.
 func BinaryBefore(t testing.TB) Before {
 	t.Helper()
 	root, err := moduleRoot()
@@ -68,7 +68,7 @@ func buildBefore(root string) (b Before, err error) {
 	return b, buildCommit(root, b.Commit, b.Exe)
 }
 
-// buildCommit builds Berth as the commit has it.
+// buildCommit builds Berth from the files of the commit.
 func buildCommit(root, commit, exe string) error {
 	source, err := os.MkdirTemp("", "berth-before-")
 	if err != nil {
@@ -90,8 +90,8 @@ func buildCommit(root, commit, exe string) error {
 	return os.Rename(exe+".new", exe)
 }
 
-// drains reports whether Berth of the commit watches the schema, and knows no migration with a higher number than
-// the newest: the first ones that watched compared numbers alone.
+// drains reports whether Berth of the commit notices the newest migration while it runs. The first versions that
+// watched the schema noticed a migration only if its number was higher than all numbers they had.
 func drains(root, commit, newest string) (bool, error) {
 	watches, err := git(root, "ls-tree", "--name-only", commit, schemaWatch)
 	if err != nil || watches == "" {
@@ -106,11 +106,11 @@ func drains(root, commit, newest string) (bool, error) {
 		return false, err
 	}
 	added, err := git(root, "show", "--diff-filter=A", "--format=", "--name-only", newest, "--", migrations+"/*.sql")
-	return highest(added) > highest(before), err
+	return lastMigration(added) > lastMigration(before), err
 }
 
-// highest returns the last of the names of migrations, which begin with their numbers.
-func highest(names string) (last string) {
+// lastMigration returns the greatest name of a migration in the lines of names. The names begin with numbers.
+func lastMigration(names string) (last string) {
 	for name := range strings.Lines(names) {
 		if name = strings.TrimSpace(name); strings.HasSuffix(name, ".sql") {
 			last = max(last, name)

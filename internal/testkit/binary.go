@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// Binary returns the path of Berth's own binary, static as in a release, for tests that run it or put
-// it into a sandbox: a test's binary may be linked with C, which pid 1 of a sandbox must not be. It is
-// built once for all test processes; one with a seeded bug is built beside the bug's overlay.
+// Binary returns the path of a Berth program, linked statically as in a release, for tests that run it or put
+// it into a sandbox. A test program cannot be pid 1 of a sandbox, because it may be linked with C.
+// Binary builds once for all test processes. A program with a seeded bug is built beside the bug's overlay.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := buildBinary()
@@ -24,6 +24,9 @@ func Binary(t testing.TB) string {
 	}
 	return path
 }
+
+// BinaryPath is like [Binary], for code without a testing.TB, such as TestMain and examples.
+func BinaryPath() (string, error) { return buildBinary() }
 
 var buildBinary = sync.OnceValues(func() (string, error) {
 	root, err := moduleRoot()
@@ -48,10 +51,15 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// nestedModule is the beginning of the go.mod of a module inside Berth's module, such as bench.
+const nestedModule = "module github.com/berthdev/berth/"
+
+// moduleRoot returns the root folder of Berth's module. It skips the go.mod of a nested module.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil {
-		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
+		mod, missing := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if missing == nil && !strings.HasPrefix(string(mod), nestedModule) {
 			return dir, nil
 		}
 		parent := filepath.Dir(dir)
@@ -63,8 +71,8 @@ func moduleRoot() (string, error) {
 	return "", err
 }
 
-// overlayDir returns the folder of the overlay in the flags of the go command, if there is one. The
-// build takes the overlay from the same flags, so a seeded bug is in the binary too.
+// overlayDir returns the folder of the overlay that the go command's flags name, or "". The build takes the
+// overlay from the same flags, so a seeded bug is in the built program too.
 func overlayDir(goflags string) string {
 	for _, flag := range strings.Fields(goflags) {
 		if path, ok := strings.CutPrefix(flag, "-overlay="); ok {

@@ -6,8 +6,8 @@ import (
 )
 
 // Eventually calls check until it returns nil, with pauses that grow from one millisecond to fifty.
-// After the deadline the test fails with the last error. It is for real sockets, processes and
-// databases; inside a synctest bubble waiting is exact and needs no polling.
+// After the deadline the test fails with the last error. Eventually is for real sockets, processes and
+// databases. Inside a synctest bubble waiting is exact and needs no polling.
 func Eventually(t testing.TB, deadline time.Duration, check func() error) {
 	t.Helper()
 	end := time.Now().Add(deadline)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// UpdateGolden is the environment variable that makes [Golden] write its files anew.
+// UpdateGolden is the environment variable that makes [Golden] overwrite its files.
 const UpdateGolden = "BERTH_UPDATE_GOLDEN"
 
 // Golden compares got with the file at path, which is relative to the test's package and usually
@@ -41,7 +41,7 @@ func writeGolden(t testing.TB, path string, got []byte) {
 	}
 }
 
-// firstDifference names the first line where the two texts part, with both versions of it.
+// firstDifference describes the first line that differs between the two texts, with both versions of it.
 func firstDifference(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	at := 0

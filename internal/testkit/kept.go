@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Kept returns a folder of bin/tests that holds what is dear to make. It is made once for all test
-// processes, however many ask at once: fill is given an empty folder, and what it leaves there stays if it
-// succeeds. The name may have slashes.
+// Kept returns a folder below bin/tests with content that is expensive to make. It calls fill with an empty folder
+// once for all test processes, also concurrent ones, and keeps the folder if fill succeeds. The name may contain
+// slashes.
 func Kept(name string, fill func(dir string) error) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// ProvesKey is the test attribute that [Proves] sets. Its value is the ids, separated by spaces;
-// "go test -json" shows it as an event with the action "attr".
+// ProvesKey is the name of the test attribute that [Proves] sets. The value holds the ids, separated by spaces.
+// "go test -json" prints it as an event with the action "attr".
 const ProvesKey = "proves"
 
-// areas holds every requirement area and how many requirements it has, in the order of
-// docs/requirements.md. Ids count from 1 without gaps.
+// areas lists the areas of requirements in the order of docs/requirements.md, with the number of requirements in
+// each. Ids count from 1 without gaps.
 var areas = []struct {
 	letter string
 	count  int
@@ -25,7 +25,7 @@ var areas = []struct {
 	{"P", 9},  // projects
 	{"T", 12}, // threads and Slack
 	{"E", 9},  // errors, security, tenancy
-	{"X", 11}, // running it
+	{"X", 11}, // operation of an installation
 }
 
 // Requirements lists every requirement id in the order of docs/requirements.md.
@@ -39,7 +39,7 @@ func Requirements() []string {
 	return ids
 }
 
-// Proves declares that t proves the requirements named by ids. A row marked done in
+// Proves declares that t proves the requirements with these ids. A row marked done in
 // docs/requirements.md needs at least one such test that ran, was not skipped, and passed.
 // An id that does not exist fails the test.
 func Proves(t testing.TB, ids ...string) {

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Tool returns the path of a program that tests need and that is built from Go modules, at the version
-// that tools/NAME.mod pins. It is built once, which takes minutes, and then kept in bin/tests; make test
-// does so before it begins.
+// Tool returns the path of a program that is built from the Go package pkg, at the version that
+// tools/NAME.mod pins. The build takes minutes. The program is then kept in bin/tests; make test
+// builds it before the tests start.
 func Tool(t testing.TB, pkg string) string {
 	t.Helper()
 	path, err := BuildTool(pkg)
@@ -27,7 +27,7 @@ func Tool(t testing.TB, pkg string) string {
 
 var toolMu sync.Mutex
 
-// BuildTool is Tool outside of tests.
+// BuildTool is like [Tool], for code outside of tests.
 func BuildTool(pkg string) (string, error) {
 	toolMu.Lock()
 	defer toolMu.Unlock()
@@ -68,7 +68,7 @@ func toolVersion(file, name string) (string, error) {
 	return string(found[1]), nil
 }
 
-// toolPauses are between tries: a proxy for modules may ask to come back later.
+// toolPauses are the pauses between attempts: a module proxy may ask clients to try again later.
 var toolPauses = []time.Duration{5 * time.Second, 20 * time.Second, 60 * time.Second}
 
 func buildTool(root, pkg, modules, to string) error {

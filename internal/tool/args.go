@@ -10,40 +10,47 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// ArgumentError says what is wrong with the arguments of a call. It is invalid_request.
+// ArgumentError lists the wrong arguments of a call. Its code is invalid_request.
 type ArgumentError struct {
-	Fields []api.FieldError // locations are arguments.NAME, arguments and timeout; values are never repeated
+	Fields []api.FieldError // with the location arguments.NAME, arguments or timeout; they never contain values
 }
 
 func (e *ArgumentError) Error() string {
-	all := make([]string, len(e.Fields))
-	for i, f := range e.Fields {
+	all := make([]string, min(len(e.Fields), mostTold))
+	for i, f := range e.Fields[:len(all)] {
 		all[i] = f.Location + ": " + f.Message
 	}
-	return strings.Join(all, "; ")
+	text := strings.Join(all, "; ")
+	if more := len(e.Fields) - len(all); more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
 }
 
-// Unwrap gives it its code.
+// mostTold is the maximum number of wrong arguments in an error's text.
+const mostTold = 10
+
+// Unwrap returns a fault.Error with the code and a hint.
 func (e *ArgumentError) Unwrap() error {
-	return &sandbox.Error{Code: api.CodeInvalidRequest, Err: fmt.Errorf("%s", e.Error()), Hint: "Compare the arguments with the tool's input_schema."}
+	return &fault.Error{Code: api.CodeInvalidRequest, Err: fmt.Errorf("%s", e.Error()), Hint: "Compare the arguments with the tool's input_schema."}
 }
 
 func wrong(location, message string) *ArgumentError {
 	return &ArgumentError{[]api.FieldError{{Location: location, Message: message}}}
 }
 
-// arguments reads the arguments of one tool.
+// arguments checks and decodes the arguments of one tool.
 type arguments struct {
 	schema  *jsonschema.Schema
 	fields  map[string]*jsonschema.Resolved
-	aliases map[string]string
+	aliases map[string]string // field names by their aliases
 }
 
-// newArguments makes the schema of In, with the limits that Go's types do not tell. It panics where that
-// makes no sense: all of it is fixed at build time.
+// newArguments makes the schema of In, with the limits of s, which Go types cannot express. It panics on an error: the
+// tools are fixed at build time.
 func newArguments[In any](s spec) *arguments {
 	schema, err := jsonschema.For[In](nil)
 	if err != nil {
@@ -71,7 +78,7 @@ func (a *arguments) read(raw json.RawMessage, into any) error {
 	if bad := a.check(values); len(bad) > 0 {
 		return &ArgumentError{bad}
 	}
-	clean, err := json.Marshal(values) // so that 5.0 is a whole number, as in the schema
+	clean, err := json.Marshal(values) // writes 5.0 as 5, which decodes into an int
 	if err == nil {
 		err = json.Unmarshal(clean, into)
 	}
@@ -81,7 +88,7 @@ func (a *arguments) read(raw json.RawMessage, into any) error {
 	return nil
 }
 
-// tidy gives fields their own names. One that is null is one that was left out, as many programs write it.
+// tidy removes null values, which many programs send for missing fields, and replaces aliases by field names.
 func (a *arguments) tidy(values map[string]any) {
 	maps.DeleteFunc(values, func(_ string, v any) bool { return v == nil })
 	for alias, name := range a.aliases {
@@ -93,8 +100,8 @@ func (a *arguments) tidy(values map[string]any) {
 	}
 }
 
-// check names each field that is wrong. The verdict on a value is the schema library's; the words are ours,
-// because its own repeat the value.
+// check returns an error for each wrong field. The schema library validates the values. Its messages are not used,
+// because they repeat the value.
 func (a *arguments) check(values map[string]any) (bad []api.FieldError) {
 	for _, name := range a.schema.Required {
 		if _, ok := values[name]; !ok {
@@ -107,7 +114,7 @@ func (a *arguments) check(values map[string]any) (bad []api.FieldError) {
 		case len(bad) == maxBad:
 			return bad
 		case !known:
-			bad = append(bad, api.FieldError{Location: "arguments." + shown(clip(name, 80)), Message: "there is no such field; there are " + a.names()})
+			bad = append(bad, api.FieldError{Location: "arguments." + shown(fault.Clip(name, 80)), Message: "there is no such field; there are " + a.names()})
 		case field.Validate(values[name]) != nil:
 			bad = append(bad, api.FieldError{Location: "arguments." + name, Message: expected(a.schema.Properties[name])})
 		}
@@ -115,14 +122,14 @@ func (a *arguments) check(values map[string]any) (bad []api.FieldError) {
 	return bad
 }
 
-// maxBad is how many fields are told of at once.
+// maxBad is the maximum number of problems that are reported at once.
 const maxBad = 10
 
 func (a *arguments) names() string {
 	return strings.Join(slices.Sorted(maps.Keys(a.schema.Properties)), ", ")
 }
 
-// expected puts a field's schema into words.
+// expected describes a field's schema in words.
 func expected(s *jsonschema.Schema) string {
 	switch {
 	case s.Enum != nil:
@@ -143,7 +150,7 @@ func expected(s *jsonschema.Schema) string {
 	return "expected a text"
 }
 
-// between limits a number and says what it is when it is left out.
+// between sets the minimum, the maximum and the default of a number. A nil default is not set.
 func between(s *jsonschema.Schema, least, most float64, otherwise any) {
 	s.Minimum, s.Maximum = &least, &most
 	if otherwise != nil {
@@ -151,7 +158,7 @@ func between(s *jsonschema.Schema, least, most float64, otherwise any) {
 	}
 }
 
-// long limits a text.
+// long sets the minimum and maximum length of a text.
 func long(s *jsonschema.Schema, least, most int) {
 	if s.MaxLength = &most; least > 0 {
 		s.MinLength = &least

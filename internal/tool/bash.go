@@ -9,10 +9,11 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/guest"
 )
 
-// maxCommand is less than what the kernel takes for one argument.
+// maxCommand is the maximum length of a command line in bytes. It is below the kernel's limit for one argument.
 const maxCommand = 100_000
 
 type bashArgs struct {
@@ -36,7 +37,7 @@ func bashTool() *Tool {
 	}, bash)
 }
 
-// outputs are what a program may want of a command's result, apart.
+// outputs is the structured content of a result: the two outputs of a command.
 type outputs struct {
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`
@@ -48,7 +49,7 @@ func bash(ctx context.Context, j *job, in bashArgs) (api.ToolResult, error) {
 			return api.ToolResult{}, wrong("arguments."+name, "expected a text without NUL")
 		}
 	}
-	var stdout, stderr tape
+	var stdout, stderr headTail
 	exit, err := j.shell(ctx, guest.Cmd{Argv: []string{"bash", "-c", in.Command}, Dir: in.Cwd},
 		commandTime(j.timeout, seconds(in.Timeout)), guest.Stdio{Stdout: &stdout, Stderr: &stderr})
 	if err != nil {
@@ -57,21 +58,17 @@ func bash(ctx context.Context, j *job, in bashArgs) (api.ToolResult, error) {
 	return ended(exit, &stdout, &stderr), nil
 }
 
-// shell runs a command for so long. Its time begins when the sandbox is there.
+// shell runs a command for at most limit. The time starts when the sandbox runs.
 func (j *job) shell(ctx context.Context, cmd guest.Cmd, limit time.Duration, std guest.Stdio) (guest.Exit, error) {
-	s, err := j.box.Sandbox(ctx)
-	if err != nil {
-		return guest.Exit{}, err
-	}
-	conn, err := j.box.Guest(ctx)
+	conn, err := j.handle.GuestToRun(ctx)
 	if err != nil {
 		return guest.Exit{}, err
 	}
 	defer conn.Close()
-	defer holdLate(ctx, j.box)()
+	defer j.handle.HoldLate(ctx, "exec")()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTime)
 	defer cancel()
-	cmd = j.box.Command(s, cmd)
+	cmd = j.handle.Command(cmd)
 	exit, err := conn.Run(ctx, cmd, std)
 	if err == nil && exit.Code == guest.ExitNotFound && exit.Reason != "" { // an image without bash
 		cmd.Argv[0] = "/bin/sh"
@@ -83,7 +80,7 @@ func (j *job) shell(ctx context.Context, cmd guest.Cmd, limit time.Duration, std
 	return exit, err
 }
 
-// commandTime is the shorter of the times that were asked for.
+// commandTime returns the shortest of the requested times that are not zero, or CommandTime if there is none.
 func commandTime(asked ...time.Duration) time.Duration {
 	limit := time.Duration(0)
 	for _, t := range asked {
@@ -97,8 +94,8 @@ func commandTime(asked ...time.Duration) time.Duration {
 	return limit
 }
 
-// ended is the result of a command that came to its end, or to that of its time.
-func ended(exit guest.Exit, stdout, stderr *tape) api.ToolResult {
+// ended returns the result of a command that ended or was killed after its time.
+func ended(exit guest.Exit, stdout, stderr *headTail) api.ToolResult {
 	forOut, forErr := share(stdout.size, stderr.size)
 	out, cut := stdout.text(forOut)
 	problems, cutToo := stderr.text(forErr)
@@ -112,7 +109,7 @@ func ended(exit guest.Exit, stdout, stderr *tape) api.ToolResult {
 	if exit.Code != 0 {
 		why := fmt.Sprintf("[exit code %d]", exit.Code)
 		if exit.Reason != "" {
-			why = fmt.Sprintf("[exit code %d: %s]", exit.Code, plain(clip(exit.Reason, notes/2)))
+			why = fmt.Sprintf("[exit code %d: %s]", exit.Code, plain(fault.Clip(exit.Reason, notes/2)))
 		}
 		text = line(text) + why
 	}
@@ -125,7 +122,7 @@ func ended(exit guest.Exit, stdout, stderr *tape) api.ToolResult {
 	return result
 }
 
-// line ends a text's last line.
+// line appends a newline to a text if it does not end with one.
 func line(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -88,13 +88,13 @@ func TestBashIsKilledWhenItsTimeIsOver(t *testing.T) {
 	}
 }
 
-// Somebody who left ends the command, and that is no result.
+// A caller that leaves ends the command, and there is no result.
 func TestBashEndsWithItsCaller(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		_, err := builtin.Call(ctx, w.Box, api.ExecuteTool{ToolName: "bash", Arguments: json.RawMessage(`{"command":"echo $$ > pid; mv pid begun; exec sleep 1000"}`)})
+		_, err := builtin.Call(ctx, w.Handle(), api.ExecuteTool{ToolName: "bash", Arguments: json.RawMessage(`{"command":"echo $$ > pid; mv pid begun; exec sleep 1000"}`)})
 		ended <- err
 	}()
 	var text []byte
@@ -133,7 +133,7 @@ func TestTroubleOfBerthIsAnError(t *testing.T) {
 	testkit.Proves(t, "P3")
 	w := newWorld(t)
 	w.Gone.Store(true)
-	w.Down = sandbox.Errorf("reach sandbox", api.CodeDriverUnreachable, "the driver is on strike")
+	w.Down = fault.Errorf("reach sandbox", api.CodeDriverUnreachable, "the driver is on strike")
 	for _, c := range []struct {
 		tool string
 		in   args
@@ -153,7 +153,7 @@ func TestTroubleOfBerthIsAnError(t *testing.T) {
 	isCode(t, "a dead helper", err, api.CodeNotRunning)
 }
 
-// Of whatever an output is too long by, the beginning and the end are there, and what is said to be missing
+// Of whatever an output is too long by, the beginning and the end are there, and the reported rest
 // is.
 func TestOutputIsCutInTheMiddle(t *testing.T) {
 	w := newWorld(t)

@@ -9,11 +9,11 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// maxEdit is how large a file may be, before and after.
+// maxEdit is the maximum size of a file in bytes, before and after the edit.
 const maxEdit = 16 << 20
 
 type editArgs struct {
@@ -54,22 +54,22 @@ func edit(ctx context.Context, j *job, in editArgs) (api.ToolResult, error) {
 	if err != nil {
 		return api.ToolResult{}, inTime(ctx, err)
 	}
-	return said(fmt.Sprintf("Replaced %s in %s.", times(n), at.name())), nil
+	return said(fmt.Sprintf("Replaced %s in %s.", occurrences(n), at.name())), nil
 }
 
-func times(n int) string {
+func occurrences(n int) string {
 	if n == 1 {
 		return "1 occurrence"
 	}
 	return fmt.Sprintf("%d occurrences", n)
 }
 
-// maxTries is how often an edit begins anew when its file was changed meanwhile.
+// maxTries is the maximum number of attempts of an edit whose file changes at the same time.
 const maxTries = 100
 
-// replace changes the file. Agents send several edits of one file at once, and each of them reads the file
-// and writes all of it: they take turns, and one whose file was changed meanwhile begins anew.
-func replace(ctx context.Context, root files.FS, at place, in editArgs) (n int, err error) {
+// replace edits the file. Agents send several edits of one file at once, and each edit reads and writes the whole file.
+// So writes take turns, and an edit starts again if the file has changed since it was read.
+func replace(ctx context.Context, root files.FS, at sandboxPath, in editArgs) (n int, err error) {
 	for range maxTries {
 		info, content, err := load(ctx, root, at)
 		if err != nil {
@@ -84,11 +84,11 @@ func replace(ctx context.Context, root files.FS, at place, in editArgs) (n int, 
 			return n, err
 		}
 	}
-	return 0, sandbox.Errorf("edit file", api.CodeConflict, "%s changes all the time", at.name())
+	return 0, fault.Errorf("edit file", api.CodeConflict, "%s changes all the time", at.name())
 }
 
-// load reads the whole file.
-func load(ctx context.Context, root files.FS, at place) (files.Info, []byte, error) {
+// load reads the whole file and its attributes.
+func load(ctx context.Context, root files.FS, at sandboxPath) (files.Info, []byte, error) {
 	f, err := root.Open(ctx, at.path)
 	if err != nil {
 		return files.Info{}, nil, err
@@ -97,19 +97,19 @@ func load(ctx context.Context, root files.FS, at place) (files.Info, []byte, err
 	content, err := io.ReadAll(io.LimitReader(f, maxEdit+1))
 	switch {
 	case err != nil:
-		return files.Info{}, nil, sandbox.Errorf("read file", api.CodeInternal, "%w", err)
+		return files.Info{}, nil, fault.Errorf("read file", api.CodeInternal, "%w", err)
 	case len(content) > maxEdit:
 		return files.Info{}, nil, tooLarge(at)
 	}
 	return f.Info(), content, nil
 }
 
-func tooLarge(at place) error {
+func tooLarge(at sandboxPath) error {
 	return refuse("%s is too large to edit, or would be then: this tool takes up to %d MiB. Use bash for it: sed, python.", at.name(), maxEdit>>20)
 }
 
-// apply makes the new content.
-func (in editArgs) apply(at place, content []byte) (changed []byte, n int, err error) {
+// apply returns the new content and the number of replacements.
+func (in editArgs) apply(at sandboxPath, content []byte) (changed []byte, n int, err error) {
 	before, after := []byte(in.OldString), []byte(in.NewString)
 	switch n = bytes.Count(content, before); {
 	case n == 0:
@@ -122,9 +122,9 @@ func (in editArgs) apply(at place, content []byte) (changed []byte, n int, err e
 	return bytes.ReplaceAll(content, before, after), n, nil
 }
 
-// store writes the file if it is still the one that was read.
+// store writes the file if it has not changed since it was read. done is false if it has changed.
 func store(ctx context.Context, root files.FS, was files.Info, content []byte) (done bool, err error) {
-	unlock, err := turn(ctx, was.Path+" "+was.Tag)
+	unlock, err := lockEdit(ctx, was.Path+" "+was.Tag)
 	if err != nil {
 		return false, err
 	}

@@ -2,7 +2,7 @@ package tool
 
 import "time"
 
-// Limit changes how long a server is kept that nobody uses, and how many there may be.
+// Limit changes how long an idle server is kept, and how many there may be.
 func (p *Servers) Limit(idle time.Duration, most int) { p.idle, p.most = idle, most }
 
 // Wait changes how long a list waits.

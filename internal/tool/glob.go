@@ -10,11 +10,11 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// maxFound is how many files an answer names at most.
+// maxFound is the maximum number of files in an answer.
 const maxFound = 1_000
 
 type globArgs struct {
@@ -25,7 +25,7 @@ type globArgs struct {
 func globTool() *Tool {
 	return define(spec{
 		name:        "glob",
-		description: "Find files by name, the last changed first. " + passedByText,
+		description: "Find files by name, the last changed first. " + skippedText,
 		readOnly:    true,
 		aliases:     map[string]string{"directory": "path"},
 		limits: func(f map[string]*jsonschema.Schema) {
@@ -51,7 +51,7 @@ func glob(ctx context.Context, j *job, in globArgs) (api.ToolResult, error) {
 		return api.ToolResult{}, err
 	}
 	defer root.Close()
-	g := globbing{place: at, walk: newWalk(root)}
+	g := globbing{sandboxPath: at, walk: newWalk(root)}
 	if err := g.run(ctx, p); err != nil {
 		return api.ToolResult{}, inTime(ctx, err)
 	}
@@ -60,14 +60,14 @@ func glob(ctx context.Context, j *job, in globArgs) (api.ToolResult, error) {
 
 // globbing is a search for files.
 type globbing struct {
-	place
+	sandboxPath
 	walk  *walk
 	found []files.Info
 	count int
 }
 
 func (g *globbing) run(ctx context.Context, p pattern) error {
-	// Asked for first, so that a folder which is not there is told of, and one of the pattern's is not.
+	// A missing folder of the argument path is an error; a missing folder of the pattern is not.
 	if _, err := g.walk.fs.ReadDir(ctx, g.path, "", 1); err != nil {
 		return err
 	}
@@ -77,13 +77,13 @@ func (g *globbing) run(ctx context.Context, p pattern) error {
 		}
 		return nil
 	})
-	if p.folder != "" && slices.Contains([]api.Code{api.CodeFileNotFound, api.CodeNotADirectory}, sandbox.CodeOf(err)) {
+	if p.folder != "" && slices.Contains([]api.Code{api.CodeFileNotFound, api.CodeNotADirectory}, fault.CodeOf(err)) {
 		return nil
 	}
 	return err
 }
 
-// add keeps the newest.
+// add adds a file. It drops the oldest files when it has twice as many as an answer holds.
 func (g *globbing) add(info files.Info) {
 	g.count++
 	if g.found = append(g.found, info); len(g.found) >= 2*maxFound {
@@ -121,7 +121,7 @@ func (g *globbing) result() api.ToolResult {
 	return limited(&p, why)
 }
 
-// limited is a result that is not all there is if there are reasons.
+// limited returns the page as a result. If there are reasons in why, the result is truncated and has a note with them.
 func limited(p *page, why []string) api.ToolResult {
 	if len(why) > 0 {
 		p.note("Not everything: %s. Narrow the pattern or the path to see more.", strings.Join(why, "; "))

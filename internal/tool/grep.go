@@ -9,18 +9,18 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/sandbox"
 )
 
 const (
-	grepBytes   = 64 << 20 // of one file
-	grepMatches = 250      // of one answer, unless told otherwise
-	maxMatches  = 10_000
-	maxContext  = 50
+	grepBytes   = 64 << 20 // bytes of one file that are searched
+	grepMatches = 250      // default of head_limit
+	maxMatches  = 10_000   // maximum of head_limit
+	maxContext  = 50       // maximum lines before and after a match
 )
 
-// What grep answers with.
+// Values of output_mode.
 const (
 	modeFiles   = "files_with_matches"
 	modeContent = "content"
@@ -41,7 +41,7 @@ func grepTool() *Tool {
 	return define(spec{
 		name: "grep",
 		description: "Search the content of files for a regular expression, line by line. With output_mode content the answer has lines as PATH:NUMBER:TEXT. " +
-			"Files that are not text and links are left out. " + passedByText,
+			"Files that are not text and links are left out. " + skippedText,
 		readOnly: true,
 		aliases:  map[string]string{"-i": "case_insensitive", "-C": "context", "include": "glob"},
 		limits: func(f map[string]*jsonschema.Schema) {
@@ -72,7 +72,7 @@ func grep(ctx context.Context, j *job, in grepArgs) (api.ToolResult, error) {
 		return api.ToolResult{}, err
 	}
 	defer root.Close()
-	g.place, g.walk = at, newWalk(root)
+	g.sandboxPath, g.walk = at, newWalk(root)
 	if err := g.run(ctx); err != nil {
 		return api.ToolResult{}, inTime(ctx, err)
 	}
@@ -81,7 +81,7 @@ func grep(ctx context.Context, j *job, in grepArgs) (api.ToolResult, error) {
 
 // grepping is a search through files.
 type grepping struct {
-	place
+	sandboxPath
 	args  grepArgs
 	re    *regexp.Regexp
 	only  pattern
@@ -89,15 +89,15 @@ type grepping struct {
 	limit int
 
 	page  page
-	count int  // of files or lines in the answer
-	more  bool // there are more than were asked for
-	cut   bool // a line is not shown to its end
-	large int  // files that were not searched to their end
+	count int  // files or matching lines in the answer
+	more  bool // there are more than limit
+	cut   bool // a long line was shortened
+	large int  // number of files that were not searched to their end
 }
 
 func (g *grepping) run(ctx context.Context) error {
 	err := g.file(ctx, g.path)
-	if sandbox.CodeOf(err) == api.CodeIsADirectory {
+	if fault.CodeOf(err) == api.CodeIsADirectory {
 		return g.walk.run(ctx, g.path, func(info files.Info) error {
 			if !info.Mode.IsRegular() || info.Size == 0 || g.args.Glob != "" && !g.only.matches(below(g.path, info.Path)) {
 				return nil
@@ -108,7 +108,7 @@ func (g *grepping) run(ctx context.Context) error {
 	return g.walk.ended(ctx, err)
 }
 
-// file searches one file. It is errEnough when the answer is complete, or full.
+// file searches one file. It returns errEnough when the limit is reached or the answer is full.
 func (g *grepping) file(ctx context.Context, name string) error {
 	f, err := g.walk.fs.Open(ctx, name)
 	if err != nil {

@@ -292,7 +292,7 @@ func TestLongCommandHoldsItsSandbox(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = builtin.Call(t.Context(), w.Box, api.ExecuteTool{ToolName: "bash", Arguments: json.RawMessage(`{"command":"until [ -e stop ]; do sleep 0.1; done","timeout":3000}`)})
+		_, _ = builtin.Call(t.Context(), w.Handle(), api.ExecuteTool{ToolName: "bash", Arguments: json.RawMessage(`{"command":"until [ -e stop ]; do sleep 0.1; done","timeout":3000}`)})
 	}()
 	testkit.Eventually(t, time.Minute, func() error {
 		if w.Held.Load() != 1 {

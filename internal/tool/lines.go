@@ -6,24 +6,24 @@ import (
 	"io"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// lines goes through a file line by line, with little memory whatever is in it.
+// lines reads a file line by line. Its memory is bounded, also for a file with very long lines.
 type lines struct {
 	from    *bufio.Reader
 	file    io.Reader
 	left    *io.LimitedReader
-	number  int64  // of the line at hand, from 1
-	text    []byte // its beginning, without its end; good until the next
-	size    int64  // of all of it
-	stopped bool   // there is more than may be read
+	number  int64  // the number of the current line, from 1
+	text    []byte // the first maxHeld bytes of the current line, without the newline; valid until next
+	size    int64  // the size of the whole current line
+	stopped bool   // the file has more bytes than may be read
 	err     error
 }
 
 const (
 	maxHeld = 256 << 10 // bytes of a line that are kept
-	sniff   = 8_000     // bytes in which a NUL makes a file no text
+	sniff   = 8_000     // a file with a NUL in its first bytes is binary
 )
 
 func newLines(file io.Reader, most int64) *lines {
@@ -31,13 +31,14 @@ func newLines(file io.Reader, most int64) *lines {
 	return &lines{from: bufio.NewReaderSize(left, 64<<10), file: file, left: left}
 }
 
-// binary reports whether the file is no text. It is asked first.
+// binary reports whether the file is binary. It is called before next.
 func (l *lines) binary() bool {
 	head, _ := l.from.Peek(sniff)
 	return bytes.IndexByte(head, 0) >= 0
 }
 
-// image is the type of an image by its first bytes, whatever its name is; empty: it is none that models know.
+// image returns the MIME type of an image file by its first bytes, or "" if it is not an image of a type that models
+// accept. It is called before next.
 func (l *lines) image() string {
 	head, _ := l.from.Peek(12)
 	switch {
@@ -53,7 +54,7 @@ func (l *lines) image() string {
 	return ""
 }
 
-// next goes to the next line.
+// next reads the next line. It returns false at the end, at the limit, or after an error.
 func (l *lines) next() bool {
 	l.text, l.size = l.text[:0], 0
 	for {
@@ -71,7 +72,7 @@ func (l *lines) next() bool {
 		case err == bufio.ErrBufferFull:
 			continue
 		case err != io.EOF:
-			l.err = sandbox.Errorf("read file", api.CodeInternal, "%w", err)
+			l.err = fault.Errorf("read file", api.CodeInternal, "%w", err)
 			return false
 		}
 		l.stopped = l.left.N <= 0 && l.beyond()
@@ -82,7 +83,7 @@ func (l *lines) next() bool {
 	}
 }
 
-// beyond reports whether the file has more than may be read of it.
+// beyond reports whether the file has more bytes after the limit.
 func (l *lines) beyond() bool {
 	n, _ := l.file.Read(make([]byte, 1))
 	return n > 0

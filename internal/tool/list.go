@@ -10,12 +10,13 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
 )
 
 const (
-	maxListed = 2_000
-	maxLevels = 10
+	maxListed = 2_000 // entries of one answer
+	maxLevels = 10    // maximum depth
 )
 
 type listArgs struct {
@@ -27,7 +28,7 @@ type listArgs struct {
 func listTool() *Tool {
 	return define(spec{
 		name:        "list",
-		description: "List a folder: names in order, folders with a slash at the end and what is in them below and further to the right, files with their size in bytes, links with where they lead.",
+		description: "List a folder: names in order, folders with a slash at the end and their entries below and further to the right, files with their size in bytes, links with where they lead.",
 		readOnly:    true,
 		aliases:     map[string]string{"directory": "path", "file_path": "path"},
 		limits: func(f map[string]*jsonschema.Schema) {
@@ -76,7 +77,7 @@ func addTree(p *page, nodes []*files.Node, level int) {
 	}
 }
 
-// entry is one line of a list.
+// entry returns the line of a list for a file.
 func entry(info files.Info) string {
 	name := shown(path.Base(info.Path))
 	switch info.Mode.Type() {
@@ -85,7 +86,7 @@ func entry(info files.Info) string {
 	case fs.ModeDir:
 		return name + "/"
 	case fs.ModeSymlink:
-		return name + " -> " + shown(clip(info.Target, 500))
+		return name + " -> " + shown(fault.Clip(info.Target, 500))
 	case fs.ModeNamedPipe:
 		return name + "  (pipe)"
 	case fs.ModeSocket:

@@ -3,17 +3,19 @@ package tool
 import (
 	"context"
 	"fmt"
+
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// matching is the search through one file.
+// matching is the search in one file.
 type matching struct {
 	*grepping
 	name string
 
 	hits   int
-	before []numbered // lines that come before the next match, if there is one
-	after  int        // lines still to show behind the last match
-	last   int64      // the line shown last
+	before []numbered // the last lines, for the context before a match
+	after  int        // lines still to show after the last match
+	last   int64      // the number of the line that was shown last
 }
 
 type numbered struct {
@@ -34,7 +36,7 @@ func (m *matching) run(ctx context.Context, lines *lines) error {
 			return err
 		}
 		if ok && m.args.OutputMode != modeContent && m.args.OutputMode != modeCount {
-			break // one will do
+			break // the file's name is shown after one match
 		}
 	}
 	if m.hits == 0 || m.args.OutputMode == modeContent {
@@ -50,7 +52,7 @@ func (m *matching) run(ctx context.Context, lines *lines) error {
 	return m.show(text)
 }
 
-// line shows a line that matches, or that is near one.
+// line shows a line that matches or is in the context of a match.
 func (m *matching) line(lines *lines, at int, matches bool) error {
 	switch {
 	case m.args.OutputMode != modeContent:
@@ -96,7 +98,7 @@ func (m *matching) near(line numbered) error {
 	return m.show(fmt.Sprintf("%s-%d-%s", m.name, line.number, line.text))
 }
 
-// room counts one more of what was asked for.
+// room counts one more result. It returns errEnough if there are already as many as the limit.
 func (m *matching) room() error {
 	if m.count == m.limit {
 		m.more = true
@@ -113,11 +115,11 @@ func (m *matching) show(text string) error {
 	return nil
 }
 
-// excerpt is a line, or of a long one the part around a place.
+// excerpt returns the line, or the part of a long line around the position at.
 func (m *matching) excerpt(lines *lines, at int) string {
 	from, text := 0, lines.text
 	if lines.size > maxLine && at > maxLine/2 {
-		from = edge(string(text), at-maxLine/10)
+		from = fault.RuneEdge(string(text), at-maxLine/10)
 	}
 	out, cut := clipLine(text[from:], lines.size-int64(from))
 	if from > 0 {

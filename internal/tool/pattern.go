@@ -9,16 +9,16 @@ import (
 	"github.com/berthdev/berth/internal/guest"
 )
 
-// maxPattern is how long a pattern may be, for files or for text.
+// maxPattern is the maximum length of a pattern, for paths or for text.
 const maxPattern = 1_000
 
-// pattern matches paths: * and ? within a name, ** across folders, [a-z] and [!a-z], {a,b}. Without a slash
-// it is for names, in whatever folder. It is a regular expression in the end, and those of Go take time in
-// proportion to what they are matched with, whatever is asked.
+// pattern matches paths: * and ? within a name, ** across folders, [a-z] and [!a-z], {a,b}. A pattern without a slash
+// matches names in any folder. It is translated to a regular expression, because Go's regular expressions run in time
+// linear in the input for every pattern.
 type pattern struct {
 	re     *regexp.Regexp
-	folder string // everything that matches is below it
-	names  bool
+	folder string // all matching paths are below this folder
+	names  bool   // the pattern has no slash
 }
 
 const patternForm = "expected a pattern such as **/*.go, src/{a,b}/*.ts or *.md, with every [ and { closed"
@@ -35,7 +35,7 @@ func newPattern(text string) (p pattern, ok bool) {
 	return pattern{re: re, folder: fixedFolder(text), names: !strings.Contains(text, "/")}, true
 }
 
-// matches judges a path relative to where the pattern starts.
+// matches reports whether a path matches. The path is relative to the folder of the search.
 func (p pattern) matches(name string) bool {
 	if p.names {
 		name = path.Base(name)
@@ -43,7 +43,7 @@ func (p pattern) matches(name string) bool {
 	return p.re.MatchString(name)
 }
 
-// fixedFolder is the part of a pattern that is a plain path.
+// fixedFolder returns the folders at the start of a pattern that have no special characters.
 func fixedFolder(text string) string {
 	if special := strings.IndexAny(text, `*?[{\`); special >= 0 {
 		text = text[:special]
@@ -52,7 +52,7 @@ func fixedFolder(text string) string {
 	return strings.Trim(folder, "/")
 }
 
-// translate makes a regular expression of a pattern.
+// translate converts a pattern to a regular expression. ok is false if a [ or { is not closed.
 func translate(text string) (expr string, ok bool) {
 	var out strings.Builder
 	open := 0
@@ -95,8 +95,8 @@ func translate(text string) (expr string, ok bool) {
 	return out.String(), open == 0
 }
 
-// translateClass makes a class of the [a-z] or [!a-z] at the beginning of a text, and says how long that
-// is; zero if it is never closed.
+// translateClass converts the class [a-z] or [!a-z] at the start of a text. It returns the length of the class in the
+// text, or zero if the class is not closed.
 func translateClass(text string) (class string, size int) {
 	body := text[1:]
 	not := strings.HasPrefix(body, "!") || strings.HasPrefix(body, "^")
@@ -104,7 +104,7 @@ func translateClass(text string) (class string, size int) {
 		body = body[1:]
 	}
 	end := strings.IndexByte(body, ']')
-	if end == 0 { // []x] holds a bracket
+	if end == 0 { // in []x] the first bracket is a member of the class
 		end = 1 + strings.IndexByte(body[1:], ']')
 	}
 	if end <= 0 {
@@ -120,21 +120,22 @@ func translateClass(text string) (class string, size int) {
 
 var classEscape = strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`, `^`, `\^`, `/`, ``)
 
-// inside finds where a pattern starts: at the path beside it, unless it is absolute itself.
-func inside(at, text string) (place, string, error) {
+// inside returns the folder to search and the pattern relative to it. The folder is the argument at, unless the pattern
+// starts with the workspace or the home directory.
+func inside(at, text string) (sandboxPath, string, error) {
 	for _, root := range []string{guest.Workspace, guest.Home, "~"} {
 		if rest, ok := strings.CutPrefix(text, root+"/"); ok {
 			at, text = root, rest
 			break
 		}
 	}
-	start, err := find(at)
+	start, err := parsePath(at)
 	if err != nil {
 		return start, text, err
 	}
 	_, err = files.Clean(fixedFolder(text))
 	if err == nil && strings.HasPrefix(text, "/") {
-		_, err = find(text)
+		_, err = parsePath(text)
 	}
 	return start, text, err
 }

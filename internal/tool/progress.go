@@ -5,25 +5,27 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Progress is how far an MCP server inside a sandbox says that a call is.
+// Progress is a progress report of an MCP server for a call.
 type Progress struct {
 	Progress float64
-	Total    float64 // zero: not known
+	Total    float64 // zero: unknown
 	Message  string
 }
 
 type progressKey struct{}
 
-// WithProgress returns a context whose calls of MCP servers report their progress. The function is called by what
-// reads the server's answers: it must not wait.
+// WithProgress returns a context whose calls of MCP servers call report with their progress. report must not block: it
+// runs in the goroutine that reads the server's messages.
 func WithProgress(ctx context.Context, report func(Progress)) context.Context {
 	return context.WithValue(ctx, progressKey{}, report)
 }
 
-// follow has the wire pass the progress of one call on. The token is what the server repeats; nil if no progress
-// is asked for.
+// follow makes the wire report the progress of a call until stop. The server repeats token in its reports. token is nil
+// if the context does not ask for progress.
 func (w *wire) follow(ctx context.Context) (token any, stop func()) {
 	report, _ := ctx.Value(progressKey{}).(func(Progress))
 	if report == nil {
@@ -34,7 +36,7 @@ func (w *wire) follow(ctx context.Context) (token any, stop func()) {
 	return name, func() { w.reports.Delete(name) }
 }
 
-// progress passes a notice of progress on to the call it names. What is not one of a call under way is passed over.
+// progress passes a progress notification to the call with its token. It ignores a notification for any other call.
 func (w *wire) progress(params json.RawMessage) {
 	var p struct {
 		ProgressToken   string
@@ -45,6 +47,6 @@ func (w *wire) progress(params json.RawMessage) {
 		return
 	}
 	if report, ok := w.reports.Load(p.ProgressToken); ok {
-		report.(func(Progress))(Progress{p.Progress, p.Total, plain(clip(p.Message, notes/2))})
+		report.(func(Progress))(Progress{p.Progress, p.Total, plain(fault.Clip(p.Message, notes/2))})
 	}
 }

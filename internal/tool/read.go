@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	readLines = 2_000    // of one answer
-	readBytes = 64 << 20 // of a file that are looked through for a line
+	readLines = 2_000    // lines of one answer
+	readBytes = 64 << 20 // bytes of a file that are read to find the lines
 )
 
 type readArgs struct {
@@ -37,7 +37,7 @@ func readTool() *Tool {
 	}, read)
 }
 
-// maxPath is longer than any path that is taken, with what stands in front of it.
+// maxPath is the maximum length of a path argument. It is more than files.MaxPath, for the root in front of the path.
 const maxPath = 5_000
 
 func read(ctx context.Context, j *job, in readArgs) (api.ToolResult, error) {
@@ -60,17 +60,17 @@ func read(ctx context.Context, j *job, in readArgs) (api.ToolResult, error) {
 	if lines.binary() {
 		return api.ToolResult{}, refuse("%s is not text (%d bytes). Use bash for it: file, xxd, strings.", at.name(), f.Info().Size)
 	}
-	r := reading{place: at, first: int64(max(in.Offset, 1)), limit: cmp.Or(in.Limit, readLines)}
+	r := reading{sandboxPath: at, first: int64(max(in.Offset, 1)), limit: cmp.Or(in.Limit, readLines)}
 	if err := r.run(ctx, lines); err != nil {
 		return api.ToolResult{}, inTime(ctx, err)
 	}
 	return r.result(lines)
 }
 
-// maxImage is how large an image is that is shown. Models take no larger ones.
+// maxImage is the maximum size of an image in bytes. Models do not accept larger ones.
 const maxImage = 3 << 20
 
-func showImage(kind string, at place, size int64, from *lines) (api.ToolResult, error) {
+func showImage(kind string, at sandboxPath, size int64, from *lines) (api.ToolResult, error) {
 	if size > maxImage {
 		return api.ToolResult{}, refuse("%s is an image (%s) of %d bytes; %d are shown at most. Make it smaller with bash and read that.", at.name(), kind, size, maxImage)
 	}
@@ -86,15 +86,15 @@ func showImage(kind string, at place, size int64, from *lines) (api.ToolResult, 
 	return result, nil
 }
 
-// reading is a part of a file on its way into an answer.
+// reading collects the requested lines of a file.
 type reading struct {
-	place
-	first int64
-	limit int
+	sandboxPath
+	first int64 // the number of the first line
+	limit int   // the maximum number of lines
 	page  page
-	shown int  // lines
-	cut   bool // some line is not there to its end
-	more  bool // there are lines behind those shown
+	shown int  // number of lines in page
+	cut   bool // a long line was shortened
+	more  bool // there are lines after the last one in page
 }
 
 func (r *reading) run(ctx context.Context, lines *lines) error {

@@ -158,7 +158,7 @@ func TestListShowsAFolder(t *testing.T) {
 	w.no("list", args{"path": "missing"}, "file_not_found")
 }
 
-// What is closed to the sandbox's user is passed by, and told of.
+// Folders that the sandbox's user cannot read are skipped, and reported.
 func TestClosedFoldersAreToldOf(t *testing.T) {
 	w := newWorld(t)
 	w.tree("open/a", "closed/b")

@@ -13,23 +13,23 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/guest"
-	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/template"
 )
 
-// command is how a server is started. Of variables that are there twice the last one holds: programs differ in
-// which of them they take.
-func command(box Box, s sandbox.Sandbox, spec template.MCPServer) guest.Cmd {
+// command returns the command that starts a server, with the variables of the server and of the sandbox.
+func command(h *engine.Handle, spec template.MCPServer) guest.Cmd {
 	cmd := guest.Cmd{Argv: spec.Command}
 	for name, value := range spec.Env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	return box.Command(s, cmd)
+	return h.Command(cmd)
 }
 
-// call uses a tool of a server. What it is asked for is for the server to check: its schema is what somebody
-// in the sandbox wrote, and not to be worked with here.
+// call calls a tool of a server. The server checks the arguments. Its schema is not used for that, because it comes from
+// the sandbox.
 func (p *Servers) call(ctx context.Context, server, name string, call Call) (api.ToolResult, error) {
 	start := time.Now()
 	result, err := p.use(ctx, server, name, call)
@@ -45,25 +45,25 @@ func (p *Servers) use(ctx context.Context, server, name string, call Call) (api.
 	if err := json.Unmarshal([]byte(cmp.Or(string(call.Arguments), "{}")), &arguments); err != nil {
 		return api.ToolResult{}, wrong("arguments", "expected a JSON object")
 	}
-	of, err := call.Box.Template(ctx)
+	of, err := call.Handle.Template(ctx)
 	if err != nil {
 		return api.ToolResult{}, err
 	}
-	if _, ok := p.declared(of)[server]; !ok { // no sandbox is made for that
+	if _, ok := p.declared(of)[server]; !ok { // checked before enter, which starts the sandbox
 		return api.ToolResult{}, p.unknown(of, server)
 	}
-	s, err := p.enter(ctx, call.Box, server)
+	s, err := p.enter(ctx, call.Handle, server)
 	if err != nil {
 		return api.ToolResult{}, err
 	}
 	defer p.leave(s)
-	defer holdLate(ctx, call.Box)()
+	defer call.Handle.HoldLate(ctx, "exec")()
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(call.Timeout, s.limit()), errTime)
 	defer cancel()
 	if err := p.has(ctx, s, name); err != nil {
 		return api.ToolResult{}, err
 	}
-	s.wire.said.Store(0)
+	s.wire.received.Store(0)
 	params := &sdk.CallToolParams{Name: name, Arguments: arguments}
 	token, unfollow := s.wire.follow(ctx)
 	defer unfollow()
@@ -77,7 +77,8 @@ func (p *Servers) use(ctx context.Context, server, name string, call Call) (api.
 	return resultIn(answer), nil
 }
 
-// has fails unless the server has the tool. One that it may have got meanwhile is asked for.
+// has returns an error if the server does not have the tool. If the tool is not in the cached list, has fetches the
+// list again.
 func (p *Servers) has(ctx context.Context, s *session, name string) error {
 	var tools []api.Tool
 	for _, holds := range []time.Duration{listHolds, 0} {
@@ -94,11 +95,11 @@ func (p *Servers) has(ctx context.Context, s *session, name string) error {
 	for i, t := range tools {
 		names[i] = t.Name
 	}
-	return sandbox.Errorf("find tool", api.CodeUnknownTool, "the MCP server %s has no tool %s; there are %s",
-		s.key.server, quoted(clip(name, 100)), clip(strings.Join(names, ", "), notes))
+	return fault.Errorf("find tool", api.CodeUnknownTool, "the MCP server %s has no tool %s; there are %s",
+		s.key.server, quoted(fault.Clip(name, 100)), fault.Clip(strings.Join(names, ", "), notes))
 }
 
-// trouble is why a call was not answered. A server that hangs is not used again.
+// trouble returns the error of a call without a result. A server that did not answer in time is not used again.
 func (p *Servers) trouble(ctx context.Context, s *session, err error) error {
 	said, ok := errors.AsType[*jsonrpc.Error](err)
 	switch {
@@ -113,8 +114,8 @@ func (p *Servers) trouble(ctx context.Context, s *session, err error) error {
 	case ok:
 		return refuse("%s (error %d of the MCP server %s)", plain(said.Message), said.Code, s.key.server)
 	}
-	return refuse("The MCP server %s gave an answer that is no result: %s", s.key.server, plain(clip(err.Error(), notes/2)))
+	return refuse("The MCP server %s gave an answer that is no result: %s", s.key.server, plain(fault.Clip(err.Error(), notes/2)))
 }
 
-// Remote reports whether a name is one of an MCP server's tool.
+// Remote reports whether name is the name of an MCP server's tool.
 func Remote(name string) bool { _, _, ok := split(name); return ok }

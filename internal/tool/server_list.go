@@ -14,38 +14,38 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// What is taken of a server's list of tools.
+// Limits of a server's list of tools.
 const (
 	mostTools      = 128
 	mostPages      = 32
 	maxDescription = 4_000
-	maxSchema      = 64 << 10  // of one tool
-	maxSchemas     = 512 << 10 // of all
+	maxSchema      = 64 << 10  // bytes of the schema of one tool
+	maxSchemas     = 512 << 10 // bytes of the schemas of all tools
 )
 
-// How long a list waits for a server, and how long it holds.
 const (
-	listTime  = 20 * time.Second
-	listHolds = time.Minute
+	listTime  = 20 * time.Second // the timeout of a list of all servers
+	listHolds = time.Minute      // the time for which a server's list is cached
 )
 
-// toolName is what clients take as the name of a tool.
+// toolName matches the tool names that clients accept.
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// inventory is what a server says it has.
+// inventory is the cached list of a server's tools.
 type inventory struct {
 	mu      sync.Mutex
-	tools   []api.Tool // by their qualified names
-	left    []string   // what was not taken, and why
+	tools   []api.Tool // with their qualified names
+	omitted []string   // names of tools that were left out, with the reason
 	fetched time.Time
 }
 
-// fetch asks the server.
+// fetch reads the list from the server.
 func (v *inventory) fetch(ctx context.Context, s *session) error {
-	s.wire.said.Store(0)
+	s.wire.received.Store(0)
 	s.wire.changed.Store(false)
 	take := &intake{server: s.key.server, names: map[string]bool{}}
 	cursor := ""
@@ -63,11 +63,12 @@ func (v *inventory) fetch(ctx context.Context, s *session) error {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.tools, v.left, v.fetched = take.tools, take.left, time.Now()
+	v.tools, v.omitted, v.fetched = take.tools, take.omitted, time.Now()
 	return nil
 }
 
-// list is what the server has, as it said a moment ago or says now.
+// list returns the tools of the server and the omitted ones. It fetches the list if it is older than holds, or if the
+// server has announced a change.
 func (v *inventory) list(ctx context.Context, s *session, holds time.Duration) ([]api.Tool, []string, error) {
 	v.mu.Lock()
 	old := time.Since(v.fetched) >= holds
@@ -79,16 +80,16 @@ func (v *inventory) list(ctx context.Context, s *session, holds time.Duration) (
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.tools, v.left, nil
+	return v.tools, v.omitted, nil
 }
 
-// intake takes the tools of a list that can be passed on.
+// intake collects the tools of a server's list that agents can use.
 type intake struct {
-	server string
-	tools  []api.Tool
-	left   []string
-	names  map[string]bool
-	size   int
+	server  string
+	tools   []api.Tool
+	omitted []string // names of tools that were left out, with the reason
+	names   map[string]bool
+	size    int // bytes of all schemas
 }
 
 func (in *intake) add(t *sdk.Tool) {
@@ -108,19 +109,20 @@ func (in *intake) add(t *sdk.Tool) {
 		why = fmt.Sprintf("is one more than %d", mostTools)
 	}
 	if why != "" {
-		if len(in.left) < maxBad {
-			in.left = append(in.left, shown(clip(t.Name, 80))+" "+why)
+		if len(in.omitted) < maxBad {
+			in.omitted = append(in.omitted, shown(fault.Clip(t.Name, 80))+" "+why)
 		}
 		return
 	}
 	in.names[t.Name] = true
 	in.size += len(schema)
-	in.tools = append(in.tools, api.Tool{Name: qualified(in.server, t.Name), Description: plain(clip(t.Description, maxDescription)), InputSchema: schema})
+	in.tools = append(in.tools, api.Tool{Name: qualified(in.server, t.Name), Description: plain(fault.Clip(t.Description, maxDescription)), InputSchema: schema})
 }
 
-// list is what all servers of a template have. What is wrong with one is told, and hinders nothing else.
-func (p *Servers) list(ctx context.Context, box Box) (tools []api.Tool, servers []api.ToolServer, err error) {
-	name, err := box.Template(ctx)
+// list returns the tools of all servers of the sandbox's template. If a server fails, its problem is in servers, and
+// the tools of the others are listed.
+func (p *Servers) list(ctx context.Context, h *engine.Handle) (tools []api.Tool, servers []api.ToolServer, err error) {
+	name, err := h.Template(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,14 +136,14 @@ func (p *Servers) list(ctx context.Context, box Box) (tools []api.Tool, servers 
 	of, servers := make([][]api.Tool, len(names)), make([]api.ToolServer, len(names))
 	var all sync.WaitGroup
 	for i, server := range names {
-		all.Go(func() { of[i], servers[i] = p.listOne(ctx, box, server) })
+		all.Go(func() { of[i], servers[i] = p.listOne(ctx, h, server) })
 	}
 	all.Wait()
 	return slices.Concat(of...), servers, nil
 }
 
-func (p *Servers) listOne(ctx context.Context, box Box, server string) ([]api.Tool, api.ToolServer) {
-	s, err := p.enter(ctx, box, server)
+func (p *Servers) listOne(ctx context.Context, h *engine.Handle, server string) ([]api.Tool, api.ToolServer) {
+	s, err := p.enter(ctx, h, server)
 	if err != nil {
 		return nil, api.ToolServer{Name: server, Problem: problemText(err)}
 	}
@@ -158,13 +160,13 @@ func (p *Servers) listOne(ctx context.Context, box Box, server string) ([]api.To
 	return tools, api.ToolServer{Name: server, Tools: len(tools), Problem: problem}
 }
 
-// problemText is why a server's tools are not there, as its users may read it.
+// problemText returns the error of a server in a form for users.
 func problemText(err error) string {
 	if no, ok := errors.AsType[*refusal](err); ok {
-		return clip(no.text, 2*notes)
+		return fault.Clip(no.text, 2*notes)
 	}
-	if e, ok := errors.AsType[*sandbox.Error](guestError(err)); ok {
-		return clip(explain(e), 2*notes)
+	if e, ok := errors.AsType[*fault.Error](guestError(err)); ok {
+		return fault.Clip(explain(e), 2*notes)
 	}
-	return clip(err.Error(), 2*notes)
+	return fault.Clip(err.Error(), 2*notes)
 }

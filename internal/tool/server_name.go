@@ -2,12 +2,12 @@ package tool
 
 import "strings"
 
-// joint parts the name of a server from that of its tool. No built-in tool has it in its name, and no server:
-// whatever a server calls its tools, it takes no name but its own.
-const joint = "__"
+// separator separates the name of a server from the name of its tool. Names of servers and of built-in tools do not
+// contain it, so no tool of a server can have the name of a built-in tool or of another server's tool.
+const separator = "__"
 
-// qualified is the name by which a server's tool is known.
-func qualified(server, tool string) string { return server + joint + tool }
+// qualified returns the name of a server's tool for agents.
+func qualified(server, tool string) string { return server + separator + tool }
 
-// split takes a name apart. It is false for those of built-in tools.
-func split(name string) (server, tool string, ok bool) { return strings.Cut(name, joint) }
+// split splits a qualified name. ok is false for the name of a built-in tool.
+func split(name string) (server, tool string, ok bool) { return strings.Cut(name, separator) }

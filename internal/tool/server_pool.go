@@ -8,32 +8,35 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/template"
 )
 
-// Servers are the MCP servers that templates declare, as they run in sandboxes for this program. Each program
-// that works with a sandbox has its own: a server's input and output cannot be shared. A server starts when it
-// is first used, serves any number of calls at once, and ends a while after the last of them, with its
-// sandbox, or with this program.
+// Servers runs the MCP servers that templates declare, inside sandboxes. If several Berth servers use one sandbox, each
+// starts its own process of an MCP server, because the input and output of a process cannot be shared. A process starts
+// at its first use and serves any number of calls at once. It ends when it was idle for a while, with its sandbox, or
+// with this program.
 type Servers struct {
 	declared func(template string) map[string]template.MCPServer
-	idle     time.Duration
-	wait     time.Duration // for what is asked for its tools
-	most     int           // at once, and half as many of one tenant
+	idle     time.Duration // the time for which an idle process is kept
+	wait     time.Duration // the timeout of a list of tools
+	most     int           // the maximum number of processes; one tenant may use half of them at once
 
 	mu      sync.Mutex
 	running map[serverKey]*session
 	closed  bool
 }
 
-// How long a server is kept that nobody uses, and how many there are at once.
+// The defaults of Servers.idle and Servers.most.
 const (
 	keepServer  = time.Minute
 	mostServers = 256
 )
 
-// serverKey names a server in one life of one sandbox: a server that was started in an earlier life is gone.
+// serverKey identifies a process of an MCP server: the sandbox, one start of the sandbox, and the name of the server. A
+// process ends when its sandbox stops.
 type serverKey struct {
 	tenant, sandbox      string
 	incarnation, started int64
@@ -44,12 +47,12 @@ func keyOf(s sandbox.Sandbox, server string) serverKey {
 	return serverKey{s.Owner.Tenant, s.ID, s.Incarnation, s.StartedAt.UnixNano(), server}
 }
 
-// NewServers makes the servers that templates declare: a registry tells.
+// NewServers returns Servers without a process. declared returns the MCP servers of a template by their names.
 func NewServers(declared func(template string) map[string]template.MCPServer) *Servers {
 	return &Servers{declared: declared, idle: keepServer, wait: listTime, most: mostServers, running: map[serverKey]*session{}}
 }
 
-// Close ends all of them, and those who wait for one.
+// Close ends all processes. Calls in progress fail, and no process starts any more.
 func (p *Servers) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -61,16 +64,17 @@ func (p *Servers) Close() {
 	p.mu.Unlock()
 	for _, s := range all {
 		_ = s.wire.Close()
-		s.cut()
+		s.kill()
 	}
 	for _, s := range all {
 		<-s.gone
 	}
 }
 
-// enter finds a server of the sandbox, or starts it. Whoever enters has to leave.
-func (p *Servers) enter(ctx context.Context, box Box, server string) (*session, error) {
-	sb, err := box.Sandbox(ctx)
+// enter returns the session of a server of the sandbox. It starts the server if it does not run. The caller must call
+// leave.
+func (p *Servers) enter(ctx context.Context, h *engine.Handle, server string) (*session, error) {
+	sb, err := h.Sandbox(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +82,7 @@ func (p *Servers) enter(ctx context.Context, box Box, server string) (*session, 
 	if !ok {
 		return nil, p.unknown(sb.Spec.Template, server)
 	}
-	s, err := p.find(ctx, box, sb, keyOf(sb, server), spec)
+	s, err := p.findOrLaunch(ctx, h, keyOf(sb, server), spec)
 	if err != nil {
 		return nil, err
 	}
@@ -98,8 +102,8 @@ func (p *Servers) enter(ctx context.Context, box Box, server string) (*session, 
 	return s, nil
 }
 
-func (p *Servers) find(ctx context.Context, box Box, sb sandbox.Sandbox, key serverKey, spec template.MCPServer) (*session, error) {
-	conn, err := box.Guest(ctx) // also thaws a sandbox whose server is there
+func (p *Servers) findOrLaunch(ctx context.Context, h *engine.Handle, key serverKey, spec template.MCPServer) (*session, error) {
+	conn, err := h.Guest(ctx) // always, because it thaws a frozen sandbox
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +115,7 @@ func (p *Servers) find(ctx context.Context, box Box, sb sandbox.Sandbox, key ser
 			_ = conn.Close()
 			return nil, err
 		}
-		s = launch(key, spec, conn, command(box, sb, spec), p.drop)
+		s = launch(key, spec, conn, command(h, spec), p.drop)
 		p.running[key] = s
 	} else {
 		_ = conn.Close()
@@ -122,10 +126,11 @@ func (p *Servers) find(ctx context.Context, box Box, sb sandbox.Sandbox, key ser
 	return s, nil
 }
 
-// room makes room for one more: the one that was not used for longest has to go.
+// room makes room for one more process. If there are too many, it ends the one that has been idle for the longest time,
+// or returns an error if none is idle.
 func (p *Servers) room(tenant string) error {
 	if p.closed {
-		return sandbox.Errorf("start MCP server", api.CodeShuttingDown, "this server is about to go")
+		return fault.Errorf("start MCP server", api.CodeShuttingDown, "this server is about to go")
 	}
 	var oldest *session
 	own := 0
@@ -139,7 +144,7 @@ func (p *Servers) room(tenant string) error {
 	}
 	switch {
 	case own >= (p.most+1)/2, len(p.running) >= p.most && oldest == nil:
-		e := sandbox.Errorf("start MCP server", api.CodeQuotaExceeded, "there are too many MCP servers at work")
+		e := fault.Errorf("start MCP server", api.CodeQuotaExceeded, "there are too many MCP servers at work")
 		e.Hint = "Wait until some of their calls are done."
 		return e
 	case len(p.running) >= p.most:
@@ -148,7 +153,7 @@ func (p *Servers) room(tenant string) error {
 	return nil
 }
 
-// leave is for who has entered. The last one starts the clock.
+// leave ends the use of a session after enter. After the last user, the idle timer starts.
 func (p *Servers) leave(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +168,7 @@ func (p *Servers) leave(s *session) {
 	s.idle = time.AfterFunc(p.idle, func() { p.expire(s) })
 }
 
-// expire retires a session that has no users any more.
+// expire retires a session if it has no users.
 func (p *Servers) expire(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,14 +177,15 @@ func (p *Servers) expire(s *session) {
 	}
 }
 
-// drop is retire for who does not have the lock.
+// drop is retire for callers without the lock.
 func (p *Servers) drop(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.retire(s)
 }
 
-// retire lets nobody enter any more. The session ends when all have left.
+// retire removes a session, so that it gets no new users. The session ends when its last user leaves. The caller holds
+// the lock.
 func (p *Servers) retire(s *session) {
 	if s.retired {
 		return
@@ -193,7 +199,7 @@ func (p *Servers) retire(s *session) {
 	}
 }
 
-// unknown says which servers there are.
+// unknown returns the error for a server that the template does not have. The error lists those that it has.
 func (p *Servers) unknown(template, server string) error {
 	names := make([]string, 0, mostServers)
 	for name := range p.declared(template) {
@@ -204,5 +210,5 @@ func (p *Servers) unknown(template, server string) error {
 	if len(names) > 0 {
 		list = "there are " + strings.Join(names, ", ")
 	}
-	return sandbox.Errorf("find tool", api.CodeUnknownTool, "the sandbox has no MCP server %s; %s", quoted(clip(server, 100)), list)
+	return fault.Errorf("find tool", api.CodeUnknownTool, "the sandbox has no MCP server %s; %s", quoted(fault.Clip(server, 100)), list)
 }

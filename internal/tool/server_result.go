@@ -8,16 +8,17 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Limits of what a result has besides text. Media are pictures, sounds and files, counted together.
+// Limits in bytes of the content of a result besides its text. Media are images, sounds and files together.
 const (
 	maxMedia      = 3 << 20
 	maxStructured = 256 << 10
-	maxName       = 500 // of links and types
+	maxName       = 500 // names, addresses and types
 )
 
-// resultIn passes a server's result on: its content in order, bounded. What is left out is named in its place.
+// resultIn converts a server's result. The content keeps its order. Content that is too large is replaced by a note.
 func resultIn(from *sdk.CallToolResult) api.ToolResult {
 	result := api.ToolResult{IsError: from.IsError}
 	room := maxMedia
@@ -32,7 +33,7 @@ func resultIn(from *sdk.CallToolResult) api.ToolResult {
 	return result
 }
 
-// structuredIn adds structured content. Where it is the only content it is the text as well.
+// structuredIn adds structured content to a result. If the result has no other content, it is added as text too.
 func structuredIn(result *api.ToolResult, content any) {
 	text, _ := json.Marshal(content) // it came as JSON
 	if len(result.Content) == 0 {
@@ -46,9 +47,10 @@ func structuredIn(result *api.ToolResult, content any) {
 	result.Content, result.Truncated = append(result.Content, said(note).Content...), true
 }
 
-// boundText merges texts that are too long together into one, whose middle is left out.
+// boundText limits the text of a result. If all texts together are too long, it merges them into one text without the
+// middle.
 func boundText(result *api.ToolResult) {
-	size, out := 0, new(tape)
+	size, out := 0, new(headTail)
 	var others []api.ToolContent
 	for i, c := range result.Content {
 		if c.Type != api.ContentText {
@@ -71,8 +73,8 @@ func boundText(result *api.ToolResult) {
 	}
 }
 
-// contentIn is a piece of an answer. A file in it takes its size out of the room that is left; one that does not
-// fit is named instead.
+// contentIn converts one piece of content. It subtracts the size of a file from room, and replaces a file that is larger
+// than room by a note.
 func contentIn(c sdk.Content, room *int) (one api.ToolContent, cut bool) {
 	switch c := c.(type) {
 	case *sdk.TextContent:
@@ -83,7 +85,7 @@ func contentIn(c sdk.Content, room *int) (one api.ToolContent, cut bool) {
 		return file(api.ToolContent{Type: api.ContentAudio, MIMEType: name(c.MIMEType), Data: c.Data}, room)
 	case *sdk.ResourceLink:
 		return api.ToolContent{
-			Type: api.ContentLink, URI: name(c.URI), Name: name(c.Name), Title: name(c.Title), Description: plain(clip(c.Description, maxLine)), MIMEType: name(c.MIMEType),
+			Type: api.ContentLink, URI: name(c.URI), Name: name(c.Name), Title: name(c.Title), Description: plain(fault.Clip(c.Description, maxLine)), MIMEType: name(c.MIMEType),
 		}, len(c.URI) > maxName
 	case *sdk.EmbeddedResource:
 		if c.Resource == nil {
@@ -107,5 +109,5 @@ func file(c api.ToolContent, room *int) (one api.ToolContent, cut bool) {
 
 func note(text string) api.ToolContent { return api.ToolContent{Type: api.ContentText, Text: text} }
 
-// name bounds a name that a server gives.
-func name(text string) string { return plain(clip(text, maxName)) }
+// name limits the length of a name from a server.
+func name(text string) string { return plain(fault.Clip(text, maxName)) }

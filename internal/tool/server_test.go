@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/template"
 	"github.com/berthdev/berth/internal/testkit"
 )
@@ -132,7 +132,7 @@ func TestBadCallsOfServers(t *testing.T) {
 		isCode(t, name, err, api.CodeUnknownTool)
 		has(t, err.Error(), "s__echo")
 	}
-	box.down = sandbox.Errorf("reach sandbox", api.CodeNotRunning, "it is stopped")
+	box.down = fault.Errorf("reach sandbox", api.CodeNotRunning, "it is stopped")
 	_, err = b.try(box, "s__echo", args{})
 	isCode(t, "down", err, api.CodeNotRunning)
 	if list := b.all(box); len(list.Items) != 7 || !strings.Contains(list.Servers[0].Problem, "it is stopped (sandbox_not_running)") {
@@ -145,7 +145,7 @@ func TestHungServers(t *testing.T) {
 	testkit.Proves(t, "P3", "E6")
 	box := newServed(t)
 	hung := mode("hang")
-	hung.Timeout = template.Duration(500 * time.Millisecond)
+	hung.Timeout = template.Duration(5 * time.Second)
 	b := newBench(t, map[string]template.MCPServer{"s": mode("good"), "hung": hung, "raw": mode("strange")})
 	b.use(box, "hung__echo", nil, true, "could not be started", "did not answer in time", "fetching the internet")
 	left(t, box, 0)
@@ -171,7 +171,7 @@ func TestHungServers(t *testing.T) {
 	b.use(box, "raw__odd", nil, true, "no result")
 }
 
-// A list waits for a server, and not for longer than whoever asks.
+// A list waits for a server, but not for longer than its caller.
 func TestListDoesNotWaitForever(t *testing.T) {
 	box := newServed(t)
 	hung := mode("hang")
@@ -198,7 +198,7 @@ func TestCallerOfAServerLeaves(t *testing.T) {
 	pid := b.use(box, "s__pid", nil, false).Text()
 	for _, name := range []string{"s__hang", "hung__hang"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		_, err := b.Call(ctx, box, api.ExecuteTool{ToolName: name})
+		_, err := b.Call(ctx, box.handle(), api.ExecuteTool{ToolName: name})
 		if cancel(); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -258,7 +258,7 @@ func TestServersComeBack(t *testing.T) {
 	if next == pid {
 		t.Error("a process that has ended answers")
 	}
-	if err := box.Stop(t.Context()); err != nil {
+	if err := box.Stop(t.Context(), box.box.ID); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, time.Minute, func() error {
@@ -286,7 +286,7 @@ func TestServersComeBack(t *testing.T) {
 	isCode(t, "after the end", err, api.CodeShuttingDown)
 }
 
-// What nobody uses is ended, and there are never more than there may be.
+// Idle servers are ended, and there are never more than the limit.
 func TestServersEndWhenNobodyUsesThem(t *testing.T) {
 	testkit.Proves(t, "P3", "E6")
 	box := newServed(t)

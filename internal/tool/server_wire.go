@@ -14,41 +14,41 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// What a server may say, and how long it may take to listen.
+// Limits of the messages of a server.
 const (
-	maxFrame = 4 << 20  // bytes of one message
-	maxSaid  = 16 << 20 // bytes from one call to the next
-	maxAsked = 1_000    // requests of its own
-	maxTake  = 30 * time.Second
+	maxFrame    = 4 << 20          // bytes of one message
+	maxReceived = 16 << 20         // bytes from one call to the next
+	maxRequests = 1_000            // requests by the server
+	writeTime   = 30 * time.Second // the timeout for the server to read a message
 )
 
-// wire carries messages to a server and back, one on a line. Lines that are no message are passed over: many
-// programs print something before they begin. So are notices, but for those of progress and of a changed list.
+// wire exchanges messages with a server, one on a line. It skips lines that are not messages, because many programs
+// print something before they start. It ignores notifications, except those about progress and changes of the tools.
 type wire struct {
 	in   io.WriteCloser
 	out  io.ReadCloser
 	from *bufio.Reader
 
-	writing chan struct{}
-	said    atomic.Int64 // since the last call
-	asked   int          // by the server
-	changed atomic.Bool  // its list of tools, as it says
-	tokens  atomic.Int64 // calls whose progress was asked for
-	reports sync.Map     // token to the func(Progress) of a call under way
+	writing  chan struct{} // a lock: holds a token during Write
+	received atomic.Int64  // bytes since the last call
+	requests int           // number of requests by the server
+	changed  atomic.Bool   // the server has announced a change of its tools
+	tokens   atomic.Int64  // number of progress tokens that were used
+	reports  sync.Map      // progress token to the func(Progress) of a running call
 
 	once   sync.Once
 	closed chan struct{}
-	fault  error // why it was closed, if it was for what the server did
+	fault  error // the server's mistake for which the wire was closed, or nil
 }
 
 func newWire(in io.WriteCloser, out io.ReadCloser) *wire {
 	return &wire{in: in, out: out, from: bufio.NewReaderSize(out, 16<<10), writing: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-// Connect makes it an sdk.Transport.
+// Connect returns w itself. It implements sdk.Transport.
 func (w *wire) Connect(context.Context) (sdk.Connection, error) { return w, nil }
 
-// SessionID is for connections that have one.
+// SessionID returns "": the connection has no id.
 func (w *wire) SessionID() string { return "" }
 
 // Close ends reading and writing.
@@ -74,7 +74,7 @@ func (w *wire) open() bool {
 	}
 }
 
-// Read waits for a message that somebody wants.
+// Read waits for the next message that the protocol's implementation has to handle.
 func (w *wire) Read(context.Context) (jsonrpc.Message, error) {
 	for {
 		line, err := w.line()
@@ -97,10 +97,10 @@ func (w *wire) Read(context.Context) (jsonrpc.Message, error) {
 			case "notifications/progress":
 				w.progress(req.Params)
 			}
-		case w.asked == maxAsked: // each waits in memory until the server takes its answer
+		case w.requests == maxRequests: // each request is kept in memory until the server reads the answer
 			return nil, w.shut(errors.New("it asked for more than it was asked"))
 		default:
-			w.asked++
+			w.requests++
 			return msg, nil
 		}
 	}
@@ -109,8 +109,8 @@ func (w *wire) Read(context.Context) (jsonrpc.Message, error) {
 func (w *wire) line() (line []byte, err error) {
 	for {
 		part, err := w.from.ReadSlice('\n')
-		if w.said.Add(int64(len(part))) > maxSaid {
-			return nil, w.shut(fmt.Errorf("it wrote more than %d MiB at a time", maxSaid>>20))
+		if w.received.Add(int64(len(part))) > maxReceived {
+			return nil, w.shut(fmt.Errorf("it wrote more than %d MiB at a time", maxReceived>>20))
 		}
 		if len(line)+len(part) > maxFrame {
 			return nil, w.shut(fmt.Errorf("it wrote a message of more than %d MiB", maxFrame>>20))
@@ -122,13 +122,13 @@ func (w *wire) line() (line []byte, err error) {
 	}
 }
 
-// Write gives the server a message. One that does not listen is as good as gone.
+// Write sends a message to the server. It closes the wire if the server does not read the message within writeTime.
 func (w *wire) Write(ctx context.Context, msg jsonrpc.Message) error {
 	data, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxTake)
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
 	select {
 	case w.writing <- struct{}{}:

@@ -13,6 +13,8 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/driver/local"
+	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/template"
@@ -22,9 +24,10 @@ import (
 	"github.com/berthdev/berth/internal/tool/tooltest"
 )
 
-// served is a real sandbox whose template declares MCP servers.
+// served is a real sandbox whose template declares MCP servers. It is the driver of its one instance.
 type served struct {
-	*boxtest.Box
+	*local.Driver
+	box      *boxtest.Box
 	record   sandbox.Sandbox
 	down     error
 	reached  atomic.Int64
@@ -32,29 +35,36 @@ type served struct {
 	template string
 }
 
-// Template is the record's, whatever else is wrong.
-func (b *served) Template(context.Context) (string, error) { return b.template, nil }
-
-func (b *served) Sandbox(context.Context) (sandbox.Sandbox, error) { return b.record, b.down }
-
-func (b *served) Guest(ctx context.Context) (guest.Conn, error) {
-	b.reached.Add(1)
-	return b.Box.Guest(ctx)
-}
-
-func (b *served) Command(_ sandbox.Sandbox, cmd guest.Cmd) guest.Cmd { return b.Box.Command(cmd) }
-
-func (b *served) Hold(context.Context, string) func() {
-	b.held.Add(1)
-	return func() {}
-}
-
 func newServed(t *testing.T) *served {
 	t.Helper()
-	box := boxtest.New(t, boxtest.Options{Mounts: []driver.Mount{{Source: tooltest.Server(t), Target: "/opt/tools"}}, Env: []string{"OF_TEMPLATE=yes", "OF_SERVER=no"}})
-	return &served{Box: box, template: "t", record: sandbox.Sandbox{
-		ID: uuid.NewString(), Owner: sandbox.Owner{Tenant: "a"}, Spec: sandbox.Spec{Template: "t"}, Incarnation: 1,
+	box := boxtest.New(t, boxtest.Options{Mounts: []driver.Mount{{Source: tooltest.Server(t), Target: "/opt/tools"}}})
+	return &served{Driver: box.Driver, box: box, template: "t", record: sandbox.Sandbox{
+		ID: uuid.NewString(), Owner: sandbox.Owner{Tenant: "a"}, State: sandbox.Running, Incarnation: 1,
 	}}
+}
+
+// handle is a handle on the instance with the record as it is now.
+func (b *served) handle() *engine.Handle {
+	e := engine.New(engine.Options{
+		Drivers: map[string]driver.Driver{"local": b}, Store: tooltest.Holds{N: &b.held}, Templates: tooltest.Env{"OF_TEMPLATE=yes", "OF_SERVER=no"},
+	})
+	s := b.record
+	s.Spec = sandbox.Spec{Driver: "local", Template: b.template}
+	return e.HandleAt(s, b.box.ID)
+}
+
+// Guest starts the instance if it is stopped.
+func (b *served) Guest(ctx context.Context, id driver.ID) (guest.Conn, error) {
+	b.reached.Add(1)
+	if b.down != nil {
+		return nil, b.down
+	}
+	if st, err := b.Inspect(ctx, id); err == nil && st.Phase == driver.PhaseStopped {
+		if _, err := b.Start(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	return b.Driver.Guest(ctx, id)
 }
 
 // bench is tools with servers, for any number of sandboxes.
@@ -81,7 +91,7 @@ func newBench(t *testing.T, servers map[string]template.MCPServer) *bench {
 	return &bench{t, p, tool.Builtin().With(p)}
 }
 
-func (b *bench) try(box tool.Box, name string, in any, timeout ...float64) (api.ToolResult, error) {
+func (b *bench) try(box *served, name string, in any, timeout ...float64) (api.ToolResult, error) {
 	b.t.Helper()
 	raw, err := json.Marshal(in)
 	if err != nil {
@@ -91,11 +101,11 @@ func (b *bench) try(box tool.Box, name string, in any, timeout ...float64) (api.
 	for _, s := range timeout {
 		want.Timeout = s
 	}
-	return b.Call(b.t.Context(), box, want)
+	return b.Call(b.t.Context(), box.handle(), want)
 }
 
 // use uses a tool that answers, and says something about each of the words.
-func (b *bench) use(box tool.Box, name string, in any, isError bool, words ...string) api.ToolResult {
+func (b *bench) use(box *served, name string, in any, isError bool, words ...string) api.ToolResult {
 	b.t.Helper()
 	result, err := b.try(box, name, in)
 	if err != nil {
@@ -109,9 +119,9 @@ func (b *bench) use(box tool.Box, name string, in any, isError bool, words ...st
 }
 
 // all lists everything.
-func (b *bench) all(box tool.Box) api.ToolList {
+func (b *bench) all(box *served) api.ToolList {
 	b.t.Helper()
-	list, err := b.All(b.t.Context(), box)
+	list, err := b.All(b.t.Context(), box.handle())
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -121,7 +131,7 @@ func (b *bench) all(box tool.Box) api.ToolList {
 // processes are those that run the server in the sandbox.
 func processes(t *testing.T, b *served) int {
 	t.Helper()
-	conn, err := b.Box.Guest(t.Context())
+	conn, err := b.Driver.Guest(t.Context(), b.box.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

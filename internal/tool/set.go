@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Set is the tools of a sandbox.
+// Set is a set of tools for sandboxes.
 type Set struct {
 	tools   []*Tool
 	list    []api.Tool
-	servers *Servers // nil: none
+	servers *Servers // nil: no tools of MCP servers
 }
 
-// Builtin are the tools that every sandbox has.
+// Builtin returns the set of the tools that every sandbox has.
 func Builtin() *Set {
 	return newSet(bashTool(), readTool(), writeTool(), editTool(), globTool(), grepTool(), listTool())
 }
@@ -29,35 +30,36 @@ func newSet(tools ...*Tool) *Set {
 	for _, t := range tools {
 		schema, err := json.Marshal(t.Schema)
 		if err != nil {
-			panic(fmt.Sprintf("the schema of %s: %v", t.Name, err)) // it is fixed at build time
+			panic(fmt.Sprintf("the schema of %s: %v", t.Name, err)) // schemas are fixed at build time
 		}
 		s.list = append(s.list, api.Tool{Name: t.Name, Description: t.Description, InputSchema: schema})
 	}
 	return s
 }
 
-// With is the set with the tools of MCP servers beside its own.
+// With returns a set with the tools of s and of MCP servers.
 func (s *Set) With(servers *Servers) *Set { return &Set{s.tools, s.list, servers} }
 
-// Tools are those that every sandbox has, in the order in which they are shown.
+// Tools returns the tools that every sandbox has, in the order of lists.
 func (s *Set) Tools() []*Tool { return s.tools }
 
-// List is what the API tells of them.
+// List returns the tools that every sandbox has in their form in the API.
 func (s *Set) List() []api.Tool { return s.list }
 
-// All is what one sandbox has: the same, and the tools of its MCP servers, which run for that. If its template
-// has none the sandbox is not reached.
-func (s *Set) All(ctx context.Context, box Box) (api.ToolList, error) {
+// All returns the tools of List and of the MCP servers of one sandbox. It starts these servers. If the sandbox's
+// template has no servers, All does not connect to the sandbox.
+func (s *Set) All(ctx context.Context, h *engine.Handle) (api.ToolList, error) {
 	all := api.ToolList{Items: s.list}
 	if s.servers == nil {
 		return all, nil
 	}
-	more, servers, err := s.servers.list(ctx, box)
+	more, servers, err := s.servers.list(ctx, h)
 	all.Items, all.Servers = slices.Concat(s.list, more), servers
 	return all, err
 }
 
-// Find finds a tool by its name. Agents that know it as Read or LS mean the same.
+// Find returns the tool with this name. It ignores case and accepts ls for list, because some agents know the tools as
+// Read or LS.
 func (s *Set) Find(name string) (*Tool, error) {
 	want := strings.ToLower(name)
 	if want == "ls" {
@@ -70,26 +72,26 @@ func (s *Set) Find(name string) (*Tool, error) {
 		}
 		names = append(names, t.Name)
 	}
-	return nil, sandbox.Errorf("find tool", api.CodeUnknownTool, "there is no tool %s; there are %s", quoted(clip(name, 100)), strings.Join(names, ", "))
+	return nil, fault.Errorf("find tool", api.CodeUnknownTool, "there is no tool %s; there are %s", quoted(fault.Clip(name, 100)), strings.Join(names, ", "))
 }
 
-// Call uses a tool on a sandbox. A nil error is no success: the result may say that it failed.
-func (s *Set) Call(ctx context.Context, box Box, want api.ExecuteTool) (api.ToolResult, error) {
+// Call calls a tool on a sandbox. With a nil error the tool may have failed too: then IsError is set in the result.
+func (s *Set) Call(ctx context.Context, h *engine.Handle, want api.ExecuteTool) (api.ToolResult, error) {
 	run, err := s.runner(want.ToolName)
 	if err != nil {
 		return api.ToolResult{}, err
 	}
-	if most := MaxTime.Seconds(); !(want.Timeout >= 0 && want.Timeout <= most) { // not a number is neither
+	if most := MaxTime.Seconds(); !(want.Timeout >= 0 && want.Timeout <= most) { // also refuses NaN
 		return api.ToolResult{}, wrong("timeout", fmt.Sprintf("expected a number of seconds from 0 to %v", most))
 	}
-	result, err := run(ctx, Call{Box: box, Arguments: want.Arguments, Timeout: seconds(want.Timeout)})
-	if n, ok := box.(interface{ Notice() string }); ok && err == nil && n.Notice() != "" {
-		result.Content = slices.Insert(result.Content, 0, api.ToolContent{Type: "text", Text: "Note: " + n.Notice()})
+	result, err := run(ctx, Call{Handle: h, Arguments: want.Arguments, Timeout: seconds(want.Timeout)})
+	if notice := h.Notice(); err == nil && notice != "" {
+		result.Content = slices.Insert(result.Content, 0, api.ToolContent{Type: "text", Text: "Note: " + notice})
 	}
 	return result, err
 }
 
-// runner is what runs the tool of that name.
+// runner returns the function that runs a tool.
 func (s *Set) runner(name string) (func(context.Context, Call) (api.ToolResult, error), error) {
 	if server, its, ok := split(name); ok && s.servers != nil {
 		return func(ctx context.Context, call Call) (api.ToolResult, error) {
@@ -103,5 +105,5 @@ func (s *Set) runner(name string) (func(context.Context, Call) (api.ToolResult, 
 	return t.Run, nil
 }
 
-// seconds is a time that came as a number.
+// seconds converts a number of seconds.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -105,7 +105,7 @@ func TestArgumentsAreCheckedAgainstTheSchemaShown(t *testing.T) {
 	}
 }
 
-// shownSchema is a tool's schema as whoever lists the tools has it.
+// shownSchema is a tool's schema as a list of the tools shows it.
 func shownSchema(t *testing.T, name string) *jsonschema.Resolved {
 	t.Helper()
 	for _, one := range builtin.List() {

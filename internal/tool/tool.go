@@ -1,16 +1,16 @@
-// Package tool is what an agent can have done in a sandbox: bash, read, write, edit, glob, grep and list, and
-// what the MCP servers can do that its template declares.
+// Package tool implements the tools that agents call in a sandbox: bash, read, write, edit, glob, grep and list, and the
+// tools of MCP servers.
 //
-// [Builtin] is the [Set] of them; [Set.Call] runs one by its name on a [Box]. The schema that a tool shows
-// is the one that its arguments are checked against. [Servers] start MCP servers inside the sandbox and talk
-// to them; [Set.With] puts their tools beside the others.
+// [Builtin] returns the [Set] of the built-in tools. [Set.Call] calls a tool by its name through an [engine.Handle]. The
+// arguments of a built-in tool are checked against the schema that agents see. [Servers] runs the MCP servers of
+// templates inside sandboxes; [Set.With] adds their tools to a set.
 //
-// Files are reached from outside, through files.FS, never with a shell; only bash and MCP servers run inside.
-// Whatever comes out of a sandbox is hostile, and whoever calls a tool may be led by it: every walk, match
-// and answer is bounded, and an answer that was cut says so and how to get at the rest.
+// Tools access files from outside the sandbox, through files.FS, not with a shell. Only bash and MCP servers run inside.
+// Data from a sandbox is treated as hostile, and so are the calls of agents, which read such data: every walk, match
+// and answer is bounded. A shortened answer has a note about how to get the rest.
 //
-// What went wrong for the agent (no such file, exit code 1) is a result that says so. What went wrong for
-// Berth (the sandbox cannot run) is an error with a code of the table.
+// An error that the agent can correct (no such file, exit code 1) is a result with IsError. An error of Berth (the
+// sandbox cannot run) is a Go error with a code.
 package tool
 
 import (
@@ -21,61 +21,48 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/guest"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/engine"
 )
-
-// Box is what the tools need of one sandbox.
-type Box interface {
-	Template(ctx context.Context) (string, error) // of the sandbox, which is not made for that
-	Sandbox(ctx context.Context) (sandbox.Sandbox, error)
-	Guest(ctx context.Context) (guest.Conn, error)
-	Command(s sandbox.Sandbox, cmd guest.Cmd) guest.Cmd
-	Files(ctx context.Context, root string) (files.FS, error)
-	Hold(ctx context.Context, kind string) (release func())
-}
 
 // Tool is one tool.
 type Tool struct {
 	Name        string
 	Description string
-	Schema      *jsonschema.Schema // of its arguments, an object
-	ReadOnly    bool               // it changes nothing in the sandbox
+	Schema      *jsonschema.Schema // the schema of the arguments, which are an object
+	ReadOnly    bool               // the tool changes nothing in the sandbox
 	Run         func(ctx context.Context, call Call) (api.ToolResult, error)
 }
 
-// Call is one use of a tool.
+// Call is one call of a tool.
 type Call struct {
-	Box       Box
-	Arguments json.RawMessage // an object; empty and null are one without fields
-	Timeout   time.Duration   // zero is the tool's default
+	Handle    *engine.Handle  // the sandbox
+	Arguments json.RawMessage // an object; empty and null mean an object without fields
+	Timeout   time.Duration   // zero: the tool's default
 }
 
-// How long a tool may take, unless told otherwise and at most: a command, and what works on files, which
-// does so on this side.
+// The default and maximum timeouts of tools.
 const (
-	CommandTime = 2 * time.Minute
-	MaxTime     = time.Hour
-	FileTime    = time.Minute
-	MaxFileTime = 5 * time.Minute
+	CommandTime = 2 * time.Minute // default of commands
+	MaxTime     = time.Hour       // maximum of commands
+	FileTime    = time.Minute     // default of the tools that access files from outside
+	MaxFileTime = 5 * time.Minute // maximum of the tools that access files from outside
 )
 
 // job is a call whose arguments were checked.
 type job struct {
-	box     Box
-	timeout time.Duration // zero: none was asked for
+	handle  *engine.Handle
+	timeout time.Duration // zero: the tool's default
 }
 
-// spec is what a tool is made of, besides its type of arguments.
+// spec describes a tool, without the type of its arguments.
 type spec struct {
 	name, description string
 	readOnly          bool
-	aliases           map[string]string // other names that fields are known by
+	aliases           map[string]string // field names by other names that agents use for them
 	limits            func(fields map[string]*jsonschema.Schema)
 }
 
-// define makes a tool whose arguments are a struct.
+// define makes a tool from its description and a function with arguments of type In, a struct.
 func define[In any](s spec, run func(ctx context.Context, j *job, in In) (api.ToolResult, error)) *Tool {
 	args := newArguments[In](s)
 	return &Tool{
@@ -86,7 +73,7 @@ func define[In any](s spec, run func(ctx context.Context, j *job, in In) (api.To
 				return api.ToolResult{}, err
 			}
 			start := time.Now()
-			result, err := run(ctx, &job{call.Box, call.Timeout}, in)
+			result, err := run(ctx, &job{call.Handle, call.Timeout}, in)
 			if err != nil {
 				result, err = asResult(err)
 			}

@@ -9,44 +9,45 @@ import (
 	"strings"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// How far one walk goes.
+// Limits of one walk.
 const (
-	maxEntries = 250_000
-	maxDepth   = 64
-	walkPage   = 5_000 // entries of a folder that are held at once
+	maxEntries = 250_000 // files and folders
+	maxDepth   = 64      // levels of folders
+	walkPage   = 5_000   // entries of a folder that are in memory at once
 )
 
-// passedBy are folders that are not looked into unless a path leads there: nobody looks for anything in
-// them, and they hold most of the files.
-var passedBy = []string{".git", ".hg", ".jj", ".svn", "node_modules", files.Reserved}
+// skippedFolders lists the names of folders that a walk skips unless it starts below them. They hold most of the files, and
+// agents seldom search them.
+var skippedFolders = []string{".git", ".hg", ".jj", ".svn", "node_modules", files.Reserved}
 
-const passedByText = "Folders named .git, .hg, .jj, .svn, node_modules and .berth are passed by unless path leads into them."
+const skippedText = "Folders named .git, .hg, .jj, .svn, node_modules and .berth are passed by unless path leads into them."
 
-// errEnough ends a walk whose visitor has seen enough.
+// errEnough is the error of a visitor that stops a walk. The walk then ends without an error.
 var errEnough = errors.New("enough")
 
-// walk is a way through the files below a folder, in the order of their paths, folders and links left out
-// but for their names. It ends early rather than late and tells why.
+// walk visits the files below a folder in the order of their paths. It does not follow links. It stops at limits and
+// records them.
 type walk struct {
 	fs      files.FS
-	left    int // entries that may be looked at
-	limited []string
-	unread  int  // files and folders that could not be opened
-	deep    bool // something is nested deeper than it goes
+	left    int      // entries that may still be read
+	limited []string // the limits that were reached, in words
+	unread  int      // files and folders that could not be opened
+	deep    bool     // some folders are nested deeper than maxDepth
 }
 
 func newWalk(fs files.FS) *walk { return &walk{fs: fs, left: maxEntries} }
 
-// run visits all that is not a folder. When the time is over it ends as it does with errEnough.
+// run calls visit for every entry that is not a folder. At the tool's timeout it ends without an error, as with
+// errEnough.
 func (w *walk) run(ctx context.Context, dir string, visit func(files.Info) error) error {
 	return w.ended(ctx, w.folder(ctx, dir, maxDepth, visit))
 }
 
-// ended notes what kept a walk from seeing everything; that is no error.
+// ended records why a walk did not visit all files. It returns nil for the errors that only end a walk early.
 func (w *walk) ended(ctx context.Context, err error) error {
 	if overtime(ctx) {
 		w.because("the time was over before all of it was looked through")
@@ -56,7 +57,7 @@ func (w *walk) ended(ctx context.Context, err error) error {
 		err = nil
 	}
 	if w.deep {
-		w.because("what is nested deeper than %d folders was left out", maxDepth)
+		w.because("folders nested deeper than %d were left out", maxDepth)
 	}
 	if w.unread > 0 {
 		w.because("%d files or folders could not be read", w.unread)
@@ -94,7 +95,7 @@ func (w *walk) entry(ctx context.Context, e files.Info, depth int, visit func(fi
 		return ctx.Err()
 	case !e.Mode.IsDir():
 		return w.pass(visit(e))
-	case slices.Contains(passedBy, path.Base(e.Path)):
+	case slices.Contains(skippedFolders, path.Base(e.Path)):
 		return nil
 	case depth == 1 || len(e.Path) > files.MaxPath:
 		w.deep = true
@@ -103,9 +104,9 @@ func (w *walk) entry(ctx context.Context, e files.Info, depth int, visit func(fi
 	return w.pass(w.folder(ctx, e.Path, depth-1, visit))
 }
 
-// pass goes on past what vanished, was changed or is closed to the sandbox's user.
+// pass ignores the errors of files that vanished, changed, or cannot be read by the sandbox's user.
 func (w *walk) pass(err error) error {
-	switch sandbox.CodeOf(err) {
+	switch fault.CodeOf(err) {
 	case api.CodeFileDenied:
 		w.unread++
 		return nil
@@ -119,7 +120,7 @@ func (w *walk) because(format string, args ...any) {
 	w.limited = append(w.limited, fmt.Sprintf(format, args...))
 }
 
-// below is a path relative to a folder above it.
+// below returns a path relative to the folder dir above it.
 func below(dir, name string) string {
 	if dir == "" {
 		return name

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/tool"
 	"github.com/berthdev/berth/internal/tool/tooltest"
 )
@@ -84,7 +84,7 @@ func (w *world) try(name string, in any, more ...float64) (api.ToolResult, error
 	for _, timeout := range more {
 		want.Timeout = timeout
 	}
-	result, err := builtin.Call(w.t.Context(), w.Box, want)
+	result, err := builtin.Call(w.t.Context(), w.Handle(), want)
 	if err == nil {
 		w.bounded(name, result)
 	}
@@ -151,7 +151,7 @@ func is(t *testing.T, what, got, want string) {
 
 func isCode(t *testing.T, what string, err error, code api.Code) {
 	t.Helper()
-	if got := sandbox.CodeOf(err); err == nil || got != code {
+	if got := fault.CodeOf(err); err == nil || got != code {
 		t.Errorf("%s: %v (%s), want %s", what, err, got, code)
 	}
 }

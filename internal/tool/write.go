@@ -9,8 +9,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/sandbox"
 )
 
 type writeArgs struct {
@@ -51,14 +51,14 @@ func write(ctx context.Context, j *job, in writeArgs) (api.ToolResult, error) {
 	return said(fmt.Sprintf("%s %s (%d bytes).", did, at.name(), len(in.Content))), nil
 }
 
-// noLink refuses a symbolic link: writing would put a file in its place, which is hardly what was meant.
-func noLink(ctx context.Context, root files.FS, at place) error {
+// noLink returns a refusal for a symbolic link: a write would replace the link by a file, which agents seldom intend.
+func noLink(ctx context.Context, root files.FS, at sandboxPath) error {
 	info, err := root.Stat(ctx, at.path)
 	switch {
-	case sandbox.CodeOf(err) == api.CodeFileNotFound:
+	case fault.CodeOf(err) == api.CodeFileNotFound:
 		return nil
 	case err == nil && info.Mode.Type() == fs.ModeSymlink:
-		return refuse("%s is a link to %s. Name the file that it leads to, or remove the link with bash first.", at.name(), quoted(clip(info.Target, 200)))
+		return refuse("%s is a link to %s. Name the file that it leads to, or remove the link with bash first.", at.name(), quoted(fault.Clip(info.Target, 200)))
 	}
 	return err
 }

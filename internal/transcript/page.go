@@ -5,11 +5,11 @@ import (
 	"iter"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// ValidID reports whether a message or a conversation can have the id: 1 to 128 letters, digits, dots, dashes
-// and underscores. UUIDs are such ids.
+// ValidID reports whether a text is a valid id of a message or a conversation: 1 to 128 letters, digits, dots,
+// dashes and underscores. UUIDs are valid.
 func ValidID(id string) bool {
 	for _, c := range []byte(id) {
 		switch {
@@ -21,10 +21,10 @@ func ValidID(id string) bool {
 	return id != "" && len(id) <= 128
 }
 
-// Check returns the page's limit within its bounds; api.CodeInvalidCursor if it begins nowhere.
+// Check returns the page's limit within its bounds, or api.CodeInvalidCursor if After is not valid.
 func (p Page) Check() (limit int, err error) {
 	if p.After != "" && !ValidID(p.After) {
-		return 0, sandbox.Errorf("list messages", api.CodeInvalidCursor, "%.300q is no message's id", p.After)
+		return 0, fault.Errorf("list messages", api.CodeInvalidCursor, "%.300q is no message's id", p.After)
 	}
 	if p.Limit <= 0 {
 		return DefaultLimit, nil
@@ -32,8 +32,8 @@ func (p Page) Check() (limit int, err error) {
 	return min(p.Limit, MaxLimit), nil
 }
 
-// All is every message of a conversation, the oldest first. An error is the last that it yields. Messages
-// that are put meanwhile may be missing.
+// All yields all messages of a conversation, oldest first. If a read fails, the last pair has the error. Messages that
+// are put during the iteration may be missing.
 func All(ctx context.Context, s Store, tenant, conversation string) iter.Seq2[api.Message, error] {
 	return func(yield func(api.Message, error) bool) {
 		for page := (Page{Limit: MaxLimit}); ; {

@@ -1,8 +1,7 @@
-// Package transcript is the seam between Berth and where messages are kept.
+// Package transcript is the interface between Berth and the stores of messages.
 //
-// A [Store] keeps the messages of conversations; what they add up to is counted in the database. Package
-// transcripttest is the suite that every store passes; the packages below this one are stores: the
-// server's own database, and DynamoDB.
+// A [Store] keeps the messages of conversations; their totals are in the database. Package transcripttest is the
+// conformance suite. The other packages below this one are stores: the server's database, and DynamoDB.
 package transcript
 
 import (
@@ -11,40 +10,40 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// Store keeps messages. It needs no transactions: each call is one effect, and may be repeated.
+// Store keeps messages. It needs no transactions: each call has one effect and may be repeated.
 type Store interface {
-	// Put stores a message under its id. One that is there already stays as it is, and is no error.
+	// Put stores a message under its id. An existing message stays unchanged, without an error.
 	Put(ctx context.Context, tenant string, m api.Message) error
 
-	// Get returns one message; api.CodeNotFound if there is none.
+	// Get returns one message, or api.CodeNotFound.
 	Get(ctx context.Context, tenant, conversation, id string) (api.Message, error)
 
-	// List returns a page of a conversation's messages, and where the next one begins: empty at the end.
-	// Ids are UUIDs, sorted as text. A conversation that nobody wrote in has none.
+	// List returns a page of a conversation's messages and the cursor of the next page, empty at the end. Ids are
+	// UUIDs, sorted as text. A conversation without messages is empty.
 	List(ctx context.Context, tenant, conversation string, page Page) (messages []api.Message, next string, err error)
 
-	// Forget removes all messages of a conversation. Of one that is put meanwhile everything is left, or
-	// nothing.
+	// Forget removes all messages of a conversation. A message that is put concurrently is kept or removed
+	// completely.
 	Forget(ctx context.Context, tenant, conversation string) error
 
-	// Check says why messages cannot be stored, nil if they can.
+	// Check returns an error if messages cannot be stored.
 	Check(ctx context.Context) error
 }
 
 // Page is a part of a list.
 type Page struct {
-	After  string // the id behind which it begins, in its order; empty: at the beginning
-	Newest bool   // the newest first
-	Limit  int    // zero: DefaultLimit; no more than MaxLimit
+	After  string // the page starts after this id, in the page's order; empty: at the beginning
+	Newest bool   // newest first
+	Limit  int    // zero: DefaultLimit; at most MaxLimit
 }
 
-// How long pages are. A page may be shorter than its limit, and not be the last: it ends with the message
-// that makes it longer than PageBytes.
+// Limits of pages. A page may be shorter than its limit without being the last: it ends with the message that
+// exceeds PageBytes.
 const (
 	DefaultLimit = 50
 	MaxLimit     = 500
 	PageBytes    = 16 << 20
 )
 
-// MaxMessage is how large a message may be as JSON. Whoever makes messages cuts what is longer.
+// MaxMessage is the maximum size of a message as JSON, in bytes. Producers cut longer messages.
 const MaxMessage = 16 << 20

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 func TestCodec(t *testing.T) {
@@ -20,7 +20,7 @@ func TestCodec(t *testing.T) {
 	if got, err := Decode("m", body); err != nil || got.Text() != "hello" || got.ID != "m" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := Decode("m", "{"); sandbox.CodeOf(err) != api.CodeInternal || !strings.Contains(err.Error(), "read message m") {
+	if _, err := Decode("m", "{"); fault.CodeOf(err) != api.CodeInternal || !strings.Contains(err.Error(), "read message m") {
 		t.Errorf("what is no JSON: %v", err)
 	}
 	for want, change := range map[api.Code]func(*api.Message){
@@ -29,15 +29,15 @@ func TestCodec(t *testing.T) {
 	} {
 		m := m
 		change(&m)
-		if _, err := Encode(m); sandbox.CodeOf(err) != want {
+		if _, err := Encode(m); fault.CodeOf(err) != want {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 	m.Content = []api.Block{{Type: api.BlockToolUse, Input: json.RawMessage("{")}}
-	if _, err := Encode(m); sandbox.CodeOf(err) != api.CodeInvalidRequest {
+	if _, err := Encode(m); fault.CodeOf(err) != api.CodeInvalidRequest {
 		t.Errorf("arguments that are no JSON: %v", err)
 	}
-	if err := Missing("m"); sandbox.CodeOf(err) != api.CodeNotFound {
+	if err := Missing("m"); fault.CodeOf(err) != api.CodeNotFound {
 		t.Error(err)
 	}
 }
@@ -48,7 +48,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("%d is %d, %v", limit, got, err)
 		}
 	}
-	if _, err := (Page{After: "a b"}).Check(); sandbox.CodeOf(err) != api.CodeInvalidCursor {
+	if _, err := (Page{After: "a b"}).Check(); fault.CodeOf(err) != api.CodeInvalidCursor {
 		t.Errorf("%v", err)
 	}
 }

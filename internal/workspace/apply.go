@@ -10,25 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// apply does what was planned: room first, then folders, then files, then removals, children before
-// parents, then the permissions and times of folders, and then all of it goes to disk. Each part may be
-// repeated after a failure. It returns the stamp of every entry of the version that is here as the version
-// has it.
+// apply executes the plan. It clears blocked paths, creates folders, writes files, removes entries (children before
+// parents), sets the permissions and times of folders, and syncs to disk. Each part may be repeated after a
+// failure. It returns a stamp for each entry of the version.
 func (p *pull) apply(ctx context.Context) ([]Stamp, error) {
 	w := newWriter(p)
-	doors := p.closedFolders()
-	err := p.parts(ctx, w, doors)
-	if shut := p.tree.Run(func(root int) error { return doors.shut(root, err == nil) }); err == nil {
-		err = shut
+	dirs := p.findReadOnlyDirs()
+	err := p.parts(ctx, w, dirs)
+	if failed := p.tree.Run(func(root int) error { return dirs.restore(root, err == nil) }); err == nil {
+		err = failed
 	}
 	if err == nil {
-		err = p.tree.Run(p.settle)
+		err = p.tree.Run(p.syncToDisk)
 	}
 	if err != nil {
 		return nil, p.stopped(err)
 	}
 	for i := range p.steps {
-		// What changed at about the time of the scan may have changed again, unseen by any clock.
+		// A file that changed at about the time of the scan may have changed again with the same timestamp. It gets
+		// no stamp.
 		if s := &p.steps[i]; s.Act == Keep && s.Here.Kind == File && p.scan.Entries[s.here].Stamp.ChangeTime < p.scanned-clockGrain {
 			w.stamps[s.there] = p.scan.Entries[s.here].Stamp
 		}
@@ -36,8 +36,8 @@ func (p *pull) apply(ctx context.Context) ([]Stamp, error) {
 	return w.stamps, nil
 }
 
-func (p *pull) parts(ctx context.Context, w *writer, doors *doors) error {
-	for _, part := range []func(root int) error{p.sweep, doors.open, p.makeRoom, p.folders} {
+func (p *pull) parts(ctx context.Context, w *writer, dirs *readOnlyDirs) error {
+	for _, part := range []func(root int) error{p.removeTempFiles, dirs.open, p.makeRoom, p.makeFolders} {
 		if err := p.tree.Run(part); err != nil {
 			return err
 		}
@@ -45,10 +45,10 @@ func (p *pull) parts(ctx context.Context, w *writer, doors *doors) error {
 			return err
 		}
 	}
-	if err := w.all(ctx); err != nil {
+	if err := w.writeAll(ctx); err != nil {
 		return err
 	}
-	for _, part := range []func(root int) error{p.removals, p.finish} {
+	for _, part := range []func(root int) error{p.removeEntries, p.finishFolders} {
 		if err := p.tree.Run(part); err != nil {
 			return err
 		}
@@ -56,9 +56,9 @@ func (p *pull) parts(ctx context.Context, w *writer, doors *doors) error {
 	return nil
 }
 
-// settle waits until everything that was written here is on disk: whoever is told that the tree is a version
-// writes that down. One sync for all of it takes a fraction of one for each file.
-func (p *pull) settle(root int) error {
+// syncToDisk waits until all written data is on disk, because the caller then records that the tree equals the
+// version. One sync of the whole file system is much faster than one sync per file.
+func (p *pull) syncToDisk(root int) error {
 	if !slices.ContainsFunc(p.steps, func(s Step) bool { return s.Act == Down || s.Act == DownGone || s.Act == Both }) {
 		return nil
 	}
@@ -68,8 +68,8 @@ func (p *pull) settle(root int) error {
 	return nil
 }
 
-// sweep removes what a restore was writing when it was stopped.
-func (p *pull) sweep(root int) error {
+// removeTempFiles removes the temporary files of an interrupted restore.
+func (p *pull) removeTempFiles(root int) error {
 	for _, path := range p.scan.strays {
 		p.at("sweep")
 		if err := remove(root, path, File); err != nil {
@@ -79,8 +79,8 @@ func (p *pull) sweep(root int) error {
 	return nil
 }
 
-// makeRoom removes what is in the way of a file that was a folder, and of a folder that was a file. What
-// was changed here gets another name instead.
+// makeRoom removes an entry whose path needs another kind: a folder where the version has a file, or a file where
+// the version has a folder. An entry that was changed in the tree is renamed instead.
 func (p *pull) makeRoom(root int) error {
 	for i := range p.steps {
 		s := &p.steps[i]
@@ -89,12 +89,12 @@ func (p *pull) makeRoom(root int) error {
 		}
 		switch here, there := s.Here.Kind == Folder, s.There.Kind == Folder; {
 		case here && !there && s.Act == Down:
-			if err := p.empty(root, s.Path); err != nil {
+			if err := p.emptyFolder(root, s.Path); err != nil {
 				return err
 			}
 		case there && !here:
 			p.at("clear")
-			if err := p.clear(root, s); err != nil {
+			if err := p.removeOrMoveAside(root, s); err != nil {
 				return fmt.Errorf("make room for the folder %s: %w", s.Path, err)
 			}
 			s.Act, s.Here = Down, nil
@@ -103,8 +103,8 @@ func (p *pull) makeRoom(root int) error {
 	return nil
 }
 
-// empty removes what goes below a folder, and the folder if nothing is left in it.
-func (p *pull) empty(root int, path string) error {
+// emptyFolder applies the planned removals below a folder, and removes the folder if it is then empty.
+func (p *pull) emptyFolder(root int, path string) error {
 	prefix := path + "/"
 	from := sort.Search(len(p.steps), func(i int) bool { return p.steps[i].Path >= prefix })
 	to := from
@@ -119,20 +119,20 @@ func (p *pull) empty(root int, path string) error {
 	return remove(root, path, Folder)
 }
 
-// clear takes the file of a step away: one that was changed here is kept under another name.
-func (p *pull) clear(root int, s *Step) error {
+// removeOrMoveAside removes the file of a step, or renames it if it was changed in the tree.
+func (p *pull) removeOrMoveAside(root int, s *Step) error {
 	dir, name, err := parentFD(root, s.Path)
 	if err != nil {
-		return passable(err)
+		return ignoreMissing(err)
 	}
 	defer unix.Close(dir)
-	if s.Act == Down && p.untouched(dir, name, s) {
-		return passable(unix.Unlinkat(dir, name, 0))
+	if s.Act == Down && p.unchangedSince(dir, name, s) {
+		return ignoreMissing(unix.Unlinkat(dir, name, 0))
 	}
 	return p.moveAside(dir, s.Path)
 }
 
-// moveAside gives what is at a path another name in its folder.
+// moveAside renames the entry at a path to a free conflict name in the same folder.
 func (p *pull) moveAside(dir int, path string) error {
 	for n := range conflictTries {
 		aside := conflictName(path, "here-"+p.version.ID, n)
@@ -151,10 +151,9 @@ func (p *pull) moveAside(dir int, path string) error {
 	return unix.EEXIST
 }
 
-// untouched reports whether what is at a name is still what was seen there when the trees were compared.
-// With Discard it does not matter. A name that another name of the same file was taken from has a new
-// change time, so that does not count.
-func (p *pull) untouched(dir int, name string, s *Step) bool {
+// unchangedSince reports whether the entry at a name is still the entry that the scan found. With Discard it always
+// returns true. The change time is ignored, because it also changes when another hard link of the file is removed.
+func (p *pull) unchangedSince(dir int, name string, s *Step) bool {
 	if p.o.Discard {
 		return true
 	}
@@ -166,8 +165,8 @@ func (p *pull) untouched(dir int, name string, s *Step) bool {
 	return st.Ino == seen.Stamp.Inode && st.Mtim.Nano() == seen.ModTime && (seen.Kind != File || st.Size == seen.Size)
 }
 
-// folders makes the folders of the version.
-func (p *pull) folders(root int) error {
+// makeFolders creates the folders of the version.
+func (p *pull) makeFolders(root int) error {
 	at := newParents(root)
 	defer at.close()
 	for i := range p.steps {
@@ -187,7 +186,7 @@ func (p *pull) folders(root int) error {
 	return nil
 }
 
-// makeFolder makes a folder. A file that came into being there meanwhile gets another name.
+// makeFolder creates a folder. A file that appeared at its path since the scan is renamed.
 func (p *pull) makeFolder(dir int, path string) error {
 	name := nameOf(path)
 	err := unix.Mkdirat(dir, name, unfinishedFolder)
@@ -204,9 +203,9 @@ func (p *pull) makeFolder(dir int, path string) error {
 	return unix.Mkdirat(dir, name, unfinishedFolder)
 }
 
-// removals removes what the version does not have, children before parents. A folder in which something
-// new is stays.
-func (p *pull) removals(root int) error {
+// removeEntries removes the entries that the version does not have, children before parents. It leaves a folder with new
+// entries in place.
+func (p *pull) removeEntries(root int) error {
 	for i := range slices.Backward(p.steps) {
 		if err := p.drop(root, &p.steps[i]); err != nil {
 			return err
@@ -215,7 +214,7 @@ func (p *pull) removals(root int) error {
 	return nil
 }
 
-// drop removes what a step says is gone, unless it was changed meanwhile.
+// drop removes the entry of a step unless it was changed since the scan.
 func (p *pull) drop(root int, s *Step) error {
 	if s.Act != DownGone || s.Here == nil {
 		return nil
@@ -226,25 +225,24 @@ func (p *pull) drop(root int, s *Step) error {
 	}
 	dir, name, err := parentFD(root, s.Path)
 	if err != nil {
-		return passable(err)
+		return ignoreMissing(err)
 	}
 	defer unix.Close(dir)
-	if !p.untouched(dir, name, s) {
+	if !p.unchangedSince(dir, name, s) {
 		return nil
 	}
 	switch err := unix.Unlinkat(dir, name, 0); {
 	case err == nil:
 		p.stats.FilesDeleted++
 		return nil
-	case passable(err) != nil:
+	case ignoreMissing(err) != nil:
 		return fmt.Errorf("delete %s: %w", s.Path, err)
 	}
 	return nil
 }
 
-// finish gives folders their permissions and times: those that were made, and those in which something
-// was written or removed.
-func (p *pull) finish(root int) error {
+// finishFolders sets the permissions and times of folders that were created or whose contents changed.
+func (p *pull) finishFolders(root int) error {
 	touched := map[string]bool{}
 	for i := range p.steps {
 		if s := &p.steps[i]; s.Act == Down || s.Act == DownGone || s.Act == Both {
@@ -258,7 +256,7 @@ func (p *pull) finish(root int) error {
 		}
 		if s.Act == Down || s.Act == Keep && (touched[s.Path] || p.o.Discard && s.Here.ModTime != s.There.ModTime) {
 			p.at("finish folder")
-			if err := passable(setFolder(root, s.Path, s.There.Mode, s.There.ModTime)); err != nil {
+			if err := ignoreMissing(setFolder(root, s.Path, s.There.Mode, s.There.ModTime)); err != nil {
 				return err
 			}
 		}

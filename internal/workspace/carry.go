@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// carry takes over from the base what could not be looked at or read: that a file cannot be read now does
-// not mean that it is gone, and a version without it would say so. It is read again at the next push.
-func (p *push) carry() {
+// keepUnreadable copies the entries of unreadable files from the base, because an unreadable file is not deleted.
+// The next push tries to read the files again.
+func (p *push) keepUnreadable() {
 	if len(p.scan.unread) == 0 {
 		return
 	}
@@ -23,7 +23,7 @@ func (p *push) carry() {
 				continue
 			}
 			if e.Kind == File {
-				at, ok := p.pack.from(&e)
+				at, ok := p.pack.reuse(&e)
 				if !ok {
 					continue
 				}
@@ -33,10 +33,10 @@ func (p *push) carry() {
 			p.next.Entries, p.stamps = append(p.next.Entries, e), append(p.stamps, Stamp{})
 		}
 	}
-	sort.Sort(stamped{p.next.Entries, p.stamps})
+	sort.Sort(byPathWithStamps{p.next.Entries, p.stamps})
 }
 
-// below is a path of a sorted list and everything under it, in order.
+// below returns the entry at a path of a sorted list, and all entries under it, in order.
 func below(entries []Entry, path string) (found []Entry) {
 	at := func(path string) int {
 		return sort.Search(len(entries), func(i int) bool { return entries[i].Path >= path })
@@ -50,15 +50,15 @@ func below(entries []Entry, path string) (found []Entry) {
 	return found
 }
 
-// stamped sorts entries by path, and their stamps with them.
-type stamped struct {
+// byPathWithStamps sorts entries by path and keeps each stamp at the index of its entry.
+type byPathWithStamps struct {
 	entries []Entry
 	stamps  []Stamp
 }
 
-func (s stamped) Len() int           { return len(s.entries) }
-func (s stamped) Less(i, j int) bool { return s.entries[i].Path < s.entries[j].Path }
-func (s stamped) Swap(i, j int) {
+func (s byPathWithStamps) Len() int           { return len(s.entries) }
+func (s byPathWithStamps) Less(i, j int) bool { return s.entries[i].Path < s.entries[j].Path }
+func (s byPathWithStamps) Swap(i, j int) {
 	s.entries[i], s.entries[j] = s.entries[j], s.entries[i]
 	s.stamps[i], s.stamps[j] = s.stamps[j], s.stamps[i]
 }

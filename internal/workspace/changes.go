@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Changes is what differs in a tree, as it is now, from a version; a nil one has nothing. Base is what the
-// tree was last the same as, so that a file which is still as it was then is not read; nil if that is not
-// known. What cannot be looked at or read is taken for what it was, as a push does.
+// Changes compares the current tree with the version from; nil means an empty version. Base is the last synced
+// version, or nil if unknown: files that did not change since base are not read. Unreadable files count as
+// unchanged, as in a push.
 func Changes(ctx context.Context, t Tree, from *Manifest, base *Index, ignore *Ignore) (*Difference, error) {
 	scan, err := Scan(ctx, t, ScanOptions{Ignore: ignore})
 	if err != nil {
@@ -17,19 +17,19 @@ func Changes(ctx context.Context, t Tree, from *Manifest, base *Index, ignore *I
 		base = new(Index)
 	}
 	is := new(Manifest)
-	if from == nil { // everything is new, whatever is in it
+	if from == nil { // everything is new; contents do not matter
 		for i := range scan.Entries {
 			is.Entries = append(is.Entries, scan.Entries[i].entry())
 		}
 	} else if is.Entries, err = sums(ctx, t, scan.Entries, base); err != nil {
 		return nil, err
 	}
-	is.takeOver(base, scan)
+	is.keepUnreadable(base, scan)
 	return Diff(from, is), nil
 }
 
-// takeOver puts what the base has in the place of what could not be read.
-func (m *Manifest) takeOver(base *Index, scan *ScanResult) {
+// keepUnreadable replaces unreadable entries with the entries of the base.
+func (m *Manifest) keepUnreadable(base *Index, scan *ScanResult) {
 	m.Entries = slices.DeleteFunc(m.Entries, func(e Entry) bool {
 		missed := e.Kind == File && e.Sum == unread
 		if missed {

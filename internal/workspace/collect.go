@@ -11,18 +11,19 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// trashKey is the list of objects that no version referred to when they were last looked for.
+// trashKey is the key of the stored list of unreferenced objects.
 const trashKey = "trash"
 
-// trash is since when each of them has been so, by the store's clock.
+// trash maps the key of each unreferenced object to the time when a collection first found it unreferenced. Times
+// are by the store's clock.
 type trash map[string]time.Time
 
-// collect deletes objects that no version has referred to for the grace: packs, and what pushes that never
-// came to their end have left under the names of versions.
+// collect deletes objects that no version has referred to for the grace period: packs, and objects of interrupted
+// pushes in folders with version names.
 //
-// A push that is under way has objects that no version refers to yet. The grace spares most of them; what
-// makes it safe is that HEAD is written anew before anything is deleted, so that a push which began before
-// cannot commit any more, however slow it is. It begins again, and sends again what it needs.
+// A running push has stored objects that no version refers to yet. The grace period usually protects them. As a
+// second protection, collect rewrites HEAD before it deletes anything: a push that started earlier then cannot
+// commit, starts again, and stores the missing objects again.
 func (r *Repo) collect(ctx context.Context, done *Pruned, o PruneOptions) error {
 	for try := 1; ; try++ {
 		done.Packs, done.Bytes, done.Waiting = 0, 0, 0
@@ -79,9 +80,9 @@ func (r *Repo) collectOnce(ctx context.Context, done *Pruned, o PruneOptions) er
 	return err
 }
 
-// unneeded is every object that no version refers to: packs, and what is in folders that have the name of
-// a version of Berth's own making. What other tools put beside them is not ours to delete. Commit makes
-// sure that none of them is needed from now on; it fails if HEAD has moved since.
+// unneeded lists all objects that no version refers to: packs, and the contents of folders with names of Berth
+// versions. It never lists objects of other tools. The caller runs commit before it deletes the objects. Commit
+// rewrites HEAD, so that no later version can refer to them, and fails if HEAD changed since unneeded read it.
 func (r *Repo) unneeded(ctx context.Context) (all []blob.Entry, commit func() error, err error) {
 	packs, err := r.list(ctx, packsFolder, blob.ListOptions{})
 	if err != nil {
@@ -91,11 +92,11 @@ func (r *Repo) unneeded(ctx context.Context) (all []blob.Entry, commit func() er
 	if err != nil {
 		return nil, nil, err
 	}
-	head, tag, err := r.readHead(ctx) // after the lists: whatever was committed until now stays
+	head, tag, err := r.readHead(ctx) // read after the lists, so that every version committed until now counts
 	if err != nil {
 		return nil, nil, err
 	}
-	live, err := r.live(ctx, head)
+	live, err := r.referenced(ctx, head)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -118,14 +119,15 @@ func (r *Repo) unneeded(ctx context.Context) (all []blob.Entry, commit func() er
 	return all, func() error { return r.fence(ctx, *head, tag) }, nil
 }
 
-// fence writes HEAD anew, so that no push which began before commits.
+// fence rewrites HEAD, so that a push that started before cannot commit.
 func (r *Repo) fence(ctx context.Context, head Head, tag blob.Tag) error {
 	head.Prunes++
 	_, err := r.writeHead(ctx, &head, tag)
 	return err
 }
 
-// list lists objects, all or none: an unreadable list is not an empty list.
+// list returns all objects below a prefix. After an error it returns none, because a partial list would look like
+// missing objects.
 func (r *Repo) list(ctx context.Context, prefix string, o blob.ListOptions) (all []blob.Entry, err error) {
 	for e, err := range r.Store.List(ctx, r.Prefix+prefix, o) {
 		if err != nil {
@@ -136,9 +138,9 @@ func (r *Repo) list(ctx context.Context, prefix string, o blob.ListOptions) (all
 	return all, nil
 }
 
-// live is every pack that a version refers to, and the folder of every version. A version that cannot be
-// read stops the collection: what it refers to is not known.
-func (r *Repo) live(ctx context.Context, head *Head) (map[string]bool, error) {
+// referenced returns the keys of all packs that versions refer to, and the folder of each version. It fails if the
+// manifest of any version cannot be read, because the packs of that version are then unknown.
+func (r *Repo) referenced(ctx context.Context, head *Head) (map[string]bool, error) {
 	all, _, err := r.history(ctx, head)
 	if err != nil {
 		return nil, err
@@ -157,7 +159,8 @@ func (r *Repo) live(ctx context.Context, head *Head) (map[string]bool, error) {
 	return live, nil
 }
 
-// readTrash reads the list, and the store's clock off a write of it.
+// readTrash reads the stored trash and the current time of the store. It gets the time by writing the object again;
+// a dry run uses the local clock.
 func (r *Repo) readTrash(ctx context.Context, dry bool) (trash, time.Time, error) {
 	known := trash{}
 	text, _, err := r.read(ctx, trashKey, maxManifest)
@@ -165,7 +168,7 @@ func (r *Repo) readTrash(ctx context.Context, dry bool) (trash, time.Time, error
 		err = json.Unmarshal(text, &known)
 	}
 	if err != nil && !errors.Is(err, blob.ErrNotFound) {
-		known = trash{} // everything waits anew
+		known = trash{} // without a readable list all grace periods start again
 	}
 	if dry {
 		return known, r.now(), nil

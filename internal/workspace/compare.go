@@ -5,31 +5,30 @@ import (
 	"strings"
 )
 
-// Act is what to do about one path.
+// Act is the action for one path.
 type Act byte
 
-// What can be done. Here is the tree, there is the store.
+// The actions. "Here" is the tree; "there" is the newest version in the store.
 const (
-	Keep     Act = '=' // the same on both sides
-	Up       Act = '^' // changed here alone: goes to the store
-	UpGone   Act = '-' // removed here alone: goes from the store
-	Down     Act = 'v' // changed there alone: comes here
-	DownGone Act = 'x' // removed there alone: goes here
-	Both     Act = '!' // changed on both sides: kept twice
+	Keep     Act = '=' // equal on both sides
+	Up       Act = '^' // changed here only: write it to the store
+	UpGone   Act = '-' // removed here only: remove it from the store
+	Down     Act = 'v' // changed there only: write it to the tree
+	DownGone Act = 'x' // removed there only: remove it from the tree
+	Both     Act = '!' // changed on both sides: keep both
 )
 
-// Step is one path and what to do about it. The entries are those of the three trees, nil where the path
-// is in none of them.
+// Step is the action for one path. Base, Here and There are the entries at the path in each tree, or nil.
 type Step struct {
 	Path              string
 	Act               Act
 	Base, Here, There *Entry
-	here, there       int // where they are in their lists
+	here, there       int // indexes of Here and There in the compared lists
 }
 
-// Compare decides what to do about every path of three trees, each sorted by path: as they last were the
-// same, here, and there. It looks at each entry once. Without a base nothing is known to have been
-// removed: what is on one side alone is new, and nothing is deleted on either.
+// Compare decides the action for every path of three trees: the last synced version (base), here, and there. Each
+// list is sorted by path and read once. With an empty base, an entry on one side only is new, and nothing is
+// deleted on either side.
 func Compare(base, here, there []Entry) []Step {
 	steps := make([]Step, 0, max(len(here), len(there)))
 	hereAll, thereAll := len(here), len(there)
@@ -63,7 +62,7 @@ func take(list *[]Entry, path string) *Entry {
 	return e
 }
 
-// decide is about one path; zero is nothing at all: gone on both sides.
+// decide returns the action for one path, or zero if the path is absent on both sides.
 func decide(base, here, there *Entry) Act {
 	mine, theirs := changed(base, here), changed(base, there)
 	switch {
@@ -75,17 +74,17 @@ func decide(base, here, there *Entry) Act {
 		return either(here != nil, Up, UpGone)
 	case !mine:
 		return either(there != nil, Down, DownGone)
-	case here == nil: // removed here, changed there: what was changed is kept
+	case here == nil: // removed here, changed there: keep the change
 		return Down
 	case there == nil:
 		return Up
 	case here.content(there):
-		return Up // the same bytes with other times or permissions: ours are as good as theirs
+		return Up // same bytes with other times or permissions: keep those of the tree
 	}
 	return Both
 }
 
-// changed reports whether a side differs from the base.
+// changed reports whether an entry differs from its base.
 func changed(base, side *Entry) bool { return !alike(base, side) }
 
 func alike(a, b *Entry) bool {
@@ -93,7 +92,7 @@ func alike(a, b *Entry) bool {
 		return a == b
 	}
 	if a.Kind == Folder && b.Kind == Folder {
-		return a.Mode == b.Mode // a folder's time changes with what is in it
+		return a.Mode == b.Mode // a folder's time changes with its contents
 	}
 	return a.same(b)
 }
@@ -105,8 +104,7 @@ func either(is bool, yes, no Act) Act {
 	return no
 }
 
-// conflictName is where the other side's copy of a file goes that was changed on both: the nth name that
-// is tried.
+// conflictName returns the nth possible name for the second copy of a conflicting file.
 func conflictName(path, version string, n int) string {
 	dir, name := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {

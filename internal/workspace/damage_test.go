@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/workspace"
 )
@@ -104,7 +104,7 @@ func TestDamagedManifestDeletesNothing(t *testing.T) {
 			if err == nil {
 				t.Fatalf("a manifest %s (sealed: %v) was taken: %+v", d.name, d.sealed, res.Stats)
 			}
-			if code := sandbox.CodeOf(err); d.text != nil && code != api.CodeBadManifest {
+			if code := fault.CodeOf(err); d.text != nil && code != api.CodeBadManifest {
 				t.Errorf("%s: %v has the code %s", d.name, err, code)
 			}
 		}

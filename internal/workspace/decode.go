@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Decode reads a manifest and checks it. Whatever is wrong with it is CodeBadManifest; a major version
-// that is not known is said so.
+// Decode reads and checks a manifest. Every error has CodeBadManifest. For an unknown major version the error names
+// the version.
 func Decode(text []byte) (*Manifest, error) {
-	d, ok := decodeOwn(text)
+	d, ok := decodeFast(text)
 	if !ok {
 		d = new(decoded)
 		if err := d.read(text); err != nil {
@@ -26,12 +26,12 @@ func Decode(text []byte) (*Manifest, error) {
 	return d.manifest()
 }
 
-// decoded is a manifest as it was read, before anything is believed.
+// decoded is a parsed manifest that is not checked yet.
 type decoded struct {
 	version               string
 	synced                int64
 	berth                 *wireBerth
-	files, folders, links []Entry // a file that is in no pack is in pack -1
+	files, folders, links []Entry // a file outside all packs has pack -1
 }
 
 type wireFile struct {
@@ -53,7 +53,7 @@ type wireOther struct {
 	Target  string  `json:"target"`
 }
 
-// read reads any manifest of the contract, one entry at a time: what it takes is bounded by what it keeps.
+// read reads any valid manifest, one entry at a time. Its memory is bounded by the size of the result.
 func (d *decoded) read(text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if err := expect(dec, '{'); err != nil {
@@ -133,13 +133,13 @@ func readOther(dec *json.Decoder, kind Kind, to *[]Entry) error {
 	return nil
 }
 
-// each reads a list of at most so many.
+// each calls one for each item of a JSON list, and fails if the list has more than most items.
 func each(dec *json.Decoder, most int, one func(*json.Decoder) error) error {
 	switch open, err := dec.Token(); {
 	case err != nil:
 		return err
 	case open == nil:
-		return nil // null is an empty list
+		return nil // null counts as an empty list
 	case open != json.Delim('['):
 		return bad("it has %v where a list belongs", open)
 	}
@@ -165,14 +165,14 @@ func expect(dec *json.Decoder, delim json.Delim) error {
 }
 
 func notJSON(err error) error {
-	if sandbox.CodeOf(err) == api.CodeBadManifest {
+	if fault.CodeOf(err) == api.CodeBadManifest {
 		return err
 	}
 	return bad("it is not JSON of the right form: %w", err)
 }
 
 func (f *wireFile) entry() (Entry, error) {
-	e := Entry{Path: unescapeBytes(f.Path), Kind: File, Size: f.Size, Mode: 0o644, At: Place{Pack: -1}}
+	e := Entry{Path: unescapeBytes(f.Path), Kind: File, Size: f.Size, Mode: 0o644, At: PackOffset{Pack: -1}}
 	if e.ModTime = time.Unix(f.Modified, 0).UnixNano(); f.ModTime != nil {
 		e.ModTime = *f.ModTime
 	}
@@ -186,7 +186,7 @@ func (f *wireFile) entry() (Entry, error) {
 		return e, bad("the file %q has the sha256 %q, which is not one", clip(f.Path), clip(f.SHA256))
 	}
 	if f.Pack != nil {
-		e.At = Place{*f.Pack, f.Offset}
+		e.At = PackOffset{*f.Pack, f.Offset}
 	}
 	return e, nil
 }
@@ -196,15 +196,15 @@ func unhex(to []byte, text string) bool {
 	return err == nil
 }
 
-// manifest checks what was read.
+// manifest converts the parsed text to a manifest and checks it.
 func (d *decoded) manifest() (*Manifest, error) {
 	if major, _, _ := strings.Cut(d.version, "."); major != "1" {
-		e := sandbox.Errorf("read manifest", api.CodeBadManifest, "its format is %q, and this Berth reads 1.x", clip(d.version))
+		e := fault.Errorf("read manifest", api.CodeBadManifest, "its format is %q, and this Berth reads 1.x", clip(d.version))
 		e.Hint = "It was written by a newer Berth, or is no manifest: use a Berth at least as new."
 		return nil, e
 	}
 	m := &Manifest{At: time.Unix(d.synced, 0).UTC(), Layout: Plain}
-	if err := d.berths(m); err != nil {
+	if err := d.setBerthFields(m); err != nil {
 		return nil, err
 	}
 	if m.Entries = merged(d.files, d.folders, d.links); d.berth == nil {
@@ -212,13 +212,13 @@ func (d *decoded) manifest() (*Manifest, error) {
 		slices.SortFunc(m.Entries, byPath)
 	}
 	if m.Layout == Plain {
-		m.place(m.ID)
+		m.assignPlainObjects(m.ID)
 	}
 	return m, checkEntries(m.Entries, m.Packs)
 }
 
-// berths takes over what is in a manifest that Berth wrote. Every file of one has a checksum that decides.
-func (d *decoded) berths(m *Manifest) error {
+// setBerthFields sets the fields that only manifests of Berth have, and checks that every file has a SHA-256.
+func (d *decoded) setBerthFields(m *Manifest) error {
 	b := d.berth
 	if b == nil {
 		return nil
@@ -242,7 +242,7 @@ func (d *decoded) berths(m *Manifest) error {
 	return nil
 }
 
-// merged puts three lists into one that is sorted by path.
+// merged merges lists of entries into one list sorted by path.
 func merged(lists ...[]Entry) []Entry {
 	n := 0
 	for _, l := range lists {

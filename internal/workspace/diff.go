@@ -1,44 +1,47 @@
 package workspace
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
-// Change is one path that is not the same in two versions.
+// Change is one path that differs between two versions.
 type Change struct {
 	Path string     `json:"path"`
 	Kind ChangeKind `json:"change"`
-	Is   string     `json:"kind"` // file, folder or link, in the version that has it
-	From string     `json:"from,omitempty"`
+	Is   string     `json:"kind"`           // file, folder or link; of the newer version if it has the path
+	From string     `json:"from,omitempty"` // old path of a renamed file
 	Was  int64      `json:"size_before"`
 	Size int64      `json:"size"`
-	// Meta says that only permissions, times or the like differ.
+	// Meta is set if only permissions or times differ.
 	Meta bool `json:"metadata_only,omitempty"`
-	// Flagged says that it is new or has new bytes, and that common tools run it by themselves.
+	// Flagged is set if the file is new, renamed or has new bytes, and RunsByItself reports true for its path.
 	Flagged bool `json:"flagged,omitempty"`
 }
 
-// ChangeKind is what became of a path.
+// ChangeKind is the kind of a change.
 type ChangeKind string
 
-// What can become of a path.
+// The kinds of change.
 const (
 	Added    ChangeKind = "added"
 	Modified ChangeKind = "modified"
 	Deleted  ChangeKind = "deleted"
-	Renamed  ChangeKind = "renamed" // a file that is gone from one path and is, with the same bytes, at another
+	Renamed  ChangeKind = "renamed" // the same bytes are now at another path
 )
 
-// Difference is what changed from one version to another.
+// Difference lists the changes from one version to another.
 type Difference struct {
-	Changes  []Change `json:"changes"` // by path
+	Changes  []Change `json:"changes"` // sorted by path
 	Added    int      `json:"added"`
 	Modified int      `json:"modified"`
 	Deleted  int      `json:"deleted"`
 	Renamed  int      `json:"renamed"`
-	Bytes    int64    `json:"bytes"` // in files that are new or have new bytes
+	Bytes    int64    `json:"bytes"` // total size of files that are new or have new bytes
 }
 
-// Diff compares two versions, from a to b; either may be nil for one that has nothing. The order of the
-// changes is that of their paths, and a rename is where the file is now.
+// Diff compares version a with the later version b; nil means an empty version. Changes are ordered by path. A
+// rename is listed under its new path.
 func Diff(a, b *Manifest) *Difference {
 	var was, is []Entry
 	if a != nil {
@@ -52,7 +55,7 @@ func Diff(a, b *Manifest) *Difference {
 	d := &Difference{Changes: changes}
 	for i := range changes {
 		c := &changes[i]
-		c.Flagged = c.Kind != Deleted && !c.Meta && c.Is != Folder.String() && Flagged(c.Path)
+		c.Flagged = c.Kind != Deleted && !c.Meta && c.Is != Folder.String() && RunsByItself(c.Path)
 		d.count(*c)
 	}
 	return d
@@ -74,14 +77,14 @@ func differing(was, is []Entry) []Change {
 	return changes
 }
 
-// renames makes one change of two where a file has moved. Of several with the same bytes, the first goes
-// to the first.
+// renames merges the deletion and the addition of a moved file into one change. If several files have the same
+// bytes, the first deleted file is matched with the first added file.
 func renames(changes []Change, a, b *Manifest) []Change {
-	moved := map[place][]int{} // what is gone, by its bytes
+	moved := map[packRef][]int{} // indexes of deleted files, by size and checksum
 	for i, c := range changes {
 		if c.Kind == Deleted && c.Is == File.String() && c.Was > 0 {
 			e := a.find(c.Path)
-			key := place{size: e.Size, sum: e.Sum.SHA256}
+			key := packRef{size: e.Size, sum: e.Sum.SHA256}
 			moved[key] = append(moved[key], i)
 		}
 	}
@@ -95,7 +98,7 @@ func renames(changes []Change, a, b *Manifest) []Change {
 			continue
 		}
 		e := b.find(c.Path)
-		key := place{size: e.Size, sum: e.Sum.SHA256}
+		key := packRef{size: e.Size, sum: e.Sum.SHA256}
 		if from := moved[key]; len(from) > 0 && e.Sum.SHA256 != none.SHA256 {
 			c.Kind, c.From, c.Was = Renamed, changes[from[0]].Path, changes[from[0]].Was
 			gone[from[0]], moved[key] = true, from[1:]
@@ -122,7 +125,7 @@ func (d *Difference) count(c Change) {
 	}
 }
 
-// String is the kind's name.
+// String returns "file", "folder" or "link".
 func (k Kind) String() string {
 	switch k {
 	case Folder:
@@ -131,4 +134,29 @@ func (k Kind) String() string {
 		return "link"
 	}
 	return "file"
+}
+
+// RunsByItself reports whether common tools execute the file at a path, or use it as settings, without asking: git,
+// editors, shells and agents. Berth executes none of them. Diffs and restores list such files, so that users can
+// review them before they copy a workspace out of its sandbox.
+func RunsByItself(path string) bool {
+	rest := path
+	for {
+		for _, p := range flagged {
+			if rest == p || strings.HasSuffix(p, "/") && strings.HasPrefix(rest, p) {
+				return true
+			}
+		}
+		var below bool
+		if _, rest, below = strings.Cut(rest, "/"); !below {
+			return false
+		}
+	}
+}
+
+// flagged lists the files and folders for RunsByItself. They match at any depth of a tree.
+var flagged = []string{
+	".git/hooks/", ".git/config", ".husky/", ".envrc",
+	".claude/settings.json", ".claude/settings.local.json", ".claude/hooks/", ".mcp.json", ".cursor/mcp.json",
+	".vscode/settings.json", ".vscode/tasks.json", ".idea/workspace.xml",
 }

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Encode writes the manifest as JSON.
+// Encode encodes the manifest as JSON.
 func (m *Manifest) Encode() []byte {
 	packs, number := m.packs()
 	return m.encode(m.header(packs), number)
 }
 
-// encode writes the manifest. Without a header it is one of the plain layout that belongs to no history.
-// Number is what the header calls each pack, less than nothing for what is no pack.
+// encode encodes the manifest. A nil header gives a manifest of the plain layout without a history. Number maps an
+// index into m.Packs to the pack's index in the header; it is negative for objects that are not packs.
 func (m *Manifest) encode(header []byte, number []int) []byte {
 	b := make([]byte, 0, 512+len(header)+len(m.Entries)*290)
 	b = append(b, `{"version":"`+FormatVersion+`","last_synced_at":`...)
@@ -37,7 +37,8 @@ func (m *Manifest) encode(header []byte, number []int) []byte {
 	return append(b, "]}\n"...)
 }
 
-// packs is what the header lists: not the objects that single files are in the plain layout.
+// packs returns the packs for the header, and the index in the header of each pack of the manifest. Objects with a
+// single file, as in the plain layout, are not in the header and have index -1.
 func (m *Manifest) packs() (packs []wirePack, number []int) {
 	packs, number = make([]wirePack, 0, len(m.Packs)), make([]int, len(m.Packs))
 	for i, p := range m.Packs {
@@ -72,7 +73,7 @@ func (m *Manifest) appendAll(b []byte, kind Kind, one func([]byte, *Entry) []byt
 	return b
 }
 
-// appendFile writes a file, and its pack unless that is less than nothing.
+// appendFile appends a file. It writes the pack and offset only if pack is not negative.
 func appendFile(b []byte, e *Entry, pack int) []byte {
 	b = append(b, `{"path":`...)
 	b = appendText(b, e.Path)
@@ -114,7 +115,7 @@ func appendOther(b []byte, e *Entry) []byte {
 	return append(b, '}')
 }
 
-// appendText writes a name as JSON. A name that is not UTF-8 keeps its bytes: see escapeBytes.
+// appendText appends a string as JSON. Bytes that are not UTF-8 are escaped by escapeBytes.
 func appendText(b []byte, s string) []byte {
 	if simple(s) {
 		return append(append(append(b, '"'), s...), '"')
@@ -126,7 +127,7 @@ func appendText(b []byte, s string) []byte {
 	return append(b, text...)
 }
 
-// simple reports whether a text is ASCII that JSON holds as it is.
+// simple reports whether a string is printable ASCII that needs no escaping in JSON.
 func simple(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {

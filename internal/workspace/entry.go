@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Kind is what sort of thing an entry is.
+// Kind is the type of an entry: file, folder or link.
 type Kind byte
 
 // The kinds that can be saved.
@@ -23,8 +23,8 @@ const (
 	Link   Kind = 'l'
 )
 
-// Sum is the two checksums of a file's bytes. SHA-256 decides whether two files are the same; MD5 is
-// written for older readers.
+// Sum holds the checksums of a file's bytes. Two files are equal if their SHA-256 is equal. MD5 is for older
+// readers.
 type Sum struct {
 	SHA256 [sha256.Size]byte
 	MD5    [md5.Size]byte
@@ -32,29 +32,29 @@ type Sum struct {
 
 // Entry is one file, folder or symbolic link of a tree.
 type Entry struct {
-	Path    string // relative, slashes
+	Path    string // relative to the root, separated by slashes
 	Kind    Kind
 	Mode    uint32 // permissions
 	Size    int64
 	ModTime int64  // nanoseconds since 1970
-	Target  string // of a link, as it is written
+	Target  string // text of a symbolic link
 
 	Sum Sum
-	At  Place // where a file's bytes are
+	At  PackOffset // location of a file's bytes
 }
 
-// Place is where the bytes of a file are: in a pack of the manifest, or in an object of the file's own.
-type Place struct {
+// PackOffset locates the bytes of a file in a pack, or in a separate object for the plain layout.
+type PackOffset struct {
 	Pack   int // index into Manifest.Packs
 	Offset int64
 }
 
-// same reports whether two entries stand for the same thing, wherever their bytes are.
+// same reports whether two entries are equal. The location of their bytes does not count.
 func (e *Entry) same(o *Entry) bool {
 	return e.content(o) && e.Mode == o.Mode && (e.Kind == Link || e.ModTime == o.ModTime)
 }
 
-// content reports whether two entries have the same bytes, whatever their times and permissions.
+// content reports whether two entries have the same bytes. Times and permissions do not count.
 func (e *Entry) content(o *Entry) bool {
 	if e.Kind != o.Kind {
 		return false
@@ -68,8 +68,9 @@ func (e *Entry) content(o *Entry) bool {
 	return true
 }
 
-// bytes compares the checksums that both have. A version that others wrote may have MD5 alone, or none:
-// then the time decides, as it does for them.
+// bytes reports whether two files of the same size have the same bytes. It compares a checksum that both have. A
+// version of another tool may have only MD5 or no checksum; without a common checksum the modification times are
+// compared.
 func (e *Entry) bytes(o *Entry) bool {
 	a, b := &e.Sum, &o.Sum
 	switch {
@@ -81,8 +82,7 @@ func (e *Entry) bytes(o *Entry) bool {
 	return e.Size == 0 || e.ModTime == o.ModTime
 }
 
-// none is the checksum of a file of which nobody has computed any; unread that of one which could not be
-// read, and so is like no other.
+// none means that no checksum was computed. unread marks a file that could not be read; it equals no real checksum.
 var (
 	none   Sum
 	unread = Sum{SHA256: [sha256.Size]byte{0xff}, MD5: [md5.Size]byte{0xff}}
@@ -90,23 +90,23 @@ var (
 
 func byPath(a, b Entry) int { return cmp.Compare(a.Path, b.Path) }
 
-// StateFile is what the manifest of a tree is called, in its root and in every version.
+// StateFile is the name of the manifest in the root of a tree and in the folder of each version.
 const StateFile = ".sandbox-state"
 
-// ours reports whether a path of the root belongs to Berth itself and is never part of a version.
+// ours reports whether a path is a file of Berth in the root of a tree. Such files are never part of a version.
 func ours(path string) bool {
 	return strings.HasPrefix(path, StateFile) && !strings.Contains(path, "/")
 }
 
-// Bounds of a tree that is saved or restored.
+// Limits of a saved or restored tree.
 const (
-	maxPath   = 8191 // some 4,000 folders within each other
+	maxPath   = 8191 // bytes; about 4,000 nested folders
 	maxName   = 255
 	maxTarget = 4095
 )
 
-// checkPath says what is wrong with a path of a manifest, or nil. It is written by whoever wrote the
-// manifest, and nothing else stands between it and the file system.
+// checkPath returns an error if a path of a manifest is not valid. Manifests may come from an attacker, and no
+// later code checks the path before it is used in the file system.
 func checkPath(path string) error {
 	switch {
 	case path == "":
@@ -133,8 +133,8 @@ func checkPath(path string) error {
 	return nil
 }
 
-// checkEntries says what is wrong with the entries of a manifest, or nil: their order, that each is in a
-// folder, and that none leaves the tree.
+// checkEntries checks the entries of a manifest: each is valid, they are sorted by path without duplicates, and the
+// parent of each is a folder in the list.
 func checkEntries(entries []Entry, packs []Pack) error {
 	last := "" // the root is a folder
 	for i := range entries {
@@ -157,7 +157,7 @@ func checkEntries(entries []Entry, packs []Pack) error {
 	return nil
 }
 
-// hasFolder reports whether a sorted list has a folder.
+// hasFolder reports whether a sorted list has a folder at the path.
 func hasFolder(entries []Entry, path string) bool {
 	at, ok := sort.Find(len(entries), func(i int) int { return strings.Compare(path, entries[i].Path) })
 	return ok && entries[at].Kind == Folder
@@ -199,18 +199,13 @@ func parentOf(path string) string {
 func nameOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 func bad(format string, args ...any) error {
-	return sandbox.Errorf("read manifest", api.CodeBadManifest, format, args...)
+	return fault.Errorf("read manifest", api.CodeBadManifest, format, args...)
 }
 
-func clip(s string) string {
-	const most = 120
-	if len(s) > most {
-		s = s[:most] + "…"
-	}
-	return strings.ToValidUTF8(s, string(utf8.RuneError))
-}
+// clip shortens a path or key for an error message and makes it valid UTF-8.
+func clip(s string) string { return strings.ToValidUTF8(fault.Clip(s, 120), string(utf8.RuneError)) }
 
-// String is for people and tests.
+// String formats the entry for messages and tests.
 func (e Entry) String() string {
 	switch e.Kind {
 	case Folder:

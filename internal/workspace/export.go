@@ -12,17 +12,17 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// Exported is what an export wrote.
+// Exported is the result of an export.
 type Exported struct {
 	Version string    `json:"version"`
 	Files   int       `json:"files"`
 	Bytes   int64     `json:"bytes"`
-	Skipped []Skipped `json:"skipped,omitempty"` // what the target cannot hold
+	Skipped []Skipped `json:"skipped,omitempty"` // entries that the target cannot hold
 }
 
-// Export writes a version, the newest for an empty id, into another store in the plain layout: every file
-// an object {prefix}{version}/{path}, and the state file last. Names that no key can have are left out
-// and named.
+// Export writes a version into another store in the plain layout. An empty id means the newest version. Every file
+// becomes an object {prefix}{version}/{path}, and the state file is written last. Files whose names are not valid
+// keys are skipped and listed in the result.
 func (r *Repo) Export(ctx context.Context, id string, to blob.Store, prefix string) (*Exported, error) {
 	v, m, err := r.Version(ctx, id)
 	if err != nil {
@@ -68,9 +68,8 @@ func (r *Repo) Export(ctx context.Context, id string, to blob.Store, prefix stri
 	return done, put(v.ID+"/"+StateFile, bytes.NewReader(text), int64(len(text)))
 }
 
-// contents calls do with every file of a list, in its order, and its bytes. Those of a small file come as a
-// bytes.Reader and are what the version says; those of a large one are only when they were read to their
-// end without an error.
+// contents calls do with each file of a list and a reader of its bytes. A small file comes as a bytes.Reader and is
+// already verified. A large file is verified at its end: the last Read fails if the bytes do not match.
 func (r *Repo) contents(ctx context.Context, m *Manifest, entries []Entry, do func(*Entry, io.Reader) error) error {
 	w := r.windows(m.Packs, entries)
 	for i := range entries {
@@ -85,18 +84,18 @@ func (r *Repo) contents(ctx context.Context, m *Manifest, entries []Entry, do fu
 	return nil
 }
 
-// windows reads some files of a version, and tells how far it is.
+// windows returns a reader for files of a version. Their total size is added to the expected progress.
 func (r *Repo) windows(packs []Pack, entries []Entry) *windows {
 	r.Progress.expect((&Manifest{Entries: entries}).size())
 	return &windows{Repo: r, packs: packs}
 }
 
-// windows are parts of packs that are kept for the files that follow: most often they are near.
+// windows caches parts of packs, because the next files are usually near the last one.
 type windows struct {
 	*Repo
-	packs []Pack
-	kept  []window // the latest last
-	told  int64    // of a large file's bytes, as progress
+	packs    []Pack
+	kept     []window // least recently used first
+	reported int64    // progress reported for the current large file, in bytes
 }
 
 type window struct {
@@ -113,7 +112,7 @@ const (
 func (w *windows) content(ctx context.Context, e *Entry, do func(*Entry, io.Reader) error) error {
 	err := w.read(ctx, e, do)
 	if err == nil {
-		w.Progress.finished(e.Size, &w.told)
+		w.Progress.finished(e.Size, &w.reported)
 	}
 	return err
 }
@@ -129,13 +128,13 @@ func (w *windows) read(ctx context.Context, e *Entry, do func(*Entry, io.Reader)
 	if err != nil {
 		return err
 	}
-	if err := e.believe(data); err != nil {
+	if err := e.verifyData(data); err != nil {
 		return err
 	}
 	return do(e, bytes.NewReader(data))
 }
 
-// small is the bytes of a small file.
+// small returns the bytes of a small file. They are not verified.
 func (w *windows) small(ctx context.Context, e *Entry) ([]byte, error) {
 	from, to := e.At.Offset, e.At.Offset+e.Size
 	for i, k := range slices.Backward(w.kept) {
@@ -146,7 +145,7 @@ func (w *windows) small(ctx context.Context, e *Entry) ([]byte, error) {
 	}
 	pack := w.packs[e.At.Pack]
 	length := min(max(e.Size, windowSize), pack.Size-from)
-	o, err := w.Store.Get(ctx, w.Prefix+pack.Key, blob.GetOptions{Offset: from, Length: length})
+	o, err := w.getPack(ctx, pack.Key, blob.GetOptions{Offset: from, Length: length})
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", pack.Key, err)
 	}
@@ -165,15 +164,15 @@ func (w *windows) small(ctx context.Context, e *Entry) ([]byte, error) {
 
 func (w *windows) large(ctx context.Context, e *Entry, do func(*Entry, io.Reader) error) error {
 	pack := w.packs[e.At.Pack]
-	o, err := w.Store.Get(ctx, w.Prefix+pack.Key, blob.GetOptions{Offset: e.At.Offset, Length: e.Size})
+	o, err := w.getPack(ctx, pack.Key, blob.GetOptions{Offset: e.At.Offset, Length: e.Size})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", pack.Key, err)
 	}
 	defer o.Body.Close()
-	return do(e, &summing{r: &flow{o.Body, w.Progress, e.Size, &w.told}, left: e.Size, e: e, sums: newSummer(e.Sum.SHA256 == none.SHA256)})
+	return do(e, &summing{r: &flow{o.Body, w.Progress, e.Size, &w.reported}, left: e.Size, e: e, sums: newSummer(e.Sum.SHA256 == none.SHA256)})
 }
 
-// summing passes a file's bytes on, and refuses the last of them if they are not those of the entry.
+// summing reads a file's bytes and returns an error at the end if they do not match the entry.
 type summing struct {
 	r    io.Reader
 	left int64
@@ -188,7 +187,7 @@ func (s *summing) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p[:min(int64(len(p)), s.left)])
 	s.sums.add(p[:n])
 	if s.left -= int64(n); s.left == 0 {
-		if err := s.e.settle(s.sums.sum()); err != nil {
+		if err := s.e.verifySum(s.sums.sum()); err != nil {
 			return 0, err
 		}
 		return n, nil

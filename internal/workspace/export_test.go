@@ -14,7 +14,7 @@ func DecodeAny(text []byte) (*Manifest, error) {
 
 // IsOwn reports whether a manifest is read the fast way.
 func IsOwn(text []byte) bool {
-	_, ok := decodeOwn(text)
+	_, ok := decodeFast(text)
 	return ok
 }
 

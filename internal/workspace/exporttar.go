@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ExportTar writes a version, the newest for an empty id, as a tar archive. After an error the archive has
-// no end, so that nobody takes it for whole.
+// ExportTar writes a version as a tar archive. An empty id means the newest version. After an error the archive has
+// no end marker, so that readers do not take it for complete.
 func (r *Repo) ExportTar(ctx context.Context, id string, to io.Writer) (*Exported, error) {
 	v, m, err := r.Version(ctx, id)
 	if err != nil {
@@ -46,7 +46,7 @@ func (x *Exported) add(ctx context.Context, tw *tar.Writer, w *windows, e *Entry
 	})
 }
 
-// ExportDir writes a version, the newest for an empty id, into an empty tree, with its state file.
+// ExportDir writes a version with its state file into an empty tree. An empty id means the newest version.
 func (r *Repo) ExportDir(ctx context.Context, id string, to Tree) (*Exported, error) {
 	res, err := r.Pull(ctx, to, nil, PullOptions{Version: id})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/workspace"
 )
@@ -42,7 +42,7 @@ func TestFailedSendEndsThePush(t *testing.T) {
 		m := newMemory()
 		m.hook = func(op, key string) error {
 			if op == "put" && strings.Contains(key, kind) {
-				return sandbox.Errorf("put", api.CodeBlobDenied, "%w", errBroken)
+				return fault.Errorf("put", api.CodeBlobDenied, "%w", errBroken)
 			}
 			return nil
 		}

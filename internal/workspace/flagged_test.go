@@ -42,7 +42,7 @@ func TestWhatOtherToolsRunIsNamed(t *testing.T) {
 		t.Error("something was run")
 	}
 	for path, want := range map[string]bool{".git/hooks/a/b": true, ".git/config": true, "x/.husky/pre-commit": true, ".git/hooksx": false, "envrc": false, "": false, ".git": false} {
-		if workspace.Flagged(path) != want {
+		if workspace.RunsByItself(path) != want {
 			t.Errorf("%q: %v", path, !want)
 		}
 	}

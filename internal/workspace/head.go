@@ -17,44 +17,44 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// headKey is the one object that changes.
+// headKey is the key of HEAD, the only object that changes.
 const headKey = "HEAD"
 
-// Head says which versions there are: the newest, and those it leads back to.
+// Head lists the versions: the newest ones directly, and older ones in log objects.
 type Head struct {
 	Format   int       `json:"format"`
 	Lineage  string    `json:"lineage"`
-	Sequence int64     `json:"sequence"`         // of the newest version
+	Sequence int64     `json:"sequence"`         // sequence of the newest version
 	Versions []Version `json:"versions"`         // newest first; older ones are in Log
-	Log      string    `json:"log,omitempty"`    // key of the object that has the versions before these
-	Prunes   int64     `json:"prunes,omitempty"` // how often versions were taken out
+	Log      string    `json:"log,omitempty"`    // key of the object with earlier versions
+	Prunes   int64     `json:"prunes,omitempty"` // incremented by each prune that removes versions or objects
 }
 
-// Version is one line of the history.
+// Version is one entry of the history.
 type Version struct {
 	ID       string    `json:"id"`
 	Sequence int64     `json:"sequence"`
 	Parent   string    `json:"parent,omitempty"`
 	At       time.Time `json:"at"`
-	SHA256   string    `json:"sha256"` // of the manifest as stored
+	SHA256   string    `json:"sha256"` // of the stored manifest
 	Files    int       `json:"files"`
 	Bytes    int64     `json:"bytes"`
 	Note     string    `json:"note,omitempty"`
-	Writer   string    `json:"writer,omitempty"` // see PushOptions
+	Writer   string    `json:"writer,omitempty"` // see PushOptions.Writer
 	Layout   Layout    `json:"layout,omitempty"`
-	Manifest string    `json:"manifest,omitempty"` // key of the manifest; empty: the usual one
+	Manifest string    `json:"manifest,omitempty"` // key of the manifest; empty means the default
 
-	stranger stranger
+	foreign foreignState
 }
 
-// state is the key of a version's manifest.
+// state returns the key of a version's manifest.
 func (v Version) state() string { return cmp.Or(v.Manifest, v.ID+"/"+StateFile) }
 
-// historyPage is how many versions move from HEAD into a log object at once; HEAD has at most twice as
-// many.
+// historyPage is the number of versions that stay in HEAD when older ones move into a log object. HEAD has at most
+// twice as many.
 const historyPage = 64
 
-// logPage is an object with versions that HEAD has no room for. It never changes.
+// logPage is a log object with versions that no longer fit into HEAD. It never changes.
 type logPage struct {
 	Versions []Version `json:"versions"`
 	Log      string    `json:"log,omitempty"`
@@ -62,10 +62,10 @@ type logPage struct {
 
 const maxHead = 1 << 20
 
-// errNoHead is a prefix in which nothing was ever committed.
+// errNoHead is returned when the prefix has no committed version.
 var errNoHead = errors.New("there is no version yet")
 
-// readHead reads HEAD, or says errNoHead.
+// readHead reads HEAD. It returns errNoHead if HEAD does not exist.
 func (r *Repo) readHead(ctx context.Context) (*Head, blob.Tag, error) {
 	text, tag, err := r.read(ctx, headKey, maxHead)
 	switch {
@@ -106,15 +106,15 @@ func (p logPage) check() error {
 	return nil
 }
 
-// newest is the version that HEAD stands for.
+// newest returns the newest version.
 func (h *Head) newest() Version { return h.Versions[0] }
 
 const logFolder = "log/"
 
-// newPageKey makes the key of a page that belongs to one write of HEAD alone: no other one's is overwritten.
+// newPageKey returns a unique key for a log object, so that no existing one is overwritten.
 func newPageKey() string { return logFolder + newID() }
 
-// writeHead commits: it makes next what HEAD is, if HEAD is still what it was when it was read.
+// writeHead writes HEAD if its stored tag is still was. This write commits a version.
 func (r *Repo) writeHead(ctx context.Context, next *Head, was blob.Tag) (blob.Tag, error) {
 	if len(next.Versions) > 2*historyPage {
 		page := logPage{Versions: next.Versions[historyPage:], Log: next.Log}
@@ -138,7 +138,7 @@ func (r *Repo) writeHead(ctx context.Context, next *Head, was blob.Tag) (blob.Ta
 	return r.put(ctx, headKey, text, blob.PutOptions{IfAbsent: was == "", IfMatch: was})
 }
 
-// NewVersionID makes an id that sorts by time and is unique even within one instant.
+// NewVersionID returns an id that sorts by time. A random suffix makes it unique even at the same instant.
 func NewVersionID(now time.Time) string {
 	var suffix [3]byte
 	_, _ = rand.Read(suffix[:])
@@ -147,7 +147,7 @@ func NewVersionID(now time.Time) string {
 
 const idTime = "20060102T150405.000000000Z"
 
-// checkVersion says what is wrong with the id of a version. It becomes part of keys.
+// checkVersion returns an error if the id of a version is not valid. Ids become parts of keys.
 func checkVersion(id string) error {
 	if id == "" || len(id) > 100 || id[0] == '.' || strings.Trim(id, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz.-_:") != "" {
 		return bad("%q is no id of a version", clip(id))
@@ -155,7 +155,7 @@ func checkVersion(id string) error {
 	return nil
 }
 
-// after is an id later than the one before, whatever the clock says.
+// after returns a new id that sorts after the given one, even if the clock went backwards.
 func after(before string, now time.Time) string {
 	id := NewVersionID(now)
 	for id <= before {
@@ -169,7 +169,7 @@ func after(before string, now time.Time) string {
 	return id
 }
 
-// read reads a whole object of at most so many bytes.
+// read reads a whole object. It returns an error if the object is larger than most bytes.
 func (r *Repo) read(ctx context.Context, key string, most int64) ([]byte, blob.Tag, error) {
 	o, err := r.Store.Get(ctx, r.Prefix+key, blob.GetOptions{})
 	if err != nil {
@@ -190,16 +190,16 @@ func (r *Repo) put(ctx context.Context, key string, text []byte, o blob.PutOptio
 	return r.Store.Put(ctx, r.Prefix+key, bytes.NewReader(text), int64(len(text)), o)
 }
 
-// manifestOf reads the manifest of a version and checks that it is the one that was committed.
+// manifestOf reads the manifest of a version and verifies its checksum.
 func (r *Repo) manifestOf(ctx context.Context, v Version) (*Manifest, error) {
 	m, _, err := r.manifestText(ctx, v)
 	return m, err
 }
 
-// manifestText is manifestOf with the manifest as stored.
+// manifestText is manifestOf and also returns the stored text.
 func (r *Repo) manifestText(ctx context.Context, v Version) (*Manifest, []byte, error) {
-	if v.stranger != no {
-		return r.strangerManifest(ctx, v)
+	if v.foreign != notForeign {
+		return r.foreignManifest(ctx, v)
 	}
 	text, _, err := r.read(ctx, v.state(), maxManifest)
 	if err != nil {
@@ -219,7 +219,7 @@ func (r *Repo) manifestText(ctx context.Context, v Version) (*Manifest, []byte, 
 	return m, text, nil
 }
 
-// BaseOf is the index of a version in a tree of which nothing more is known: every file is read once.
+// BaseOf returns the index of a version without stamps, so that the next scan reads all files.
 func (r *Repo) BaseOf(ctx context.Context, id string) (*Index, error) {
 	v, err := r.versionOf(ctx, id)
 	if err != nil {
@@ -233,5 +233,5 @@ func (r *Repo) BaseOf(ctx context.Context, id string) (*Index, error) {
 	return &Index{Manifest: *m, Digest: v.digest(), Stamps: make([]Stamp, len(m.Entries))}, nil
 }
 
-// IsEmpty reports whether an error says that there is no version yet.
+// IsEmpty reports whether an error means that there is no version yet.
 func IsEmpty(err error) bool { return errors.Is(err, errNoHead) }

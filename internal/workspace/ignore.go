@@ -7,33 +7,36 @@ import (
 	"strings"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// IgnoreFile in the root of a tree names what is left out of its versions.
+// IgnoreFile is the name of a file in the root of a tree. It lists paths that are left out of versions.
 const IgnoreFile = ".berthignore"
 
-// Bounds of an ignore file, which is written by whoever works in the tree.
+// Limits of an ignore file. The file comes from inside the sandbox and may be hostile.
 const (
 	MaxIgnore = 64 << 10
 	maxRules  = 1000
-	// maxPattern is longer than a pattern of any sense.
+	// maxPattern is the maximum length of a pattern in bytes. Longer patterns are skipped.
 	maxPattern = 1000
 )
 
-// Ignore says which paths are left out of versions, by the rules of gitignore: the last that matches
-// decides, and what is below a folder that is left out is left out, too.
-type Ignore struct{ rules []rule }
-
-type rule struct {
-	parts      []string // of the pattern, "**" for any number of folders
-	name       string   // the one part of a pattern about names, which needs no more than that
-	literal    bool     // the name has nothing to be matched
-	keep       bool     // a pattern with "!": what it matches is not left out
-	folderOnly bool
+// Ignore selects paths that are left out of versions, with the rules of gitignore: the last match decides, and
+// everything below an ignored folder is ignored.
+type Ignore struct {
+	rules []rule
+	index ignoreIndex
 }
 
-// ParseIgnore reads an ignore file.
+type rule struct {
+	parts      []string // segments of the pattern; "**" stands for any number of folders
+	name       string   // the pattern, if it has no slash and is compared with names only; otherwise empty
+	keep       bool     // the pattern has "!": its matches are not ignored
+	folderOnly bool
+	needs      byteSet // bytes that the last segment of a matching path must contain
+}
+
+// ParseIgnore parses an ignore file.
 func ParseIgnore(text string) (*Ignore, error) {
 	if len(text) > MaxIgnore {
 		return nil, badIgnore("it has %d bytes, more than %d", len(text), MaxIgnore)
@@ -47,17 +50,17 @@ func ParseIgnore(text string) (*Ignore, error) {
 			return nil, badIgnore("it has more than %d rules", maxRules)
 		}
 	}
+	g.index.build(g.rules)
 	return g, nil
 }
 
 func badIgnore(format string, args ...any) error {
-	e := sandbox.Errorf("read "+IgnoreFile, api.CodeInvalidRequest, format, args...)
+	e := fault.Errorf("read "+IgnoreFile, api.CodeInvalidRequest, format, args...)
 	e.Hint = "Write one gitignore pattern per line."
 	return e
 }
 
-// parseRule reads one line. A pattern that is none matches nothing, as with git: a workspace must not go
-// unsaved for it.
+// parseRule parses one line. An invalid pattern is skipped, as in git, so that it does not prevent a save.
 func parseRule(line string) (r rule, ok bool) {
 	line = trimSpaces(line)
 	if line == "" || line[0] == '#' || len(line) > maxPattern {
@@ -84,13 +87,13 @@ func parseRule(line string) (r rule, ok bool) {
 		}
 	}
 	if !anchored {
-		r.name, r.literal = r.parts[0], !strings.ContainsAny(r.parts[0], `*?[\`)
+		r.name = r.parts[0]
 		r.parts = append([]string{"**"}, r.parts...)
 	}
 	return r, true
 }
 
-// trimSpaces cuts spaces off the end, but for one that is escaped.
+// trimSpaces removes trailing spaces. A trailing space after a backslash stays.
 func trimSpaces(line string) string {
 	for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
 		line = line[:len(line)-1]
@@ -98,61 +101,60 @@ func trimSpaces(line string) string {
 	return line
 }
 
-// Match reports whether a path is left out. Nil leaves nothing out.
+// Match reports whether a path is ignored. A nil Ignore matches nothing.
 func (g *Ignore) Match(name string, folder bool) bool {
 	if g == nil || len(g.rules) == 0 {
 		return false
 	}
-	last := name[strings.LastIndexByte(name, '/')+1:]
-	var parts []string
-	for i := len(g.rules) - 1; i >= 0; i-- {
-		r := &g.rules[i]
-		var matches bool
-		switch {
-		case r.folderOnly && !folder:
-		case r.literal:
-			matches = r.name == last
-		case r.name != "" && r.name != "**":
-			matches, _ = path.Match(r.name, last)
-		default:
-			if parts == nil {
-				parts = strings.Split(name, "/")
-			}
-			matches = r.match(parts)
-		}
-		if matches {
-			return !r.keep
-		}
-	}
-	return false
+	last := g.index.find(g.rules, name, folder)
+	return last >= 0 && !g.rules[last].keep
 }
 
-// match compares a path with a pattern, part by part. Each row of the table is the pattern up to a part;
-// each column the path up to one: no input takes longer than their product.
-func (r *rule) match(parts []string) bool {
-	row := make([]bool, len(parts)+1)
+// matches reports whether a path matches the rule. Base is the last segment of the path.
+func (r *rule) matches(name, base string) bool {
+	if r.name != "" && r.name != "**" {
+		ok, _ := path.Match(r.name, base)
+		return ok
+	}
+	return r.match(name)
+}
+
+// match compares a path with the pattern, segment by segment. It fills a table of pattern segments and path
+// segments, so its time is bounded by the product of their numbers.
+func (r *rule) match(name string) bool {
+	var space [3 * 64]bool
+	columns := strings.Count(name, "/") + 2
+	table := space[:]
+	if 2*columns > len(table) {
+		table = make([]bool, 2*columns)
+	}
+	row, next := table[:columns], table[columns:2*columns]
 	row[0] = true
 	for i, pattern := range r.parts {
-		next := make([]bool, len(parts)+1)
 		last := i == len(r.parts)-1
+		rest := name
 		for j := range next {
+			next[j] = false
+			part := ""
+			if j > 0 {
+				part, rest, _ = strings.Cut(rest, "/")
+			}
 			switch {
 			case pattern == "**" && last:
-				next[j] = j > 0 && (row[j-1] || next[j-1]) // everything below, not the folder itself
+				next[j] = j > 0 && (row[j-1] || next[j-1]) // matches everything below the folder, but not the folder
 			case pattern == "**":
 				next[j] = row[j] || j > 0 && next[j-1]
 			case j > 0 && row[j-1]:
-				ok, _ := path.Match(pattern, parts[j-1])
-				next[j] = ok
+				next[j], _ = path.Match(pattern, part)
 			}
 		}
-		row = next
+		row, next = next, row
 	}
-	return row[len(parts)]
+	return row[columns-1]
 }
 
-// ReadIgnore reads the ignore file of a tree; nil if it has none that can be read. It is written by whoever
-// works in the tree: one that is too large is an error for them to see.
+// ReadIgnore reads the ignore file of a tree. It returns nil if the file is missing or cannot be read. A file that
+// is too large or has too many rules is an error, so that the user sees the reason.
 func ReadIgnore(t Tree) (g *Ignore, err error) {
 	err = t.Run(func(root int) error {
 		f, _, err := openFile(root, IgnoreFile)

@@ -16,28 +16,28 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// Index is what a tree was when it was last the same as a version: the base of the next comparison. It
-// also remembers what tells whether a file has changed since, so that an unchanged one is not read.
-// It can be lost: everything is then read again, and nothing is deleted.
+// Index is the last synced version of a tree, which is the base of the next comparison. It also holds stamps of all
+// files, so that unchanged files are not read. If it is lost, the next sync reads everything and deletes nothing.
 type Index struct {
-	Manifest          // the version; its entries are those of the tree
-	HeadTag  blob.Tag // of HEAD when it was read or written
-	Digest   [32]byte // of the manifest as stored
-	Stamps   []Stamp  // of each entry; zero where it is not known
-	Scanned  int64    // when the scan began that the stamps are from, by this machine's clock
+	Manifest          // the version; its entries are the entries of the tree
+	HeadTag  blob.Tag // tag of HEAD when it was read or written
+	Digest   [32]byte // SHA-256 of the stored manifest
+	Stamps   []Stamp  // stamp of each entry; zero if unknown
+	Scanned  int64    // start of the scan that made the stamps, in nanoseconds of this machine's clock
 
-	in string // the file that has it, as it is
+	loadedFrom string // path of the index file that this index was loaded from; empty for others
 }
 
-// clean reports whether the file that was seen is the one of the entry, without reading it. A file that
-// changed at about the time of the scan may have changed again since, unseen by any clock: it is read.
+// clean reports whether a scanned file is unchanged since entry i was recorded. It compares only metadata. It returns
+// false for a file that changed at about the time of the last scan, because the file may have changed again with the
+// same timestamp.
 func (x *Index) clean(i int, seen *Seen) bool {
 	e, stamp := &x.Entries[i], x.Stamps[i]
 	return e.Kind == seen.Kind && e.Size == seen.Size && e.ModTime == seen.ModTime && e.Mode == seen.Mode &&
 		stamp == seen.Stamp && stamp.Inode != 0 && stamp.ChangeTime < x.Scanned-clockGrain
 }
 
-// find is the entry of a path, nil if there is none.
+// find returns the entry with the path, or nil.
 func (m *Manifest) find(path string) *Entry {
 	i, ok := sort.Find(len(m.Entries), func(i int) int { return strings.Compare(path, m.Entries[i].Path) })
 	if !ok {
@@ -46,12 +46,12 @@ func (m *Manifest) find(path string) *Entry {
 	return &m.Entries[i]
 }
 
-// clockGrain is more than the finest step of the clocks that file systems stamp files with.
+// clockGrain is larger than the resolution of file timestamps on any file system.
 const clockGrain = int64(20 * time.Millisecond)
 
 const indexMagic = "berth index 2\n"
 
-// encode writes the index: a header, the entries, and a checksum over all of it.
+// encode encodes the index: a header, the entries, and a checksum.
 func (x *Index) encode() []byte {
 	b := make([]byte, 0, 256+len(x.Entries)*140)
 	b = append(b, indexMagic...)
@@ -93,7 +93,7 @@ func appendString(b []byte, s string) []byte {
 
 var errBadIndex = errors.New("the index is broken")
 
-// decodeIndex reads what encode wrote. Whatever is wrong is errBadIndex: the index is then as good as lost.
+// decodeIndex decodes an index from encode. Every error is errBadIndex; the caller then treats the index as lost.
 func decodeIndex(b []byte) (*Index, error) {
 	if len(b) < len(indexMagic)+4 || string(b[:len(indexMagic)]) != indexMagic {
 		return nil, errBadIndex
@@ -125,24 +125,25 @@ func decodeIndex(b []byte) (*Index, error) {
 	return x, nil
 }
 
-// indexReader takes the fields of an index one by one; after the first that is not there, it has failed.
+// indexReader reads the fields of an index. After the first missing field, failed is true and all reads return zero
+// values.
 type indexReader struct {
 	b      []byte
-	all    string // the same bytes: names share them instead of being copied
+	all    string // the same bytes as a string, so that paths share its memory
 	failed bool
 }
 
 func (r *indexReader) int() int64 {
 	n, size := binary.Varint(r.b)
-	return int64(r.took(uint64(n), size))
+	return int64(r.advance(uint64(n), size))
 }
 
 func (r *indexReader) uint() uint64 {
 	n, size := binary.Uvarint(r.b)
-	return r.took(n, size)
+	return r.advance(n, size)
 }
 
-func (r *indexReader) took(n uint64, size int) uint64 {
+func (r *indexReader) advance(n uint64, size int) uint64 {
 	if size <= 0 || r.failed {
 		r.failed = true
 		return 0
@@ -151,7 +152,8 @@ func (r *indexReader) took(n uint64, size int) uint64 {
 	return n
 }
 
-// count is a number of things, of which each takes a byte at least.
+// count reads the number of items in a list. It fails if the number exceeds the remaining bytes, because each item
+// has at least one byte.
 func (r *indexReader) count() int {
 	n := r.int()
 	if n < 0 || n > int64(len(r.b)) {
@@ -201,8 +203,8 @@ func (r *indexReader) entry(e *Entry, stamp *Stamp) {
 	}
 }
 
-// LoadIndex reads an index file. One that is not there, or cannot be read as one, is nil: nothing is
-// known of the tree. It may be where others write, so nothing but a file of a bounded size is read.
+// LoadIndex reads an index file. It returns nil if the file is missing or broken. Other processes may be able to
+// replace the file, so only a regular file of limited size is read.
 func LoadIndex(path string) (*Index, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	switch {
@@ -222,16 +224,16 @@ func LoadIndex(path string) (*Index, error) {
 	}
 	x, err := decodeIndex(b)
 	if err != nil {
-		return nil, nil //nolint:nilerr // a broken cache is no cache
+		return nil, nil //nolint:nilerr // a broken cache counts as missing
 	}
-	x.in = path
+	x.loadedFrom = path
 	return x, nil
 }
 
-// Save writes the index file, whole or not at all; one that was read from there only gets the time of now.
-// It need not be synced: what is lost is read again.
+// Save writes the index file atomically. An unchanged index that was loaded from the same path only sets the file's
+// time. The file is not synced to disk, because a lost index can be rebuilt.
 func (x *Index) Save(path string) error {
-	if x.in == path && unix.UtimesNanoAt(unix.AT_FDCWD, path, nil, unix.AT_SYMLINK_NOFOLLOW) == nil {
+	if x.loadedFrom == path && unix.UtimesNanoAt(unix.AT_FDCWD, path, nil, unix.AT_SYMLINK_NOFOLLOW) == nil {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -49,7 +49,7 @@ func TestIndexIsWholeOrNothing(t *testing.T) {
 			Packs: []Pack{{"packs/a", 10}},
 			Entries: []Entry{
 				{Path: "d", Kind: Folder, Mode: 0o755, ModTime: 5},
-				{Path: "d/f", Kind: File, Mode: 0o644, ModTime: 6, Size: 4, At: Place{0, 6}, Sum: Sum{SHA256: [32]byte{1}, MD5: [16]byte{2}}},
+				{Path: "d/f", Kind: File, Mode: 0o644, ModTime: 6, Size: 4, At: PackOffset{0, 6}, Sum: Sum{SHA256: [32]byte{1}, MD5: [16]byte{2}}},
 				{Path: "l", Kind: Link, Mode: 0o777, ModTime: 7, Target: "d"},
 			},
 		},

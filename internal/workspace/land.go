@@ -1,23 +1,27 @@
 package workspace
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// conflictTries is how many names are tried for the other copy of a file.
+// conflictTries is the number of names that are tried for the copy of a conflicting file.
 const conflictTries = 1000
 
-// direct reports whether a step's file may be written under its name at once: nothing is there, and
-// nobody works in a tree of which nothing is known yet.
+// direct reports whether the file of a step may be written directly under its final name: the path is free, and the
+// tree has no base, so no sandbox uses it yet.
 func (w *writer) direct(s *Step) bool { return s.Act == Down && s.Here == nil && w.base == nil }
 
-// file writes one file of the version. It shows what it is only once fill has written all its bytes.
-func (w *writer) file(at *parents, s *Step, fill func(fd int) error) error {
+// writeFile writes one file of the version. A file that is written directly under its final name has special permissions
+// until all its bytes are written. Other files have a temporary name until then.
+func (w *writer) writeFile(at *parents, s *Step, fill func(fd int) error) error {
 	dir, err := at.folder(parentOf(s.Path))
 	if err != nil {
 		return &os.PathError{Op: "write", Path: s.Path, Err: err}
@@ -27,7 +31,7 @@ func (w *writer) file(at *parents, s *Step, fill func(fd int) error) error {
 		name = tempName()
 	}
 	fd, err := create(dir, name)
-	if err == unix.EEXIST && direct { // it came into being meanwhile
+	if err == unix.EEXIST && direct { // another process created it since the scan
 		direct, name = false, tempName()
 		fd, err = create(dir, name)
 	}
@@ -42,7 +46,7 @@ func (w *writer) file(at *parents, s *Step, fill func(fd int) error) error {
 	}
 	if err == nil && !direct {
 		w.at("completed")
-		err = w.land(dir, name, s)
+		err = w.publish(dir, name, s)
 	}
 	if err != nil {
 		_ = unix.Unlinkat(dir, name, 0)
@@ -64,7 +68,7 @@ func create(dir int, name string) (int, error) {
 	}
 }
 
-// complete gives a file that is written its time and then its permissions, by which it is finished.
+// complete sets the time and then the permissions, which mark the file as finished.
 func complete(fd int, e *Entry) error {
 	if err := setTimes(fd, "", e.ModTime); err != nil {
 		return err
@@ -72,7 +76,7 @@ func complete(fd int, e *Entry) error {
 	return unix.Fchmod(fd, e.Mode&0o777)
 }
 
-func writeAll(fd int, data []byte) error {
+func writeFull(fd int, data []byte) error {
 	for len(data) > 0 {
 		n, err := unix.Write(fd, data)
 		if err != nil && err != unix.EINTR {
@@ -83,8 +87,8 @@ func writeAll(fd int, data []byte) error {
 	return nil
 }
 
-// link makes one symbolic link of the version.
-func (w *writer) link(at *parents, s *Step) error {
+// writeLink creates one symbolic link of the version.
+func (w *writer) writeLink(at *parents, s *Step) error {
 	dir, err := at.folder(parentOf(s.Path))
 	if err != nil {
 		return &os.PathError{Op: "link", Path: s.Path, Err: err}
@@ -103,7 +107,7 @@ func (w *writer) link(at *parents, s *Step) error {
 	}
 	w.at("linked")
 	if err = setTimes(dir, name, s.There.ModTime); err == nil && !direct {
-		err = w.land(dir, name, s)
+		err = w.publish(dir, name, s)
 	}
 	if err != nil {
 		_ = unix.Unlinkat(dir, name, 0)
@@ -113,11 +117,11 @@ func (w *writer) link(at *parents, s *Step) error {
 	return nil
 }
 
-// land gives a file or link that is complete its name. Where something is that was changed here, also
-// since the trees were compared, it gets one beside it.
-func (w *writer) land(dir int, temp string, s *Step) error {
+// publish renames a finished file or link from its temporary name to its final name. If the entry at that name was
+// changed in the tree, the file gets a conflict name in the same folder.
+func (w *writer) publish(dir int, temp string, s *Step) error {
 	if s.Act == Down {
-		taken, err := w.take(dir, temp, s)
+		taken, err := w.moveToName(dir, temp, s)
 		if err != nil || !taken {
 			return err
 		}
@@ -129,7 +133,7 @@ func (w *writer) land(dir int, temp string, s *Step) error {
 		if err == unix.EEXIST && !has(dir, nameOf(beside), s.There) {
 			continue
 		}
-		if err == unix.EEXIST { // an earlier try came as far as this
+		if err == unix.EEXIST { // an earlier attempt wrote the same copy
 			err = unix.Unlinkat(dir, temp, 0)
 		}
 		w.conflict(s.Path, beside)
@@ -138,10 +142,10 @@ func (w *writer) land(dir int, temp string, s *Step) error {
 	return unix.EEXIST
 }
 
-// take moves a complete file to its name, unless that is taken.
-func (w *writer) take(dir int, temp string, s *Step) (taken bool, err error) {
+// moveToName renames a finished file to its final name. It returns taken if a changed entry is there.
+func (w *writer) moveToName(dir int, temp string, s *Step) (taken bool, err error) {
 	name := nameOf(s.Path)
-	if w.o.Discard || s.Here != nil && s.Here.Kind != Folder && w.untouched(dir, name, s) {
+	if w.o.Discard || s.Here != nil && s.Here.Kind != Folder && w.unchangedSince(dir, name, s) {
 		err = unix.Renameat(dir, temp, dir, name)
 	} else {
 		err = renameNew(dir, temp, name)
@@ -150,7 +154,7 @@ func (w *writer) take(dir int, temp string, s *Step) (taken bool, err error) {
 		}
 	}
 	if is(err, unix.EISDIR, unix.EEXIST, unix.ENOTEMPTY) {
-		if unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) != nil { // no folder, or something is in it
+		if unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) != nil { // the name belongs to a file or a non-empty folder
 			return true, nil
 		}
 		err = renameNew(dir, temp, name)
@@ -161,20 +165,21 @@ func (w *writer) take(dir int, temp string, s *Step) (taken bool, err error) {
 	return false, err
 }
 
-// renameNew renames within a folder unless the new name is taken, which is EEXIST.
+// renameNew renames an entry within a folder. It returns EEXIST if the new name exists.
 func renameNew(dir int, from, to string) error {
 	err := unix.Renameat2(dir, from, dir, to, unix.RENAME_NOREPLACE)
 	if err != unix.EINVAL && err != unix.ENOSYS {
 		return err
 	}
-	var st unix.Stat_t // the file system cannot promise it
+	var st unix.Stat_t // the file system does not support RENAME_NOREPLACE
 	if unix.Fstatat(dir, to, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 		return unix.EEXIST
 	}
 	return unix.Renameat(dir, from, dir, to)
 }
 
-// has reports whether a name already is what an entry says, but for times and permissions.
+// has reports whether the file or link at a name has the same content as an entry. Times and permissions may
+// differ.
 func has(dir int, name string, e *Entry) bool {
 	if e.Kind == Link {
 		target, err := readLink(dir, name)
@@ -190,8 +195,8 @@ func has(dir int, name string, e *Entry) bool {
 	return err == nil && st.Size == e.Size && [sha256.Size]byte(sum.Sum(nil)) == e.Sum.SHA256
 }
 
-// parents opens the folders that files are written into, and keeps the last one open: the next file is
-// most often in the same.
+// parents opens the folders of files that are written. It keeps the last folder open, because the next file is
+// usually in the same one.
 type parents struct {
 	root int
 	path string
@@ -224,4 +229,35 @@ func (p *parents) close() {
 		_ = unix.Close(p.fd)
 		p.fd = -1
 	}
+}
+
+// A restore marks unfinished entries. A file that replaces another has a temporary name, and a new file or folder
+// has permissions that are not used otherwise. After a crash the next restore removes such files and completes such
+// folders. Marked files are never saved.
+const (
+	tempPrefix       = ".berth-tmp-"
+	tempDigits       = 16
+	unfinishedFile   = unix.S_ISVTX | 0o200
+	unfinishedFolder = unix.S_ISVTX | 0o700
+)
+
+func tempName() string {
+	var id [tempDigits / 2]byte
+	_, _ = rand.Read(id[:])
+	return tempPrefix + hex.EncodeToString(id[:])
+}
+
+// isUpload reports whether the files API is writing a file of this name: the prefix followed by 26 characters of
+// a-z and 2-7, as in files.IsUpload. Files that a crash left behind are neither saved nor restored.
+func isUpload(name string) bool {
+	id, ok := strings.CutPrefix(name, tempPrefix)
+	return ok && len(id) == uploadLetters && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
+
+const uploadLetters = 26
+
+// isTemp reports whether a name was made by tempName.
+func isTemp(name string) bool {
+	digits, ok := strings.CutPrefix(name, tempPrefix)
+	return ok && len(digits) == tempDigits && strings.Trim(digits, "0123456789abcdef") == ""
 }

@@ -8,47 +8,46 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// FormatVersion is the version of the manifest's format. Readers take every 1.x.
+// FormatVersion is the version of the manifest format. Readers accept every 1.x.
 const FormatVersion = "1.0"
 
-// Manifest is one version of a tree.
+// Manifest describes one version of a tree.
 type Manifest struct {
-	ID       string // the version's id; empty in a manifest that Berth did not write
-	Lineage  string // of which history this is a version
-	Parent   string // the version before it, empty for the first
-	Sequence int64  // counts versions of a lineage
+	ID       string // the version's id; empty in a manifest of another tool
+	Lineage  string // id of the history that this version belongs to
+	Parent   string // id of the previous version; empty for the first
+	Sequence int64  // number of the version in its lineage, from 1
 	At       time.Time
 	Layout   Layout
 
 	Packs   []Pack
-	Entries []Entry // sorted by path, every parent a folder
+	Entries []Entry // sorted by path; the parent of each is a folder entry
 }
 
-// Layout is how the files of a version are kept.
+// Layout is the form in which a version's files are stored.
 type Layout string
 
-// The layouts there are.
+// The layouts.
 const (
-	Packed Layout = ""      // many small files in one object
-	Plain  Layout = "plain" // each file an object of its own, {version}/{path}, as other tools expect it
+	Packed Layout = ""      // small files together in packs
+	Plain  Layout = "plain" // each file in a separate object {version}/{path}, as other tools expect
 )
 
-// Pack is an object that holds the bytes of files.
+// Pack is an object with the bytes of one or more files.
 type Pack struct {
-	Key  string // below the prefix
+	Key  string // relative to the repo's prefix
 	Size int64
 }
 
-// Bounds of a manifest, whoever wrote it. One that is written down takes some 300 bytes for each entry,
-// and twice that in memory.
+// Limits of a manifest. A stored manifest has about 300 bytes for each entry. A decoded manifest takes twice that
+// in memory.
 const (
 	maxManifest = 512 << 20
 	maxEntries  = 1_000_000
 	maxPacks    = maxEntries
 )
 
-// wireBerth is what is in a manifest beside the contract of 1.0: a reader of that sees the files it knows,
-// and nothing it does not.
+// wireBerth holds Berth's additions to the 1.0 format. Other readers ignore them and see only the files.
 type wireBerth struct {
 	ID       string     `json:"id,omitempty"`
 	Lineage  string     `json:"lineage,omitempty"`
@@ -63,7 +62,7 @@ type wirePack struct {
 	Size int64  `json:"size"`
 }
 
-// plainKey is where a version of the plain layout has a file.
+// plainKey returns the key of a file in the plain layout. With an empty id it is the path.
 func plainKey(id, path string) string {
 	if id == "" {
 		return path
@@ -71,17 +70,17 @@ func plainKey(id, path string) string {
 	return id + "/" + path
 }
 
-// place gives every file that is in no pack the object of its own that it has in the plain layout.
-func (m *Manifest) place(id string) {
+// assignPlainObjects assigns an object of the plain layout to every file without a pack.
+func (m *Manifest) assignPlainObjects(id string) {
 	for i := range m.Entries {
 		if e := &m.Entries[i]; e.Kind == File && e.At.Pack < 0 {
-			e.At = Place{len(m.Packs), 0}
+			e.At = PackOffset{len(m.Packs), 0}
 			m.Packs = append(m.Packs, Pack{plainKey(id, e.Path), e.Size})
 		}
 	}
 }
 
-// addFolders adds the folders that a manifest of others implies.
+// addFolders adds the parent folders of all entries. Manifests of other tools do not list folders.
 func (m *Manifest) addFolders() {
 	have := map[string]bool{}
 	for i := range m.Entries {
@@ -97,7 +96,7 @@ func (m *Manifest) addFolders() {
 	}
 }
 
-// checkPackKey says what is wrong with the key of a pack: they are names that Berth makes.
+// checkPackKey returns an error if a key does not have the form of Berth's pack keys.
 func checkPackKey(key string) error {
 	name, ok := strings.CutPrefix(key, packsFolder)
 	if !ok || name == "" || len(name) > 100 || strings.Trim(name, "0123456789abcdefghijklmnopqrstuvwxyz-") != "" {
@@ -106,7 +105,7 @@ func checkPackKey(key string) error {
 	return nil
 }
 
-// checkKey is checkPackKey, for a file of the plain layout too.
+// checkKey returns an error if a key is neither the key of a pack nor the key of a file in the plain layout.
 func checkKey(key string) error {
 	if checkPackKey(key) == nil {
 		return nil

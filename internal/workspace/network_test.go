@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/workspace"
 )
@@ -38,7 +38,7 @@ func TestNetworkErrorsSayHowFarASyncCame(t *testing.T) {
 			}
 			m.hook = func(op, key string) error {
 				if op == c.op && strings.Contains(key, c.key) {
-					return sandbox.Errorf(op+" "+key, api.CodeBlobUnreachable, "%w", errBroken)
+					return fault.Errorf(op+" "+key, api.CodeBlobUnreachable, "%w", errBroken)
 				}
 				return nil
 			}

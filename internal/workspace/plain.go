@@ -8,22 +8,24 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// plainSending is how many objects are sent or copied at once in the plain layout.
+// plainSending is the number of concurrent uploads or copies in the plain layout.
 const plainSending = 16
 
-// asObject reports whether a file becomes an object of its own under its path. Names that no key can have
-// go into packs, in the plain layout too.
+// asObject reports whether a file is stored as a separate object under its path. Files whose paths are not valid
+// keys go into packs, even in the plain layout.
 func (k *packer) asObject(path string) bool {
 	return k.Layout == Plain && blob.CheckKey(k.Prefix+plainKey(k.next.ID, path)) == nil
 }
 
-// copying is an object to be copied. That waits until it is known that there is a new version at all.
+// copying is a planned copy of an object. An empty from creates an empty object. Copies run only if there is a new
+// version.
 type copying struct{ from, to string }
 
-// copyFrom takes a file over from the base by having its object copied.
-func (k *packer) copyFrom(e *Entry) (at Place, ok bool) {
-	if e.Size > 0 && !k.base.alone(e) {
-		return Place{}, false
+// copyFrom plans to copy the object of a base file into the next version. It returns false if the file shares its
+// object with others.
+func (k *packer) copyFrom(e *Entry) (at PackOffset, ok bool) {
+	if e.Size > 0 && !k.base.hasOwnObject(e) {
+		return PackOffset{}, false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -34,13 +36,15 @@ func (k *packer) copyFrom(e *Entry) (at Place, ok bool) {
 		k.copies = append(k.copies, copying{k.base.Packs[e.At.Pack].Key, to})
 	}
 	k.packs = append(k.packs, Pack{to, e.Size})
-	return Place{len(k.packs) - 1, 0}, true
+	return PackOffset{len(k.packs) - 1, 0}, true
 }
 
-// alone reports whether a file has an object to itself.
-func (m *Manifest) alone(e *Entry) bool { return e.At.Offset == 0 && m.Packs[e.At.Pack].Size == e.Size }
+// hasOwnObject reports whether a file is the whole content of its object.
+func (m *Manifest) hasOwnObject(e *Entry) bool {
+	return e.At.Offset == 0 && m.Packs[e.At.Pack].Size == e.Size
+}
 
-// copyAll has everything copied that is taken over.
+// copyAll starts all planned copies.
 func (k *packer) copyAll() error {
 	for _, c := range k.copies {
 		if err := k.send(func() error { return k.copyOne(c) }); err != nil {
@@ -67,24 +71,24 @@ func (k *packer) putObject(key string, data []byte) error {
 	return nil
 }
 
-// copySame takes a file over from the base that was read and found to be the same.
-func (k *packer) copySame(e *Entry) (Place, bool) {
+// copySame plans a copy for a file that was read and has the same bytes as in the base.
+func (k *packer) copySame(e *Entry) (PackOffset, bool) {
 	was := k.base.find(e.Path)
 	if was == nil || !was.content(e) {
-		return Place{}, false
+		return PackOffset{}, false
 	}
 	return k.copyFrom(was)
 }
 
-// uncopy undoes copySame for a file that changed while it was read.
-func (k *packer) uncopy(path string) {
+// dropCopy removes the planned copy of a file that changed while it was read.
+func (k *packer) dropCopy(path string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	to := plainKey(k.next.ID, path)
 	k.copies = slices.DeleteFunc(k.copies, func(c copying) bool { return c.to == to })
 }
 
-// sizeOf is the size of a file, less than nothing if there is none.
+// sizeOf returns the size of the file at a path, or -1 if there is none.
 func (m *Manifest) sizeOf(path string) int64 {
 	if e := m.find(path); e != nil && e.Kind == File {
 		return e.Size
@@ -92,14 +96,20 @@ func (m *Manifest) sizeOf(path string) int64 {
 	return -1
 }
 
-// storeObject stores the small file that was read last under its path: by a copy of the object that the
-// base has for it if its bytes are the same, which our own checksum says.
+// storeObject stores the small file in r.buf as an object under its path. It copies the base's object instead if
+// the bytes are equal. It reports whether the file is uploaded.
 func (r *reader) storeObject(e *Entry) (sent bool, err error) {
 	if at, ok := r.copySame(e); ok {
 		e.At = at
 		return false, nil
 	}
 	key, data := plainKey(r.next.ID, e.Path), slices.Clone(r.buf)
-	e.At = r.own(key, e.Size)
+	r.mu.Lock()
+	err = r.countLocked(&Pack{Key: key, Size: e.Size})
+	r.mu.Unlock()
+	if err != nil {
+		return false, err
+	}
+	e.At = r.addObject(key, e.Size)
 	return true, r.send(func() error { return r.putObject(key, data) })
 }

@@ -12,34 +12,34 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// Policy says which versions are kept. The newest always is; the zero policy keeps them all.
+// Policy selects the versions to keep. The newest version is always kept. The zero policy keeps all versions.
 type Policy struct {
-	Last  int // so many of the newest
-	Daily int // the newest of each of so many days
+	Last  int // number of newest versions to keep
+	Daily int // number of past days; the newest version of each of them is kept
 }
 
-// DefaultGrace is how long bytes that no version refers to are kept: longer than pushes take, so that none
-// has to begin again.
+// DefaultGrace is the time for which unreferenced objects are kept. It is longer than a push takes, so that no push
+// has to start again.
 const DefaultGrace = 24 * time.Hour
 
-// PruneOptions say how to prune.
+// PruneOptions configure a prune.
 type PruneOptions struct {
 	Policy Policy
-	Grace  time.Duration // zero: DefaultGrace
+	Grace  time.Duration // zero means DefaultGrace
 	DryRun bool
-	Keep   map[string]bool // versions that are kept whatever the policy says, by their ids
+	Keep   map[string]bool // ids of versions that are kept regardless of the policy
 }
 
-// Pruned is what a prune did, or would do.
+// Pruned is the result of a prune, or of a dry run.
 type Pruned struct {
 	Kept    []Version `json:"kept"`
 	Removed []Version `json:"removed"`
-	Packs   int       `json:"packs"`   // objects that were deleted
-	Bytes   int64     `json:"bytes"`   // in them
-	Waiting int       `json:"waiting"` // objects that no version refers to and that are deleted after the grace
+	Packs   int       `json:"packs"`   // number of deleted objects
+	Bytes   int64     `json:"bytes"`   // total size of the deleted objects
+	Waiting int       `json:"waiting"` // number of unreferenced objects within the grace period
 }
 
-// keep divides versions, newest first, by the policy.
+// keep splits versions, sorted newest first, by the policy.
 func (p Policy) keep(versions []Version, now time.Time) (kept, removed []Version) {
 	if p == (Policy{}) {
 		return versions, nil
@@ -58,7 +58,7 @@ func (p Policy) keep(versions []Version, now time.Time) (kept, removed []Version
 	return kept, removed
 }
 
-// divide is keep with the versions that are kept in any case.
+// divide splits versions by the policy, and keeps all versions in o.Keep.
 func (o PruneOptions) divide(versions []Version, now time.Time) (kept, removed []Version) {
 	kept, removed = o.Policy.keep(versions, now)
 	if !slices.ContainsFunc(removed, func(v Version) bool { return o.Keep[v.ID] }) {
@@ -79,8 +79,8 @@ func (o PruneOptions) divide(versions []Version, now time.Time) (kept, removed [
 	return kept, removed
 }
 
-// Prunable reports, at the cost of a few reads, whether a prune would remove a version, or delete bytes that have
-// waited for it. It is for scans of many workspaces, of which most need nothing.
+// Prunable reports whether a prune would remove a version or delete objects. It needs only a few reads and serves
+// scans of many workspaces, most of which need no prune.
 func (r *Repo) Prunable(ctx context.Context, o PruneOptions) (bool, error) {
 	if o.Grace == 0 {
 		o.Grace = DefaultGrace
@@ -111,8 +111,8 @@ func (r *Repo) Prunable(ctx context.Context, o PruneOptions) (bool, error) {
 	return false, err
 }
 
-// Prune takes versions out of the history by the policy, and deletes the bytes that no version refers to
-// once they have been so for the grace. Pushes may go on meanwhile.
+// Prune removes versions from the history by the policy. It deletes objects that have been unreferenced for the
+// grace period. Concurrent pushes are safe.
 func (r *Repo) Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
 	if o.Grace == 0 {
 		o.Grace = DefaultGrace
@@ -143,14 +143,14 @@ func (r *Repo) prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
 		if err := r.rewrite(ctx, head, tag, done.Kept); err != nil {
 			return nil, err
 		}
-		if err := r.forget(ctx, done.Removed, pages); err != nil {
+		if err := r.deleteRemoved(ctx, done.Removed, pages); err != nil {
 			return nil, err
 		}
 	}
 	return done, r.collect(ctx, done, o)
 }
 
-// history is every version, newest first, and the keys of the pages they were read from.
+// history returns all versions, newest first, and the keys of all log objects.
 func (r *Repo) history(ctx context.Context, head *Head) (all []Version, pages []string, err error) {
 	r.walk(ctx, head, func(v Version, failed error) bool {
 		err = failed
@@ -169,7 +169,7 @@ func (r *Repo) history(ctx context.Context, head *Head) (all []Version, pages []
 	return all, pages, nil
 }
 
-// rewrite makes the history consist of the versions that are kept.
+// rewrite writes HEAD and new log objects with only the kept versions.
 func (r *Repo) rewrite(ctx context.Context, head *Head, tag blob.Tag, kept []Version) error {
 	next := Head{Format: 1, Lineage: head.Lineage, Sequence: head.Sequence, Prunes: head.Prunes + 1}
 	pages := slices.Collect(slices.Chunk(kept, historyPage))
@@ -192,9 +192,9 @@ func (r *Repo) rewrite(ctx context.Context, head *Head, tag blob.Tag, kept []Ver
 	return err
 }
 
-// forget deletes the manifests of versions that are no more, the objects of plain ones, and pages that
-// nothing leads to. What it does not come to, the collection finds.
-func (r *Repo) forget(ctx context.Context, removed []Version, pages []string) error {
+// deleteRemoved deletes the manifests of removed versions, the files of removed plain versions, and the given log
+// objects. Most objects that a failure leaves behind are deleted by a later prune.
+func (r *Repo) deleteRemoved(ctx context.Context, removed []Version, pages []string) error {
 	keys := make([]string, 0, len(removed)+len(pages))
 	for _, v := range removed {
 		keys = append(keys, r.Prefix+v.state())
@@ -205,7 +205,7 @@ func (r *Repo) forget(ctx context.Context, removed []Version, pages []string) er
 			if err != nil {
 				return fmt.Errorf("list version %s: %w", v.ID, err)
 			}
-			if !ours(strings.TrimPrefix(e.Key, r.Prefix+v.ID+"/")) { // its name may have been given again meanwhile
+			if !ours(strings.TrimPrefix(e.Key, r.Prefix+v.ID+"/")) { // another version may use a manifest in this folder
 				keys = append(keys, e.Key)
 			}
 		}

@@ -9,25 +9,25 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// PullOptions say how to bring a version here.
+// PullOptions configure a pull or a restore.
 type PullOptions struct {
-	// Version is the one to bring; empty: the newest.
+	// Version is the id of the version to pull. Empty means the newest.
 	Version string
 	Ignore  *Ignore
-	// AllowMassDelete lets a pull delete more than half of the tree.
+	// AllowMassDelete permits a pull to delete more than half of the tree.
 	AllowMassDelete bool
-	// Discard makes the tree exactly the version, whatever was changed here. It is what a restore that
-	// somebody asked for does; it counts as being told to delete.
+	// Discard makes the tree equal to the version and discards local changes, as a restore requires. It implies
+	// AllowMassDelete.
 	Discard bool
-	// Empty says that the tree is known to be empty: nothing is looked for.
+	// Empty skips the scan. The caller knows that the tree is empty.
 	Empty bool
 }
 
-// Pull makes the tree what the store's version is, but for what was changed here since base: that stays,
-// and a file changed on both sides is kept twice. Without a base nothing here is deleted.
+// Pull makes the tree equal to a version in the store, but keeps local changes since base. If a file was changed on
+// both sides, both copies are kept. Without a base nothing in the tree is deleted.
 func (r *Repo) Pull(ctx context.Context, t Tree, base *Index, o PullOptions) (*Result, error) {
 	_, res, err := r.pull(ctx, t, base, o)
 	return res, err
@@ -47,7 +47,7 @@ func (r *Repo) pull(ctx context.Context, t Tree, base *Index, o PullOptions) (*p
 	return p, res, nil
 }
 
-// pull is one pull under way.
+// pull is the state of a running pull.
 type pull struct {
 	*Repo
 	o       PullOptions
@@ -59,7 +59,7 @@ type pull struct {
 	head    *Head
 	headTag blob.Tag
 	there   *Manifest
-	state   []byte // of there, as stored
+	state   []byte // manifest of there as it is stored
 	version Version
 	steps   []Step
 	stats   Stats
@@ -69,7 +69,7 @@ type pull struct {
 }
 
 func (p *pull) run(ctx context.Context) (*Result, error) {
-	same, err := p.look(ctx)
+	same, err := p.findVersion(ctx)
 	if err != nil {
 		return nil, unanswered("pull", err, "nothing was changed, and a retry begins again")
 	}
@@ -77,23 +77,22 @@ func (p *pull) run(ctx context.Context) (*Result, error) {
 		files, _ := p.base.size()
 		return &Result{Version: p.base.ID, Index: p.base, Stats: Stats{FilesSkipped: files}}, nil
 	}
-	here, err := p.here(ctx)
+	here, err := p.scanHere(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p.plan(here)
-	if err := p.guard(here); err != nil {
+	if err := p.checkMassDelete(here); err != nil {
 		return nil, err
 	}
 	stamps, err := p.apply(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// What was written here is not older than a moment: only what nobody can have changed in the same tick
-	// of the clock is taken for unchanged next time.
-	if p.version.stranger == bare {
-		p.state = p.there.encode(nil, nil) // now that its checksums are known
+	if p.version.foreign == bare {
+		p.state = p.there.encode(nil, nil) // the restore has computed the checksums
 	}
+	// Scanned is the end of the pull: the next scan then treats files written just before it as changed.
 	index := &Index{Manifest: *p.there, HeadTag: p.headTag, Digest: p.version.digest(), Stamps: stamps, Scanned: time.Now().UnixNano()}
 	slices.SortFunc(p.both, func(a, b Conflict) int { return strings.Compare(a.Path, b.Path) })
 	return &Result{
@@ -102,24 +101,24 @@ func (p *pull) run(ctx context.Context) (*Result, error) {
 	}, nil
 }
 
-// flagged is what was brought here that common tools run by themselves.
+// flagged lists the restored files that common tools execute without asking.
 func (p *pull) flagged() (paths []string) {
 	for i := range p.steps {
-		if s := &p.steps[i]; (s.Act == Down || s.Act == Both) && s.There.Kind != Folder && Flagged(s.Path) {
+		if s := &p.steps[i]; (s.Act == Down || s.Act == Both) && s.There.Kind != Folder && RunsByItself(s.Path) {
 			paths = append(paths, s.Path)
 		}
 	}
 	return paths
 }
 
-// look finds the version to bring. It reports whether the tree was the same as that when it was last
-// looked at: what was changed here since is for a push.
-func (p *pull) look(ctx context.Context) (same bool, err error) {
+// findVersion finds the version to pull and reads its manifest. It returns true if base already is that version; local
+// changes are then left to the next push.
+func (p *pull) findVersion(ctx context.Context) (same bool, err error) {
 	if err := p.choose(ctx); err != nil {
 		return false, err
 	}
 	if p.base != nil && !p.head.follows(p.base) {
-		p.base = nil // another history: nothing of it is known here
+		p.base = nil // base belongs to another history
 	}
 	if p.base != nil && p.base.ID == p.version.ID && !p.o.Discard {
 		p.base.HeadTag = p.headTag
@@ -129,13 +128,13 @@ func (p *pull) look(ctx context.Context) (same bool, err error) {
 		return false, err
 	}
 	p.logState(ctx, "state file read", p.version.state(), len(p.state))
-	if p.version.stranger == no && p.there.Lineage != p.head.Lineage {
+	if p.version.foreign == notForeign && p.there.Lineage != p.head.Lineage {
 		return false, bad("the manifest of version %s is of another history", p.version.ID)
 	}
 	return false, p.Limits.check(p.there)
 }
 
-// choose finds the version that was asked for.
+// choose reads the history and finds the requested version.
 func (p *pull) choose(ctx context.Context) (err error) {
 	if p.head, p.headTag, err = p.readHistory(ctx); err != nil {
 		return err
@@ -146,25 +145,25 @@ func (p *pull) choose(ctx context.Context) (err error) {
 	return err
 }
 
-// follows reports whether a history goes on from a base. One that was set back, or took another way from
-// some version on, never had what the base has: that must not be taken for deleted.
+// follows reports whether the history continues from a base. A history that was reset, or that branched before the
+// base, never contained the base's files. These must not count as deleted.
 func (h *Head) follows(base *Index) bool {
 	if h.Lineage != base.Lineage || h.Sequence < base.Sequence {
 		return false
 	}
 	if base.Sequence == 0 {
-		return true // versions of other tools are not counted
+		return true // versions of other tools have no sequence numbers
 	}
 	for _, v := range h.Versions {
 		if v.Sequence == base.Sequence {
 			return v.ID == base.ID
 		}
 	}
-	return true // so long ago that HEAD does not say
+	return true // HEAD no longer lists versions this old
 }
 
-// here is the tree as entries. Files that are clean have the checksums of the base, others are read.
-func (p *pull) here(ctx context.Context) (here []Entry, err error) {
+// scanHere returns the entries of the tree. Unchanged files get the checksums of the base; other files are read.
+func (p *pull) scanHere(ctx context.Context) (here []Entry, err error) {
 	p.scanned = time.Now().UnixNano()
 	if p.o.Empty {
 		return nil, nil
@@ -179,7 +178,7 @@ func (p *pull) here(ctx context.Context) (here []Entry, err error) {
 	return sums(ctx, p.tree, p.scan.Entries, base)
 }
 
-// plan compares the trees.
+// plan compares base, tree and version, and decides the steps.
 func (p *pull) plan(here []Entry) {
 	var base []Entry
 	if p.base != nil {
@@ -191,20 +190,20 @@ func (p *pull) plan(here []Entry) {
 		if p.o.Discard {
 			s.discard()
 		}
-		if s.Act == DownGone && p.version.stranger == bare && !p.o.Discard {
-			s.Act = Up // a folder of objects does not say that it is whole
+		if s.Act == DownGone && p.version.foreign == bare && !p.o.Discard {
+			s.Act = Up // the folder of a version without a state file may be incomplete
 		}
-		if s.Here != nil && p.scan.Entries[s.here].unfinished { // what a restore left of it is not what anybody chose
+		if s.Here != nil && p.scan.Entries[s.here].unfinished { // an interrupted restore created the folder
 			s.Act = either(s.There != nil, Down, DownGone)
 		}
 		if s.Here == nil && s.There != nil && s.There.Kind == File && isUpload(nameOf(s.Path)) {
-			s.Act = UpGone // an older version has it; the next one will not
+			s.Act = UpGone // an old version contains an upload file: do not restore it
 		}
 	}
 	p.needFolders()
 }
 
-// discard makes a step do what the store says, whatever was changed here.
+// discard changes the action of a step so that the tree follows the store.
 func (s *Step) discard() {
 	switch {
 	case s.There == nil:
@@ -214,8 +213,7 @@ func (s *Step) discard() {
 	}
 }
 
-// needFolders brings back the folders of what is brought here, though they were removed or became files
-// here meanwhile.
+// needFolders adds steps for the parent folders of pulled files that were removed or replaced in the tree.
 func (p *pull) needFolders() {
 	for i := range p.steps {
 		if p.steps[i].Act != Down {
@@ -224,21 +222,21 @@ func (p *pull) needFolders() {
 		for dir := parentOf(p.steps[i].Path); dir != ""; dir = parentOf(dir) {
 			s := p.step(dir)
 			if s.Act == Down || s.Here != nil && s.Here.Kind == Folder {
-				break // it was seen to already, and so were those above it
+				break // this folder and its parents need no step
 			}
 			s.Act = either(s.Here == nil, Down, Both)
 		}
 	}
 }
 
-// step is the one about a path that the version has.
+// step returns the step of a path. The path must be in the version.
 func (p *pull) step(path string) *Step {
 	i, _ := slices.BinarySearchFunc(p.steps, path, func(s Step, path string) int { return strings.Compare(s.Path, path) })
 	return &p.steps[i]
 }
 
-// guard refuses to delete most of a tree that nobody asked to be deleted.
-func (p *pull) guard(here []Entry) error {
+// checkMassDelete returns CodeMassDelete if the pull would delete more than half of the files without permission.
+func (p *pull) checkMassDelete(here []Entry) error {
 	if p.o.AllowMassDelete || p.o.Discard {
 		return nil
 	}
@@ -254,22 +252,22 @@ func (p *pull) guard(here []Entry) error {
 		}
 	}
 	if gone*2 > files {
-		return sandbox.Errorf("pull", api.CodeMassDelete, "version %s would delete %d of %d files; nothing was changed", p.version.ID, gone, files)
+		return fault.Errorf("pull", api.CodeMassDelete, "version %s would delete %d of %d files; nothing was changed", p.version.ID, gone, files)
 	}
 	return nil
 }
 
-// conflict notes that what is at a path is kept twice.
+// conflict records a path of which two copies are kept.
 func (p *pull) conflict(path, copy string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.both = append(p.both, Conflict{path, copy})
 }
 
-// stopped says how far a pull came that did not get to its end.
+// stopped adds the numbers of written and deleted files to the error of an interrupted pull.
 func (p *pull) stopped(err error) error {
 	code := api.CodeSyncFailed
-	if full(err) {
+	if isNoSpace(err) {
 		code = api.CodeDiskFull
 	}
 	return stopped("pull", code, err, "%d files had been written, %d deleted; a retry resumes", p.stats.FilesDownloaded, p.stats.FilesDeleted)

@@ -16,35 +16,35 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// PushOptions say how to save.
+// PushOptions configure a push.
 type PushOptions struct {
 	Ignore     *Ignore
-	MaxEntries int    // zero: the repo's limit
-	Note       string // for people; cut if it is long
-	// Writer names the one tree that is saved, in all its life and by nobody else; empty: it has no name. By it a
-	// Sync knows a version of its own that it had no time to remember, and does not take it for somebody else's.
+	MaxEntries int    // zero means the repo's limit
+	Note       string // text for people; cut to maxNote bytes
+	// Writer is a unique and permanent name of the saved tree; empty means no name. Sync uses it to recognize a
+	// version of this tree that was committed but not recorded in the index.
 	Writer string
-	// Version names the new version; empty: its time does.
+	// Version is the id of the new version. Empty means an id made from the time.
 	Version string
-	// AllowMassDelete is for Sync: it lets what others saved delete more than half of the tree.
+	// AllowMassDelete applies to Sync. It permits merged versions to delete more than half of the tree.
 	AllowMassDelete bool
-	// Exists is called after the tree was read and before a version of it is made; nil: nothing is. Its error says
-	// that the tree was being removed during the push, and ends the push: what was read may lack files.
+	// Exists is called after the tree was read and before the version is made. It returns an error if the tree is
+	// being removed: files may then be missing, and the push ends. It may be nil.
 	Exists func() error
 }
 
-// maxNote bounds what a version's line may say: HEAD has many of them.
+// maxNote limits the length of a version's note in bytes, because HEAD contains many notes.
 const maxNote = 500
 
-// ErrMoved is a push onto a store that somebody else has pushed to since: pull first.
-var ErrMoved = sandbox.Errorf("push", api.CodeSyncConflict, "the store has a version that this tree was never the same as")
+// ErrMoved is returned if the store has newer versions than the base. The caller must pull first.
+var ErrMoved = fault.Errorf("push", api.CodeSyncConflict, "the store has newer versions; pull first")
 
-// Push saves the tree as a new version. Base is what the tree was last the same as, nil if that is not
-// known; a push without a base is only possible where there is no version yet. When nothing has changed
-// there is no new version. What cannot be read stays in the version as it was in the base.
+// Push saves the tree as a new version. Base is the last synced version, or nil if unknown. A push without a base
+// is possible only if the store has no version. If nothing changed, no version is made. An unreadable file keeps
+// its entry from the base.
 func (r *Repo) Push(ctx context.Context, t Tree, base *Index, o PushOptions) (*Result, error) {
 	began := time.Now()
 	r, requests := r.counting()
@@ -59,7 +59,7 @@ func (r *Repo) Push(ctx context.Context, t Tree, base *Index, o PushOptions) (*R
 	return res, nil
 }
 
-// push is one push under way.
+// push is the state of a running push.
 type push struct {
 	*Repo
 	o       PushOptions
@@ -80,10 +80,10 @@ func (p *push) run(ctx context.Context) (*Result, error) {
 	if p.base == nil {
 		p.base = new(Index)
 	}
-	if err := p.look(ctx); err != nil {
+	if err := p.readHeadAndTree(ctx); err != nil {
 		return nil, unanswered("push", err, "nothing was sent, and a retry begins again")
 	}
-	if err := p.name(); err != nil {
+	if err := p.setID(); err != nil {
 		return nil, err
 	}
 	if err := p.reserve(ctx); err != nil {
@@ -100,13 +100,13 @@ func (p *push) run(ctx context.Context) (*Result, error) {
 	return p.commit(ctx)
 }
 
-// look reads HEAD and the tree at the same time.
-func (p *push) look(ctx context.Context) error {
+// readHeadAndTree reads HEAD and scans the tree at the same time. It returns ErrMoved if base is not the newest version.
+func (p *push) readHeadAndTree(ctx context.Context) error {
 	g, scanning := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		p.head, p.headTag, err = p.readHead(ctx)
 		if errors.Is(err, errNoHead) {
-			return p.lookForOthers(ctx)
+			return p.findForeignVersions(ctx)
 		}
 		return err
 	})
@@ -115,7 +115,7 @@ func (p *push) look(ctx context.Context) error {
 		return err
 	}
 	if p.head == nil {
-		p.base = new(Index) // whatever this tree was the same as is gone: everything is sent
+		p.base = new(Index) // the store lost the version of the base: everything is uploaded
 		return nil
 	}
 	if p.base.ID == "" || p.head.newest().ID != p.base.ID || p.head.Lineage != p.base.Lineage {
@@ -124,7 +124,7 @@ func (p *push) look(ctx context.Context) error {
 	return nil
 }
 
-// scanTree reads what the tree has.
+// scanTree scans the tree within the limits.
 func (p *push) scanTree(ctx context.Context) (err error) {
 	p.scanned = time.Now().UnixNano()
 	limits := p.Limits
@@ -135,17 +135,20 @@ func (p *push) scanTree(ctx context.Context) (err error) {
 	return err
 }
 
-// lookForOthers refuses a first push where other tools have put versions that this tree never had.
-func (p *push) lookForOthers(ctx context.Context) error {
-	others, err := p.strangers(ctx, 1)
+// largest returns a text that names the largest files of the tree.
+func (p *push) largest() string { return largest(p.scan.Entries) }
+
+// findForeignVersions returns ErrMoved if another tool has written a version that is not the base.
+func (p *push) findForeignVersions(ctx context.Context) error {
+	others, err := p.foreignVersions(ctx, 1)
 	if err == nil && len(others) > 0 && others[0].ID != p.base.ID {
 		err = ErrMoved
 	}
 	return err
 }
 
-// name gives the next version its id and its place in the history.
-func (p *push) name() error {
+// setID sets the id, lineage, sequence and time of the next version.
+func (p *push) setID() error {
 	m := &p.next
 	m.At, m.Layout = p.now().UTC(), p.Layout
 	m.ID, m.Parent = p.o.Version, p.base.ID
@@ -157,12 +160,13 @@ func (p *push) name() error {
 		m.Lineage = uuid.NewString()
 	}
 	if p.Layout != Packed && p.Layout != Plain {
-		return sandbox.Errorf("push", api.CodeInvalidRequest, "there is no layout %q", clip(string(p.Layout)))
+		return fault.Errorf("push", api.CodeInvalidRequest, "there is no layout %q", clip(string(p.Layout)))
 	}
 	return checkVersion(m.ID)
 }
 
-// gather makes the entries of the next version: those that are clean from the base, others from the tree.
+// gather builds the entries of the next version. Unchanged files come from the base; other files are read from the
+// tree.
 func (p *push) gather() error {
 	seen := p.scan.Entries
 	p.next.Entries, p.stamps = make([]Entry, len(seen)), make([]Stamp, len(seen))
@@ -174,7 +178,7 @@ func (p *push) gather() error {
 			return
 		}
 		if at >= 0 && p.base.clean(at, &seen[i]) {
-			if place, ok := p.pack.from(&p.base.Entries[at]); ok {
+			if place, ok := p.pack.reuse(&p.base.Entries[at]); ok {
 				*e = p.base.Entries[at]
 				e.At = place
 				return
@@ -191,11 +195,11 @@ func (p *push) gather() error {
 		}
 	}
 	p.drop()
-	p.carry()
+	p.keepUnreadable()
 	return p.pack.flush()
 }
 
-// drop takes out what was gone, or could not be read, when it was to be.
+// drop removes the empty entries of files that vanished or could not be read.
 func (p *push) drop() {
 	kept := 0
 	for i := range p.next.Entries {
@@ -210,25 +214,25 @@ func (p *push) drop() {
 	p.next.Entries, p.stamps = p.next.Entries[:kept], p.stamps[:kept]
 }
 
-// unchanged reports whether the tree is still what the base says.
+// unchanged reports whether the tree still equals the base.
 func (p *push) unchanged() bool {
 	return p.base.ID != "" && slices.EqualFunc(p.base.Entries, p.next.Entries, func(a, b Entry) bool {
 		return a.Path == b.Path && alike(&a, &b)
 	})
 }
 
-// commit stores the manifest beside the last packs, and then moves HEAD.
+// commit stores the manifest while the last packs are uploaded, and then moves HEAD to the new version.
 func (p *push) commit(ctx context.Context) (*Result, error) {
 	m := &p.next
 	m.Packs = p.pack.packs
 	if err := checkEntries(m.Entries, m.Packs); err != nil {
-		return nil, err // what could not be read back is not saved
+		return nil, err // an invalid manifest is never stored
 	}
 	text := m.Encode()
 	if len(text) > maxManifest {
 		return nil, tooLarge("the list of its files has %d bytes, more than %d", len(text), maxManifest)
 	}
-	line := p.line(text)
+	line := p.historyEntry(text)
 	if err := p.pack.copyAll(); err != nil {
 		return nil, p.failed(ctx, err)
 	}
@@ -241,7 +245,7 @@ func (p *push) commit(ctx context.Context) (*Result, error) {
 	if err := g.Wait(); err != nil {
 		return nil, p.failed(ctx, err)
 	}
-	tag, err := p.move(ctx, line)
+	tag, err := p.moveHead(ctx, line)
 	if err != nil {
 		return nil, err
 	}
@@ -251,11 +255,11 @@ func (p *push) commit(ctx context.Context) (*Result, error) {
 	return res, nil
 }
 
-// line is the version's line of the history.
-func (p *push) line(manifest []byte) Version {
+// historyEntry returns the history entry of the new version.
+func (p *push) historyEntry(manifest []byte) Version {
 	digest := sha256.Sum256(manifest)
 	m := &p.next
-	v := Version{ID: m.ID, Sequence: m.Sequence, Parent: m.Parent, At: m.At, SHA256: hex.EncodeToString(digest[:]), Note: clipNote(p.o.Note), Writer: p.o.Writer, Layout: m.Layout}
+	v := Version{ID: m.ID, Sequence: m.Sequence, Parent: m.Parent, At: m.At, SHA256: hex.EncodeToString(digest[:]), Note: fault.Clip(p.o.Note, maxNote), Writer: p.o.Writer, Layout: m.Layout}
 	for i := range m.Entries {
 		if e := &m.Entries[i]; e.Kind == File {
 			v.Files, v.Bytes = v.Files+1, v.Bytes+e.Size
@@ -264,16 +268,9 @@ func (p *push) line(manifest []byte) Version {
 	return v
 }
 
-func clipNote(note string) string {
-	if len(note) > maxNote {
-		return strings.ToValidUTF8(note[:maxNote], "") + "…"
-	}
-	return note
-}
-
-// storeManifest stores the manifest and returns its key if that is not the usual one. A name that a push
-// which never came to its end has left behind is used again, but not its manifest's: that push may only
-// be slow, and must find what it wrote.
+// storeManifest stores the manifest. It returns the manifest's key, or "" for the default key. A retry may use the
+// id of an interrupted push, but not the key of its manifest: the interrupted push may still be running and must
+// find its own manifest.
 func (p *push) storeManifest(ctx context.Context, text []byte) (key string, err error) {
 	id := p.next.ID
 	_, err = p.put(ctx, id+"/"+StateFile, text, blob.PutOptions{IfAbsent: p.o.Version != "" && !p.Unconditional})
@@ -294,8 +291,8 @@ func (p *push) storeManifest(ctx context.Context, text []byte) (key string, err 
 	return key, nil
 }
 
-// reserve takes the name that somebody gave a version. In the plain layout its files are written under it,
-// and must not be written over those of another.
+// reserve reserves a requested id in the plain layout. There the files are stored under the id, and must not
+// overwrite the files of another version.
 func (p *push) reserve(ctx context.Context) error {
 	id := p.o.Version
 	if id == "" || p.Layout != Plain {
@@ -311,16 +308,16 @@ func (p *push) reserve(ctx context.Context) error {
 	return err
 }
 
-// namesFolder has an object for every name that somebody gave a version of the plain layout.
+// namesFolder is the folder with one object for each id that reserve has reserved.
 const namesFolder = "names/"
 
 func nameTaken(id string) error {
-	e := sandbox.Errorf("push", api.CodeConflict, "there is a version %s already, or a push that has begun to write it", id)
+	e := fault.Errorf("push", api.CodeConflict, "there is a version %s already, or a push that has begun to write it", id)
 	e.Hint = "Choose another name for the version."
 	return e
 }
 
-// committed reports whether the history has a version of that name.
+// committed reports whether the history has a version with the id.
 func (p *push) committed(ctx context.Context, id string) (is bool, err error) {
 	if p.head != nil {
 		p.walk(ctx, p.head, func(v Version, failed error) bool {
@@ -331,8 +328,8 @@ func (p *push) committed(ctx context.Context, id string) (is bool, err error) {
 	return is, err
 }
 
-// move makes the new version what HEAD is.
-func (p *push) move(ctx context.Context, line Version) (blob.Tag, error) {
+// moveHead writes HEAD with the new version first, which commits it.
+func (p *push) moveHead(ctx context.Context, line Version) (blob.Tag, error) {
 	next := Head{Format: 1, Lineage: p.next.Lineage, Sequence: p.next.Sequence, Versions: []Version{line}}
 	if p.head != nil {
 		next.Versions, next.Log, next.Prunes = append(next.Versions, p.head.Versions...), p.head.Log, p.head.Prunes
@@ -341,7 +338,7 @@ func (p *push) move(ctx context.Context, line Version) (blob.Tag, error) {
 	if err == nil {
 		return tag, nil
 	}
-	if tag, ok := p.arrived(context.WithoutCancel(ctx), line, err); ok {
+	if tag, ok := p.headWasMoved(context.WithoutCancel(ctx), line, err); ok {
 		return tag, nil
 	}
 	if errors.Is(err, blob.ErrPrecondition) {
@@ -350,10 +347,10 @@ func (p *push) move(ctx context.Context, line Version) (blob.Tag, error) {
 	return "", stopped("push", api.CodeSyncFailed, err, "version %s was stored, and it is not known whether it was committed; a retry finds out and resumes", p.next.ID)
 }
 
-// arrived reports whether a write of HEAD that failed was done all the same: the answer may have been lost,
-// and its repetition refused. One that was done and failed, as on a disk that could not be synced, may
-// not last: it is written once more, unless somebody else has written on top of it.
-func (p *push) arrived(ctx context.Context, line Version, failed error) (blob.Tag, bool) {
+// headWasMoved reports whether a failed write of HEAD took effect. Two cases exist: the reply was lost and the
+// client's retry was refused, or the store wrote HEAD but could not make it durable, for example because of a
+// failed disk sync. In the second case HEAD is written again, unless another writer has changed it since.
+func (p *push) headWasMoved(ctx context.Context, line Version, failed error) (blob.Tag, bool) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	is, tag, err := p.readHead(ctx)
@@ -372,29 +369,28 @@ func (p *push) arrived(ctx context.Context, line Version, failed error) (blob.Ta
 	return tag, true
 }
 
-// askTimeout bounds the question what became of a write.
+// askTimeout limits the check after a failed write of HEAD.
 const askTimeout = 10 * time.Second
 
-// has reports whether HEAD leads to a version, with somebody else's before it perhaps.
+// has reports whether HEAD lists the version. Newer versions may precede it.
 func (h *Head) has(v Version) bool {
 	return slices.ContainsFunc(h.Versions, func(is Version) bool { return is.ID == v.ID && is.SHA256 == v.SHA256 })
 }
 
 func (p *push) result(version string, digest [32]byte, fresh bool) *Result {
 	if !fresh {
-		p.next = p.base.Manifest // with what is known of its files now
+		p.next = p.base.Manifest // the version is the same; only the stamps are new
 	}
 	p.stats.tally(p.base.Entries, p.next.Entries)
 	slices.SortFunc(p.scan.Skipped, func(a, b Skipped) int { return strings.Compare(a.Path, b.Path) })
 	index := &Index{Manifest: p.next, HeadTag: p.headTag, Digest: digest, Stamps: p.stamps, Scanned: p.scanned}
 	if !fresh && p.stats.FilesRead == 0 && slices.Equal(p.stamps, p.base.Stamps) {
-		index = p.base // nothing was learnt
+		index = p.base // no new data for the index
 	}
 	return &Result{Version: version, New: fresh, Stats: p.stats, Skipped: p.scan.Skipped, Index: index}
 }
 
-// tally counts the files of two sorted lists: those that the second has anew or with other bytes, whether
-// or not their bytes had to be sent, those that are the same, and those, links too, that it has no more.
+// tally counts files of two sorted lists: new or changed files, unchanged files, and removed files and links.
 func (s *Stats) tally(was, is []Entry) {
 	s.FilesUploaded, s.FilesSkipped, s.FilesDeleted = 0, 0, 0
 	for len(was) > 0 || len(is) > 0 {
@@ -411,12 +407,12 @@ func (s *Stats) tally(was, is []Entry) {
 	}
 }
 
-// failed says how far a push came that did not get to its end.
+// failed adds the number of sent files to the error of an interrupted push.
 func (p *push) failed(ctx context.Context, err error) error {
 	if cause := context.Cause(p.pack.ctx); cause != nil && ctx.Err() == nil {
-		err = cause // what failed first; the rest was only told to stop
+		err = cause // the first failure caused the others
 	}
-	if sandbox.CodeOf(err) == api.CodeWorkspaceTooLarge {
+	if fault.CodeOf(err) == api.CodeWorkspaceTooLarge {
 		return err
 	}
 	from := "the beginning"

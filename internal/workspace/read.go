@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -15,33 +16,33 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// largeReaders is how many large files are read at once: most of the time they wait for the store.
+// largeReaders is the number of large files that are read concurrently. Their readers mostly wait for the store.
 const largeReaders = 4
 
-// readAll reads every file that may have changed, the large ones beside the small ones.
+// readAll reads all files that may have changed. Large and small files are read concurrently.
 func (p *push) readAll(dirty []int) error {
-	var bytes int64
+	var all int64
 	var large, small []int
 	for _, i := range dirty {
 		size := p.next.Entries[i].Size
-		if bytes += size; size >= largeFile {
+		if all += size; size >= largeFile {
 			large = append(large, i)
 		} else {
 			small = append(small, i)
 		}
 	}
-	p.Progress.expect(len(dirty), bytes)
+	p.Progress.expect(len(dirty), all)
 	var uploaded, moved atomic.Int64
 	free := sync.Pool{New: func() any { return &reader{packer: p.pack, buf: make([]byte, 0, largeFile)} }}
 	one := func(root, i int) error {
 		r := free.Get().(*reader)
 		defer free.Put(r)
 		r.root = root
-		sent, err := r.file(&p.next.Entries[i], &p.stamps[i])
+		sent, err := r.readFile(&p.next.Entries[i], &p.stamps[i])
 		if err != nil {
 			return err
 		}
-		p.Progress.finished(p.next.Entries[i].Size, &r.told)
+		p.Progress.finished(p.next.Entries[i].Size, &r.reported)
 		if sent {
 			uploaded.Add(1)
 			moved.Add(p.next.Entries[i].Size)
@@ -53,51 +54,54 @@ func (p *push) readAll(dirty []int) error {
 		return inParallel(ctx, p.tree, len(large), largeReaders, func(root, n int) error { return one(root, large[n]) })
 	})
 	g.Go(func() error {
-		return inParallel(ctx, p.tree, len(small), readers(), func(root, n int) error { return one(root, small[n]) })
+		return inParallel(ctx, p.tree, len(small), readerCount(), func(root, n int) error { return one(root, small[n]) })
 	})
 	err := g.Wait()
 	p.stats.FilesRead, p.stats.FilesUploaded, p.stats.BytesTransferred = len(dirty), int(uploaded.Load()), moved.Load()
 	return err
 }
 
-// reader reads files, one after the other.
+// reader reads one file at a time.
 type reader struct {
 	*packer
-	root int
-	buf  []byte
-	told int64 // of a large file's bytes, as progress
+	root     int
+	buf      []byte
+	reported int64 // progress reported for the current large file, in bytes
+
+	again bool // the file changed and is being read again
 }
 
-// readTries is how often a file is read that changes meanwhile. After that it is saved as it was read,
-// and read again at the next push; one that only became longer is saved as far as it was read at once.
+// Attempts to read a file that changes during each read. After readTries the bytes of the last read are saved, and
+// the next push reads the file again. A file that only grew is saved at once with the size it had when it was
+// opened.
 const (
 	readTries   = 3
-	shrinkTries = 10 // of a file that becomes shorter each time; then it is left as it was
+	shrinkTries = 10 // attempts for a file that becomes shorter during each read; then the entry of the base is kept
 )
 
-// file reads one file, stores its bytes unless they are stored already, and fills in its entry. A file
-// that is gone, or became something else, is left out.
-func (r *reader) file(e *Entry, stamp *Stamp) (sent bool, err error) {
+// readFile reads one file, stores its bytes unless they are already stored, and fills its entry. It clears the entry of
+// a file that vanished or changed its type, so that the version does not contain it.
+func (r *reader) readFile(e *Entry, stamp *Stamp) (sent bool, err error) {
 	for try := 1; ; try++ {
-		if try > 1 {
-			r.uncopy(e.Path)
+		if r.again = try > 1; r.again {
+			r.dropCopy(e.Path)
 		}
 		f, st, err := openFile(r.root, e.Path)
 		if err != nil {
-			return false, r.leftOut(e, err)
+			return false, r.leaveOut(e, err)
 		}
 		r.Repo.at("opened")
 		e.Size, e.Mode, e.ModTime = st.Size, st.Mode&0o777, st.Mtim.Nano()
 		*stamp = Stamp{st.Ctim.Nano(), st.Ino}
 		if st.Size >= largeFile {
-			sent, err = r.stream(f, e)
+			sent, err = r.readLarge(f, e)
 		} else {
-			err = r.whole(f, e)
+			err = r.readSmall(f, e)
 		}
 		still, grown := moved(f, &st)
 		_ = f.Close()
 		if err != nil && !errors.Is(err, errShrunk) {
-			return false, r.unreadable(e, err)
+			return false, r.skipUnreadable(e, err)
 		}
 		switch {
 		case err == nil && !still && !grown && try < readTries:
@@ -105,7 +109,7 @@ func (r *reader) file(e *Entry, stamp *Stamp) (sent bool, err error) {
 		case err != nil && try < shrinkTries:
 			continue
 		case err != nil:
-			return false, r.leftOut(e, fmt.Errorf("it becomes shorter whenever it is read: %w", unix.EAGAIN))
+			return false, r.leaveOut(e, fmt.Errorf("it becomes shorter whenever it is read: %w", unix.EAGAIN))
 		}
 		if !still {
 			*stamp = Stamp{}
@@ -117,9 +121,9 @@ func (r *reader) file(e *Entry, stamp *Stamp) (sent bool, err error) {
 	}
 }
 
-// leftOut leaves a file out of the version that could not be opened. One that is there has the place that
-// it had in the base.
-func (r *reader) leftOut(e *Entry, err error) error {
+// leaveOut clears the entry of a file that could not be opened. If the file still exists, the version keeps the
+// entry of the base.
+func (r *reader) leaveOut(e *Entry, err error) error {
 	switch {
 	case gone(err), errors.Is(err, errNotRegular):
 	case unreadable(err):
@@ -134,15 +138,16 @@ func (r *reader) leftOut(e *Entry, err error) error {
 	return nil
 }
 
-// unreadable is leftOut for a file that broke while it was read.
-func (r *reader) unreadable(e *Entry, err error) error {
-	if ofTree(err) && unreadable(err) {
-		return r.leftOut(e, err)
+// skipUnreadable is leaveOut for a file whose read failed. It returns errors of the store unchanged.
+func (r *reader) skipUnreadable(e *Entry, err error) error {
+	if isTreeError(err) && unreadable(err) {
+		return r.leaveOut(e, err)
 	}
 	return err
 }
 
-// moved reports whether a file is still what it was when it was opened, and whether it only became longer.
+// moved compares a file with its status when it was opened. Still reports that nothing changed, grown that the file
+// is larger.
 func moved(f *file, was *unix.Stat_t) (still, grown bool) {
 	var is unix.Stat_t
 	if unix.Fstat(f.fd, &is) != nil {
@@ -158,8 +163,8 @@ func unmoved(f *file, was *unix.Stat_t) bool {
 
 var errShrunk = errors.New("the file became shorter while it was read")
 
-// whole reads a small file into memory.
-func (r *reader) whole(f *file, e *Entry) error {
+// readSmall reads a small file into memory.
+func (r *reader) readSmall(f *file, e *Entry) error {
 	r.buf = r.buf[:e.Size]
 	if _, err := io.ReadFull(f, r.buf); err != nil {
 		return short(err)
@@ -175,12 +180,12 @@ func short(err error) error {
 	return treeError{err}
 }
 
-// treeError is an error of the tree, and not of the store.
+// treeError is an error of reading the tree. It distinguishes such errors from errors of the store.
 type treeError struct{ error }
 
 func (e treeError) Unwrap() error { return e.error }
 
-// store stores the small file that was read last, unless its bytes are stored already.
+// store stores the small file in r.buf, unless its bytes are already stored.
 func (r *reader) store(e *Entry) (sent bool, err error) {
 	if r.asObject(e.Path) {
 		return r.storeObject(e)
@@ -196,15 +201,19 @@ func (r *reader) store(e *Entry) (sent bool, err error) {
 	return true, err
 }
 
-// stream reads a large file. One that may be stored already is read once for its checksum first, and so is
-// one that the store takes by its checksum.
-func (r *reader) stream(f *file, e *Entry) (sent bool, err error) {
-	key, known, find := newPackKey(), r.maybeKnown, func() (Place, bool) { return r.find(&e.Sum.SHA256) }
+// readLarge reads a large file and uploads it. If the bytes may already be stored, or the store accepts checksums, it
+// first reads the file once to compute its checksum.
+func (r *reader) readLarge(f *file, e *Entry) (sent bool, err error) {
+	key, known, find := newPackKey(), r.maybeKnown, func() (PackOffset, bool) { return r.find(&e.Sum.SHA256) }
 	checked := r.checkable(e)
+	extents := r.holes(f, e)
+	if extents != nil {
+		checked = false
+	}
 	if r.asObject(e.Path) {
 		key = plainKey(r.next.ID, e.Path)
 		known = func(size int64) bool { return r.base.sizeOf(e.Path) == size }
-		find = func() (Place, bool) { return r.copySame(e) }
+		find = func() (PackOffset, bool) { return r.copySame(e) }
 	}
 	if checked || known(e.Size) {
 		crc := crc32.New(castagnoli)
@@ -222,53 +231,74 @@ func (r *reader) stream(f *file, e *Entry) (sent bool, err error) {
 			return false, treeError{err}
 		}
 	}
-	// This thread is the tree's owner, who has no business in the store: another one sends.
+	// This thread has the user id of the tree's owner, who has no access to the store. Another thread uploads.
 	pr, pw := io.Pipe()
+	from, to := io.Reader(pr), io.Writer(pw)
+	if extents != nil {
+		head := sparseHead(extents, e.Size)
+		key = sparseKey(key, int64(len(head))+dataIn(extents))
+		from, to = io.MultiReader(bytes.NewReader(head), pr), &holeWriter{to: pw, extents: extents}
+	}
 	var g errgroup.Group
 	g.Go(func() (err error) {
-		e.At, err = r.large(key, pr, e.Size)
+		e.At, err = r.storeLarge(key, from, e.Size)
 		_ = pr.CloseWithError(cmp.Or(err, io.ErrClosedPipe))
 		return err
 	})
-	readErr := hashed(e, r.flow(f, e), pw)
+	readErr := hashed(e, r.flow(f, e), to)
 	_ = pw.CloseWithError(readErr)
-	if err = g.Wait(); readErr != nil && (err == nil || ofTree(readErr)) {
+	if err = g.Wait(); readErr != nil && (err == nil || isTreeError(readErr)) {
 		err = readErr
 	}
 	if err == nil {
-		r.learn(e)
+		r.addKnown(e)
 	}
 	return true, err
 }
 
-func (r *reader) flow(f io.Reader, e *Entry) io.Reader { return &flow{f, r.Progress, e.Size, &r.told} }
+// holes lists the data extents of a file if leaving out its holes saves enough. It returns nil for a file that is
+// stored whole, for example one that changed during an earlier read.
+func (r *reader) holes(f *file, e *Entry) []extent {
+	if r.again || r.asObject(e.Path) {
+		return nil
+	}
+	extents, err := fileExtents(f.fd, e.Size)
+	if err != nil || !worthwhile(extents, e.Size) {
+		return nil
+	}
+	return append([]extent{}, extents...)
+}
 
-// checkable reports whether a file may be stored by its checksum. In the plain layout there is one key to
-// store it under, so that what is still on its way could come after what was sent instead.
+func (r *reader) flow(f io.Reader, e *Entry) io.Reader {
+	return &flow{f, r.Progress, e.Size, &r.reported}
+}
+
+// checkable reports whether a file may be uploaded with its checksum. In the plain layout it may not: each path has
+// only one key there, and a delayed upload could overwrite a later one.
 func (r *reader) checkable(e *Entry) bool {
 	store, ok := blob.As[blob.Checked](r.Store)
 	return ok && e.Size <= store.CheckedMost() && !r.asObject(e.Path)
 }
 
-// sendChecked stores a file by its checksum, on a thread that is not the tree's owner's.
+// sendChecked uploads a file with its checksum, on a thread without the user id of the tree's owner.
 func (r *reader) sendChecked(f *file, e *Entry, crc uint32) (ok bool) {
 	var g sync.WaitGroup
-	g.Go(func() { ok = r.checked(f, e, crc) })
+	g.Go(func() { ok = r.storeChecked(f, e, crc) })
 	g.Wait()
 	if ok {
-		r.learn(e)
+		r.addKnown(e)
 	}
 	return ok
 }
 
-// ofTree reports whether an error is the file's own, and not one that the store sent back.
-func ofTree(err error) bool {
+// isTreeError reports whether an error came from reading the file and not from the store.
+func isTreeError(err error) bool {
 	var own treeError
 	return errors.Is(err, errShrunk) || errors.As(err, &own)
 }
 
-// learn remembers where a large file is.
-func (k *packer) learn(e *Entry) {
+// addKnown records the location of a large file, so that equal files of this push are not uploaded again.
+func (k *packer) addKnown(e *Entry) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.known != nil && !k.asObject(e.Path) {
@@ -276,7 +306,7 @@ func (k *packer) learn(e *Entry) {
 	}
 }
 
-// hashed copies exactly the file's size and computes both checksums on the way.
+// hashed copies exactly e.Size bytes and sets both checksums of the entry.
 func hashed(e *Entry, from io.Reader, to io.Writer) error {
 	sums := newSummerOf(e.Size)
 	defer sums.close()

@@ -11,15 +11,15 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/workspace"
 )
 
 func wantCode(t *testing.T, err error, code api.Code) {
 	t.Helper()
-	if err == nil || sandbox.CodeOf(err) != code {
-		t.Errorf("%v has the code %s, not %s", err, sandbox.CodeOf(err), code)
+	if err == nil || fault.CodeOf(err) != code {
+		t.Errorf("%v has the code %s, not %s", err, fault.CodeOf(err), code)
 	}
 }
 

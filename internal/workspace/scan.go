@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Seen is an entry of a tree as it is, and what tells whether it has changed since.
+// Seen is a scanned entry of a tree, with its stamp.
 type Seen struct {
 	Path    string
 	Kind    Kind
@@ -25,47 +25,47 @@ type Seen struct {
 	Stamp   Stamp
 	Target  string
 
-	unfinished bool // a folder that a restore made and did not come to finish
+	unfinished bool // an interrupted restore created the folder
 }
 
-// Stamp changes whenever a file may have changed.
+// Stamp identifies a state of a file. If the stamp is equal, the file has not changed.
 type Stamp struct {
 	ChangeTime int64
 	Inode      uint64
 }
 
-// Skipped is something that cannot be saved, and why.
+// Skipped is an entry that cannot be saved, with the reason.
 type Skipped struct {
 	Path string
 	Why  string
 }
 
-// ScanResult is everything in a tree.
+// ScanResult is the result of a scan.
 type ScanResult struct {
 	Entries []Seen // sorted by path
 	Skipped []Skipped
 
-	unread  []string // could not be looked at: what is there, or below, is not known
-	strays  []string // what a restore was writing when it was stopped
-	foreign []foreign
+	unread       []string // unreadable paths, whose contents are unknown
+	strays       []string // temporary files of an interrupted restore
+	outsideLinks []outsideLink
 }
 
-// ScanOptions say what to look at.
+// ScanOptions configure a scan.
 type ScanOptions struct {
 	Ignore     *Ignore
-	MaxEntries int   // more than this is an error; zero: no bound
-	MaxBytes   int64 // in all files; more is an error; zero: no bound
-	Expect     int   // about how many entries there will be
+	MaxEntries int   // maximum number of entries; zero means no limit
+	MaxBytes   int64 // maximum size of all files together; zero means no limit
+	Expect     int   // expected number of entries
 	Progress   *Progress
 }
 
-// mostExpected bounds what is made room for: who says what to expect may be wrong.
+// mostExpected limits the preallocation, because Expect may be too high.
 const mostExpected = 1 << 18
 
-// Scan lists a tree: folders in parallel, nothing opened but folders. What cannot be saved is skipped and
-// named: sockets, pipes, devices, what cannot be read, what is on another file system, hard links to
-// somebody else's files, and what is nested too deep. Whatever else goes wrong is an error: a tree that
-// was not seen whole must not be taken for one that is smaller.
+// Scan lists a tree. It reads folders in parallel and opens no files. Entries that cannot be saved are skipped and
+// listed: sockets, pipes, devices, unreadable entries, other file systems, hard links to other users' files, and
+// entries nested too deep. Every other failure is an error, because an incomplete scan would look like a smaller
+// tree.
 func Scan(ctx context.Context, t Tree, o ScanOptions) (*ScanResult, error) {
 	s := &scanner{ctx: ctx, o: o}
 	s.more = sync.NewCond(&s.mu)
@@ -90,15 +90,15 @@ func Scan(ctx context.Context, t Tree, o ScanOptions) (*ScanResult, error) {
 	for _, r := range results[1:] {
 		all.Entries, all.Skipped = append(all.Entries, r.Entries...), append(all.Skipped, r.Skipped...)
 		all.unread, all.strays = append(all.unread, r.unread...), append(all.strays, r.strays...)
-		all.foreign = append(all.foreign, r.foreign...)
+		all.outsideLinks = append(all.outsideLinks, r.outsideLinks...)
 	}
-	all.dropForeign()
+	all.dropOutsideLinks()
 	slices.SortFunc(all.Entries, func(a, b Seen) int { return strings.Compare(a.Path, b.Path) })
 	slices.SortFunc(all.Skipped, func(a, b Skipped) int { return strings.Compare(a.Path, b.Path) })
 	return all, nil
 }
 
-// scanner hands folders to workers until none is left.
+// scanner distributes folders to workers until all are scanned.
 type scanner struct {
 	ctx  context.Context
 	o    ScanOptions
@@ -109,6 +109,9 @@ type scanner struct {
 	err  error
 
 	seen, bytes atomic.Int64
+
+	topMu sync.Mutex
+	top   []Seen // the largest files so far
 }
 
 func (s *scanner) push(dirs ...string) {
@@ -118,7 +121,7 @@ func (s *scanner) push(dirs ...string) {
 	s.more.Broadcast()
 }
 
-// next is a folder to look into; ok is false when there is none and will be none.
+// next returns the next folder to scan. It returns false at the end of the scan.
 func (s *scanner) next() (dir string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +138,7 @@ func (s *scanner) next() (dir string, ok bool) {
 	return dir, true
 }
 
-// done ends the work on one folder.
+// done marks one folder as scanned.
 func (s *scanner) done() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +146,7 @@ func (s *scanner) done() {
 	s.more.Broadcast()
 }
 
-// count counts what was seen, and says when it is too much or nobody waits for it any more.
+// count adds entries to the totals. It returns an error if a limit is exceeded or the context ended.
 func (s *scanner) count(seen []Seen) error {
 	var bytes int64
 	for i := range seen {
@@ -151,15 +154,45 @@ func (s *scanner) count(seen []Seen) error {
 			return tooLarge("%s has %d bytes", clip(seen[i].Path), seen[i].Size)
 		}
 	}
+	s.remember(seen)
 	entries, bytes := s.seen.Add(int64(len(seen))), s.bytes.Add(bytes)
-	s.o.Progress.saw(len(seen))
+	s.o.Progress.addSeen(len(seen))
 	switch {
 	case s.o.MaxEntries > 0 && entries > int64(s.o.MaxEntries):
 		return tooLarge("the workspace has more than %d files and folders", s.o.MaxEntries)
 	case s.o.MaxBytes > 0 && bytes > s.o.MaxBytes:
-		return tooLarge("the files of the workspace have more than %d bytes", s.o.MaxBytes)
+		return tooLarge("the files of the workspace have more than %d bytes%s", s.o.MaxBytes, s.largest(seen))
 	}
 	return s.ctx.Err()
+}
+
+// topFile is the minimum size of files that remember records.
+const topFile = 1 << 20
+
+// remember records the large files among the given entries.
+func (s *scanner) remember(seen []Seen) {
+	for i := range seen {
+		if seen[i].Size < topFile {
+			continue
+		}
+		s.topMu.Lock()
+		s.top = append(s.top, seen[i])
+		if len(s.top) > 64 {
+			slices.SortFunc(s.top, func(a, b Seen) int { return cmp.Compare(b.Size, a.Size) })
+			s.top = s.top[:3]
+		}
+		s.topMu.Unlock()
+	}
+}
+
+// largest returns a text that names the largest files found so far.
+func (s *scanner) largest(seen []Seen) string {
+	s.topMu.Lock()
+	defer s.topMu.Unlock()
+	if len(s.top) == 0 {
+		return largest(seen)
+	}
+	return largest(s.top)
 }
 
 func (s *scanner) fail(err error) {
@@ -185,7 +218,7 @@ func (s *scanner) work(root int, out *ScanResult) error {
 		}
 		err := w.down(dir)
 		if err != nil {
-			s.fail(err) // before done, or another worker would take this for the end
+			s.fail(err) // before done; otherwise another worker could end the scan without this error
 		}
 		s.done()
 		if err != nil {
@@ -194,8 +227,8 @@ func (s *scanner) work(root int, out *ScanResult) error {
 	}
 }
 
-// down looks at a folder, then at one in it, and so on; the others are for whoever is free. What is in a
-// folder is opened from there: a path of thousands of folders is not walked for each of them.
+// down scans a folder, then one of its subfolders, and so on. It leaves the other subfolders to free workers. It
+// opens each folder relative to its parent, so that long paths are not resolved again and again.
 func (w *walker) down(dir string) error {
 	fd, err := openAt(w.root, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	for err == nil {
@@ -217,16 +250,16 @@ func (w *walker) down(dir string) error {
 	return w.failed("open", dir, err)
 }
 
-// walker looks at one folder after the other.
+// walker is the state of one worker of a scan.
 type walker struct {
 	*scanner
 	root  int
-	owner uint32 // of the root
+	owner uint32 // user id of the root's owner
 	out   *ScanResult
 	buf   []byte
 }
 
-// folder looks at everything in one folder and returns the folders in it.
+// folder scans one folder and returns the subfolders that must be scanned.
 func (w *walker) folder(fd int, dir string) (folders []string, err error) {
 	names := make([]string, 0, 64)
 	for {
@@ -257,8 +290,8 @@ func (w *walker) folder(fd int, dir string) (folders []string, err error) {
 	}
 }
 
-// failed decides about something that could not be looked at: it is gone, it cannot be read by whom the
-// tree belongs to, or the scan fails. The root is never gone: a tree without one is not an empty tree.
+// failed classifies an error. It ignores a vanished entry, records an unreadable entry as skipped, and returns
+// every other error. It also returns every error of the root, because a missing root is not an empty tree.
 func (w *walker) failed(op, path string, err error) error {
 	switch {
 	case path != "" && gone(err):
@@ -271,7 +304,7 @@ func (w *walker) failed(op, path string, err error) error {
 	return &os.PathError{Op: op, Path: cmp.Or(path, "the workspace"), Err: err}
 }
 
-// entry looks at one name and returns its path if it is a folder to look into.
+// entry scans one name. It returns the path if the entry is a folder that must be scanned.
 func (w *walker) entry(fd int, dir, name string) (folder string, err error) {
 	path := name
 	if dir != "" {
@@ -311,7 +344,7 @@ func (w *walker) entry(fd int, dir, name string) (folder string, err error) {
 			return "", w.failed("read", path, err)
 		}
 	case e.Kind == File && st.Nlink > 1 && st.Uid != w.owner:
-		w.out.foreign = append(w.out.foreign, foreign{path, st.Ino, uint64(st.Nlink)})
+		w.out.outsideLinks = append(w.out.outsideLinks, outsideLink{path, st.Ino, uint64(st.Nlink)})
 	}
 	w.out.Entries = append(w.out.Entries, e)
 	if e.Kind == Folder {
@@ -338,7 +371,7 @@ func readLink(dir int, name string) (string, error) {
 	var buf [maxTarget + 1]byte
 	n, err := unix.Readlinkat(dir, name, buf[:])
 	switch {
-	case err == unix.EINVAL: // no link any more
+	case err == unix.EINVAL: // no longer a link
 		err = unix.ENOENT
 	case err == nil && n > maxTarget:
 		err = unix.ENAMETOOLONG
@@ -346,13 +379,13 @@ func readLink(dir int, name string) (string, error) {
 	return string(buf[:max(n, 0)]), err
 }
 
-// gone are the errors of something that is there no more, or is something else by now.
+// gone reports whether an error means that the entry vanished or changed its type.
 func gone(err error) bool {
 	return is(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP)
 }
 
-// unreadable are the errors of something that is there and cannot be read: by its permissions, because
-// somebody holds a lease on it, because it is on another file system, or is broken.
+// unreadable reports whether an error means that the entry exists but cannot be read: because of its permissions, a
+// lease on it, another file system, or damage.
 func unreadable(err error) bool {
 	return is(err, unix.EACCES, unix.EPERM, unix.EAGAIN, unix.EXDEV, unix.EIO, unix.ENXIO, unix.ENAMETOOLONG)
 }
@@ -360,4 +393,36 @@ func unreadable(err error) bool {
 func is(err error, any ...unix.Errno) bool {
 	var errno unix.Errno
 	return errors.As(err, &errno) && slices.Contains(any, errno)
+}
+
+// outsideLink is a file with several hard links that belongs to another user than the tree's root.
+type outsideLink struct {
+	path         string
+	inode, names uint64
+}
+
+// dropOutsideLinks skips files of other users that also have a hard link outside the tree, because a sandbox may
+// have linked them into the tree to read them. Files with all their links in the tree are kept.
+func (r *ScanResult) dropOutsideLinks() {
+	if len(r.outsideLinks) == 0 {
+		return
+	}
+	here := map[uint64]uint64{}
+	for _, f := range r.outsideLinks {
+		here[f.inode]++
+	}
+	out := map[string]bool{}
+	for _, f := range r.outsideLinks {
+		if here[f.inode] < f.names {
+			out[f.path] = true
+			r.Skipped = append(r.Skipped, Skipped{f.path, "it is a hard link to a file of another user"})
+		}
+	}
+	kept := r.Entries[:0]
+	for _, e := range r.Entries {
+		if !out[e.Path] {
+			kept = append(kept, e)
+		}
+	}
+	r.Entries = kept
 }

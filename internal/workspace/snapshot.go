@@ -10,27 +10,26 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// Snapshot is one version that is read in place, without a tree to restore it into. It is safe for concurrent
-// use.
+// Snapshot reads the files of one version without restoring it. It is safe for concurrent use.
 type Snapshot struct {
 	Version  Version
 	Manifest *Manifest
 
 	repo *Repo
 	mu   sync.Mutex
-	near *windows // parts of packs that were read, for the files beside them; nil before the second read
-	read bool
+	near *windows // cached parts of packs for the next files; nil before the second read
+	read bool     // a file was read before
 }
 
-// SnapshotOf is a snapshot of a version whose manifest is already known.
+// SnapshotOf returns a snapshot of a version whose manifest is known.
 func (r *Repo) SnapshotOf(v Version, m *Manifest) *Snapshot {
 	return &Snapshot{Version: v, Manifest: m, repo: r}
 }
 
-// Newest returns the newest version without its manifest. One that does not exist is CodeUnknownVersion.
+// Newest returns the newest version without its manifest. It returns CodeUnknownVersion if there is none.
 func (r *Repo) Newest(ctx context.Context) (Version, error) { return r.versionOf(ctx, "") }
 
-// ManifestOf reads the manifest of a version. It refuses one that has more entries than the limits allow.
+// ManifestOf reads the manifest of a version. It returns an error if the version exceeds the limits.
 func (r *Repo) ManifestOf(ctx context.Context, v Version) (*Manifest, error) {
 	if v.Files > r.Limits.entries() {
 		return nil, tooLarge("version %s has %d files, more than %d", v.ID, v.Files, r.Limits.entries())
@@ -42,20 +41,20 @@ func (r *Repo) ManifestOf(ctx context.Context, v Version) (*Manifest, error) {
 	return m, r.Limits.check(m)
 }
 
-// Large reports whether a file is streamed by Stream; the others are read whole by Bytes.
+// Large reports whether a file must be read with Stream. Smaller files are read with Bytes.
 func (e *Entry) Large() bool { return e.Size >= largeFile }
 
-// Bytes reads a small file and checks that its bytes are those of the version.
+// Bytes returns the bytes of a small file after it has verified the checksum.
 func (s *Snapshot) Bytes(ctx context.Context, e *Entry) ([]byte, error) {
 	if e.Size == 0 {
 		return nil, nil
 	}
-	own := *e // checking completes the checksums of an entry
+	own := *e // a copy, because verifyData sets missing checksums
 	e = &own
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.read {
-		s.read = true // most readers want one file: the first read is exact
+		s.read = true // most callers read one file, so the first read gets only its bytes
 		return s.exact(ctx, e)
 	}
 	if s.near == nil {
@@ -65,7 +64,7 @@ func (s *Snapshot) Bytes(ctx context.Context, e *Entry) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bytes.Clone(data), e.believe(data)
+	return bytes.Clone(data), e.verifyData(data)
 }
 
 func (s *Snapshot) exact(ctx context.Context, e *Entry) ([]byte, error) {
@@ -78,11 +77,11 @@ func (s *Snapshot) exact(ctx context.Context, e *Entry) ([]byte, error) {
 	if _, err := io.ReadFull(body, data); err != nil {
 		return nil, fmt.Errorf("read the bytes of %s: %w", e.Path, err)
 	}
-	return data, e.believe(data)
+	return data, e.verifyData(data)
 }
 
-// Stream reads a file from an offset on. One that is read from its beginning to its end is checked: the last
-// read fails if the bytes are not those of the version.
+// Stream reads a file from an offset. With offset 0 it verifies the file: the last read fails if the checksum does
+// not match.
 func (s *Snapshot) Stream(ctx context.Context, e *Entry, offset int64) (io.ReadCloser, error) {
 	body, err := s.open(ctx, e, offset)
 	if err != nil {
@@ -103,7 +102,7 @@ func (s *Snapshot) Stream(ctx context.Context, e *Entry, offset int64) (io.ReadC
 
 func (s *Snapshot) open(ctx context.Context, e *Entry, offset int64) (io.ReadCloser, error) {
 	pack := s.Manifest.Packs[e.At.Pack]
-	o, err := s.repo.Store.Get(ctx, s.repo.Prefix+pack.Key, blob.GetOptions{Offset: e.At.Offset + offset, Length: e.Size - offset})
+	o, err := s.repo.getPack(ctx, pack.Key, blob.GetOptions{Offset: e.At.Offset + offset, Length: e.Size - offset})
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", pack.Key, err)
 	}

@@ -6,33 +6,33 @@ import (
 )
 
 const (
-	rangeGap  = 128 << 10 // ranges of a pack that are this near are read as one
-	rangeMost = 16 << 20  // of several files; a large file is read in one go
-	streams   = 8         // ranges that are read at once
-	copyBlock = 256 << 10 // of a large file that is read at once
+	rangeGap  = 128 << 10 // ranges of a pack with gaps up to this size are read in one request
+	rangeMost = 16 << 20  // maximum range for several files; a large file is read in one request
+	streams   = 8         // number of concurrent reads of ranges
+	copyBlock = 256 << 10 // buffer size for large files
 )
 
-// place is where bytes are, and what they must be: files that agree in it are read once.
-type place struct {
-	at   Place
+// packRef identifies stored bytes by location and checksum. Equal bytes are read once.
+type packRef struct {
+	at   PackOffset
 	size int64
 	sum  [32]byte
 }
 
-// item is one file to write, in as many places as it has to be.
+// item is the bytes of one file and all steps that write these bytes.
 type item struct {
 	e     *Entry
 	steps []*Step
 }
 
-// span is a range of a pack and the files in it, by offset.
+// span is a range of a pack that is read in one request. Its items are ordered by offset.
 type span struct {
 	pack     int
 	from, to int64
 	items    []item
 }
 
-// most is how much of a span is held in memory at once.
+// most returns the size of the buffer that is needed to read the span.
 func (s *span) most() (n int64) {
 	for i := range s.items {
 		if size := s.items[i].e.Size; size >= largeFile {
@@ -44,7 +44,7 @@ func (s *span) most() (n int64) {
 	return n
 }
 
-// spansOf groups what is to be read by pack, in ranges worth a request each.
+// spansOf groups items of the same pack that are close together into spans.
 func spansOf(items []item) (spans []span) {
 	slices.SortFunc(items, func(a, b item) int {
 		return cmp.Or(cmp.Compare(a.e.At.Pack, b.e.At.Pack), cmp.Compare(a.e.At.Offset, b.e.At.Offset))

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteState writes a manifest into the root of its tree, for people and older tools: whole or not at
-// all, also when the process is killed or the machine stops.
+// WriteState writes a manifest into the root of its tree, for people and older tools. The write is atomic, even if
+// the machine crashes.
 func WriteState(t Tree, text []byte) error {
 	return t.Run(func(root int) error { return writeState(root, text) })
 }
 
 func writeState(root int, text []byte) (err error) {
-	const temp = StateFile + ".tmp" // always the same, so that what a crash leaves is not left for long
+	const temp = StateFile + ".tmp" // a fixed name, so that the next write replaces a leftover file
 	if err := unix.Unlinkat(root, temp, 0); err != nil && err != unix.ENOENT {
 		return &os.PathError{Op: "remove", Path: temp, Err: err}
 	}
@@ -33,7 +33,7 @@ func writeState(root int, text []byte) (err error) {
 		err = errors.Join(unix.Fstat(fd, &own), unix.Fstatat(root, temp, &named, unix.AT_SYMLINK_NOFOLLOW))
 	}
 	if err == nil && own.Ino != named.Ino {
-		err = errors.New("somebody else writes it")
+		err = errors.New("another process writes it")
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = unix.Renameat(root, temp, root, StateFile)
@@ -45,7 +45,7 @@ func writeState(root int, text []byte) (err error) {
 	return unix.Fsync(root)
 }
 
-// HasState reports whether something is in the place of the state file.
+// HasState reports whether a file exists at the path of the state file.
 func HasState(t Tree) (there bool, err error) {
 	err = t.Run(func(root int) error {
 		var st unix.Stat_t
@@ -58,11 +58,11 @@ func HasState(t Tree) (there bool, err error) {
 	return there, err
 }
 
-// maxState bounds what is read of a state file, which is written by whoever works in the tree.
+// maxState is the maximum size in bytes of a state file that may come from inside the sandbox.
 const maxState = 64 << 20
 
-// ReadState reads the manifest in the root of a tree: a hint, written by whoever works in the tree. One
-// that is not there is nil; one that cannot be read as a manifest is CodeBadManifest.
+// ReadState reads the manifest in the root of a tree. The manifest is only a hint, because the sandbox can write
+// it. ReadState returns nil if the file is missing and CodeBadManifest if it is invalid.
 func ReadState(t Tree) (m *Manifest, err error) {
 	err = t.Run(func(root int) error {
 		f, st, err := openFile(root, StateFile)

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// sums makes entries of what was seen: clean files have the checksums of the base, others are read for
-// theirs. Nothing is stored.
+// sums converts scanned entries to entries with checksums. Unchanged files get the checksums of the base; other
+// files are read. It stores nothing.
 func sums(ctx context.Context, t Tree, seen []Seen, base *Index) ([]Entry, error) {
 	entries := make([]Entry, len(seen))
 	var dirty []int
@@ -29,15 +29,14 @@ func sums(ctx context.Context, t Tree, seen []Seen, base *Index) ([]Entry, error
 			dirty = append(dirty, i)
 		}
 	})
-	err := inParallel(ctx, t, len(dirty), readers(), func(root, n int) error {
+	err := inParallel(ctx, t, len(dirty), readerCount(), func(root, n int) error {
 		readSum(root, &entries[dirty[n]], &seen[dirty[n]])
 		return nil
 	})
 	return entries, err
 }
 
-// match calls do with every entry that was seen and its place in the base, which is negative if it has
-// none.
+// match calls do for every scanned entry with the index of its path in the base, or -1.
 func (x *Index) match(seen []Seen, do func(i, at int)) {
 	at := 0
 	for i := range seen {
@@ -52,10 +51,10 @@ func (x *Index) match(seen []Seen, do func(i, at int)) {
 	}
 }
 
-// readers is how many files are read at once.
-func readers() int { return min(max(runtime.GOMAXPROCS(0), 2), 8) }
+// readerCount returns the number of small files that are read concurrently.
+func readerCount() int { return min(max(runtime.GOMAXPROCS(0), 2), 8) }
 
-// inParallel calls do with every number below n, on so many threads of the tree's owner.
+// inParallel calls do for every number below n, concurrently in several calls of t.Run.
 func inParallel(ctx context.Context, t Tree, n, workers int, do func(root, i int) error) error {
 	var at atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
@@ -77,13 +76,13 @@ func inParallel(ctx context.Context, t Tree, n, workers int, do func(root, i int
 	return g.Wait()
 }
 
-// entry is what was seen, without checksums.
+// entry returns the scanned entry as an Entry without checksums.
 func (s *Seen) entry() Entry {
 	return Entry{Path: s.Path, Kind: s.Kind, Mode: s.Mode, Size: s.Size, ModTime: s.ModTime, Target: s.Target}
 }
 
-// readSum reads a file for its checksums. One that cannot be read, or changes meanwhile, is like no other,
-// and so is never taken for unchanged, overwritten or deleted.
+// readSum reads a file to compute its checksums. A file that cannot be read, or that changes during the read, gets
+// the checksum unread. It then never counts as unchanged, so it is never overwritten or deleted.
 func readSum(root int, e *Entry, seen *Seen) {
 	e.Sum = unread
 	f, st, err := openFile(root, e.Path)
@@ -98,7 +97,7 @@ func readSum(root int, e *Entry, seen *Seen) {
 	}
 }
 
-// summer computes both checksums of what is added, MD5 only if it is asked for.
+// summer computes a SHA-256 and, if md is set, an MD5.
 type summer struct{ sha, md hash.Hash }
 
 func newSummer(both bool) *summer {
@@ -109,12 +108,13 @@ func newSummer(both bool) *summer {
 	return s
 }
 
-// fromLanes is the size from which a file's MD5 is computed beside those of others, on one core for all.
+// fromLanes is the minimum file size for the SIMD implementation of MD5, which hashes several files at once on one
+// core.
 const fromLanes = 8 << 20
 
 var lanes = sync.OnceValue(md5simd.NewServer)
 
-// newSummerOf is newSummer of both for a file of a known size. It must be closed.
+// newSummerOf returns a summer of both checksums for a file of the given size. The caller must close it.
 func newSummerOf(size int64) *summer {
 	if size < fromLanes {
 		return newSummer(true)
@@ -122,20 +122,20 @@ func newSummerOf(size int64) *summer {
 	return &summer{sha: sha256.New(), md: lanes().NewHash()}
 }
 
-// close gives a lane back.
+// close frees the resources of the SIMD implementation.
 func (s *summer) close() {
 	if lane, ok := s.md.(md5simd.Hasher); ok {
 		lane.Close()
 	}
 }
 
-// add takes more bytes; the two are computed beside each other.
+// add adds bytes. It computes the two checksums concurrently.
 func (s *summer) add(data []byte) {
 	if s.md == nil {
 		s.sha.Write(data)
 		return
 	}
-	if _, ok := s.md.(md5simd.Hasher); ok { // it only takes a copy
+	if _, ok := s.md.(md5simd.Hasher); ok { // Write only copies the data and does not block
 		s.md.Write(data)
 		s.sha.Write(data)
 		return

@@ -6,15 +6,15 @@ import (
 	"fmt"
 )
 
-// syncTries is how often a sync meets another writer before it gives up.
+// syncTries is the number of attempts of an operation that fails because other writers changed HEAD.
 const syncTries = 5
 
-// Sync saves the tree, and brings here first what others have saved since base. A file changed on both
-// sides is kept twice, and reported.
+// Sync merges versions that others saved since base, and then saves the tree. If a file was changed on both sides,
+// both copies are kept and reported as a conflict.
 func (r *Repo) Sync(ctx context.Context, t Tree, base *Index, o PushOptions) (*Result, error) {
 	var conflicts []Conflict
 	var moved Stats
-	var state []byte // of the version that was brought here last
+	var state []byte // manifest of the last pulled version
 	for try := 1; ; try++ {
 		res, err := r.Push(ctx, t, base, o)
 		if err == nil {
@@ -23,14 +23,14 @@ func (r *Repo) Sync(ctx context.Context, t Tree, base *Index, o PushOptions) (*R
 				res.State = state
 			}
 			res.Stats.FilesDownloaded = moved.FilesDownloaded
-			res.Stats.FilesDeleted += moved.FilesDeleted // the pulls' deletions here, beside those that the push saved
+			res.Stats.FilesDeleted += moved.FilesDeleted // add the files that the pulls deleted
 			res.Stats.BytesTransferred += moved.BytesTransferred
 			return res, nil
 		}
 		if !errors.Is(err, ErrMoved) || try == syncTries {
 			return nil, err
 		}
-		if own, err := r.Own(ctx, base, o.Writer); err != nil {
+		if own, err := r.OwnVersion(ctx, base, o.Writer); err != nil {
 			return nil, err
 		} else if own != nil {
 			base = own
@@ -50,9 +50,9 @@ func (r *Repo) Sync(ctx context.Context, t Tree, base *Index, o PushOptions) (*R
 	}
 }
 
-// Own is the newest version behind base that the writer itself has saved, as a base; nil if there is none. A
-// writer that was ended after it saved, and before it could remember that, has one.
-func (r *Repo) Own(ctx context.Context, base *Index, writer string) (own *Index, err error) {
+// OwnVersion returns the newest version after base that the writer saved, as an index, or nil if there is none.
+// Such a version exists if the writer was killed after its commit and before it saved its index.
+func (r *Repo) OwnVersion(ctx context.Context, base *Index, writer string) (own *Index, err error) {
 	if writer == "" {
 		return nil, nil
 	}
@@ -70,8 +70,8 @@ func (r *Repo) Own(ctx context.Context, base *Index, writer string) (own *Index,
 	return nil, nil
 }
 
-// Restore makes the tree exactly a version, the newest for an empty id, whatever was changed here. The
-// index it returns is that of the newest version: the next push saves what was restored as a new one.
+// Restore makes the tree equal to a version and discards local changes. An empty id means the newest version. It
+// returns the index of the newest version, so that the next push saves the restored files as a new version.
 func (r *Repo) Restore(ctx context.Context, t Tree, base *Index, version string, o PullOptions) (*Result, error) {
 	o.Version, o.Discard = version, true
 	p, res, err := r.pull(ctx, t, base, o)
@@ -90,7 +90,8 @@ func (r *Repo) Restore(ctx context.Context, t Tree, base *Index, version string,
 	return res, nil
 }
 
-// stampsFor is what is known of the files that another version has as well.
+// stampsFor returns stamps for the entries of m. An entry that is equal in x has the stamp of x; others have zero
+// stamps.
 func (x *Index) stampsFor(m *Manifest) []Stamp {
 	stamps := make([]Stamp, len(m.Entries))
 	for i, at := 0, 0; i < len(m.Entries); i++ {

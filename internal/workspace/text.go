@@ -5,9 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// A file's name is bytes, and JSON holds characters. A byte that is no part of one becomes the character
-// escapeBase + byte, and so does nothing else: a name that holds such characters has each of their bytes
-// escaped in turn.
+// File names are bytes, but JSON strings must be UTF-8. A byte that is not part of valid UTF-8 is stored as the
+// character escapeBase + byte. If a name already contains such characters, each of their bytes is escaped, too.
 const escapeBase = 0x10FF00
 
 func escapeBytes(s string) string {

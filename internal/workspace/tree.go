@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tree is a directory that is saved and restored. Everything in it is reached from its descriptor, and no
-// link is followed on the way.
+// Tree is a directory that is saved and restored. Its entries are opened relative to its descriptor, and symbolic
+// links are not followed.
 type Tree interface {
-	// Run calls do with the directory's descriptor, as the user whose files they are. Several may run at
-	// once.
+	// Run calls do with the descriptor of the directory, on a thread with the user id of the files' owner. Calls
+	// may be concurrent.
 	Run(do func(root int) error) error
 }
 
-// Dir is a directory of this machine as a Tree, used as the process's own user.
+// Dir is a Tree for a directory of this machine. It accesses the files as the user of this process.
 type Dir struct{ f *os.File }
 
 // OpenDir opens a directory as a Tree.
@@ -34,17 +34,17 @@ func OpenDir(path string) (*Dir, error) {
 
 // Run implements Tree.
 func (d *Dir) Run(do func(root int) error) error {
-	defer runtime.KeepAlive(d) // who calls may hold nothing else of it, and then it would be closed
+	defer runtime.KeepAlive(d) // without other references to d, a finalizer could close the directory during do
 	return do(int(d.f.Fd()))
 }
 
 // Close closes the directory.
 func (d *Dir) Close() error { return d.f.Close() }
 
-// maxStep is how much of a path the kernel is asked to resolve at once.
+// maxStep is the maximum length of a path that is passed to the kernel in one call.
 const maxStep = 4000
 
-// openAt opens a path below root. An empty path is the root itself.
+// openAt opens a path below root. An empty path opens the root.
 func openAt(root int, path string, flags int, perm uint64) (int, error) {
 	dir := root
 	for len(path) > maxStep {
@@ -73,11 +73,11 @@ func closeOther(fd, keep int) {
 	}
 }
 
-// openTries is how often an open is tried that the kernel says to try again: it says so when folders are
-// moved about just then, and for as long as somebody holds a lease on a file.
+// openTries limits the retries of an open that fails with EAGAIN. Causes are concurrent renames, and a lease of
+// another process on the file.
 const openTries = 100
 
-// beneath makes the kernel resolve every path below the root, without links, on one file system.
+// beneath restricts the kernel to paths below the directory, without symbolic links, on one file system.
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
 
 func openStep(dir int, path string, flags int, perm uint64) (int, error) {
@@ -91,22 +91,21 @@ func openStep(dir int, path string, flags int, perm uint64) (int, error) {
 	}
 }
 
-// parentFD opens the folder that a path is in.
+// parentFD opens the parent folder of a path. It also returns the name in that folder.
 func parentFD(root int, path string) (dir int, name string, err error) {
 	dir, err = openAt(root, parentOf(path), unix.O_PATH|unix.O_DIRECTORY, 0)
 	return dir, nameOf(path), err
 }
 
-// errNotRegular is a file that became something else, or something that cannot be saved.
+// errNotRegular is returned for an entry that is not, or no longer, a regular file.
 var errNotRegular = errors.New("not a regular file")
 
-// file is a regular file that is read. It is less than an os.File, which asks the kernel more before it
-// can be used.
+// file is a regular file that is open for reading. It needs fewer system calls than os.File.
 type file struct {
 	fd   int
 	path string
 
-	mu     sync.RWMutex // whoever sends it may still read when it is closed: the number is another's then
+	mu     sync.RWMutex // guards closed: an upload may still read during Close, and the descriptor could be reused
 	closed bool
 }
 
@@ -164,7 +163,7 @@ func (f *file) Close() error {
 	return unix.Close(f.fd)
 }
 
-// openFile opens a regular file for reading. A pipe in its place does not block it.
+// openFile opens a regular file for reading. It does not block on a pipe.
 func openFile(root int, path string) (*file, unix.Stat_t, error) {
 	var st unix.Stat_t
 	fd, err := openAt(root, path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
@@ -181,14 +180,14 @@ func openFile(root int, path string) (*file, unix.Stat_t, error) {
 	return &file{fd: fd, path: path}, st, nil
 }
 
-// setFolder gives a folder its permissions and time, once nothing in it is written any more.
+// setFolder sets the permissions and the modification time of a folder.
 func setFolder(root int, path string, mode uint32, ns int64) error {
 	fd, err := openAt(root, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err == nil {
 		err = errors.Join(unix.Fchmod(fd, mode&0o777), setTimes(fd, "", ns))
 		_ = unix.Close(fd)
 	} else if errors.Is(err, unix.EACCES) {
-		err = openUp(root, path, mode&0o777)
+		err = makeAccessible(root, path, mode&0o777)
 	}
 	if err != nil {
 		return &os.PathError{Op: "set permissions", Path: path, Err: err}
@@ -196,8 +195,8 @@ func setFolder(root int, path string, mode uint32, ns int64) error {
 	return nil
 }
 
-// openUp changes the permissions of a folder that not even its owner may read.
-func openUp(root int, path string, mode uint32) error {
+// makeAccessible sets the permissions of a folder. It also works if the owner cannot read the folder.
+func makeAccessible(root int, path string, mode uint32) error {
 	fd, err := openAt(root, path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -206,10 +205,10 @@ func openUp(root int, path string, mode uint32) error {
 	return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), mode)
 }
 
-// errLinked is a file that has other names, whose permissions and time are theirs too.
+// errLinked is returned for a file with several hard links, which share its permissions and time.
 var errLinked = errors.New("the file has several names")
 
-// setFile gives a file that is already right the permissions and time of an entry.
+// setFile sets the permissions and the time of a file whose content is already right.
 func setFile(root int, path string, e *Entry) (Stamp, error) {
 	f, st, err := openFile(root, path)
 	if err != nil {
@@ -232,7 +231,7 @@ func stampOf(fd int) (Stamp, error) {
 	return Stamp{st.Ctim.Nano(), st.Ino}, err
 }
 
-// setTimes sets the time of the last change of what the descriptor is, or of a name in it.
+// setTimes sets the modification time of the descriptor, or of the entry name in it.
 func setTimes(fd int, name string, ns int64) error {
 	times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(ns)}
 	flags := unix.AT_SYMLINK_NOFOLLOW
@@ -242,28 +241,27 @@ func setTimes(fd int, name string, ns int64) error {
 	return unix.UtimesNanoAt(fd, name, times, flags)
 }
 
-// remove removes a file, a link or an empty folder. What is gone, or is a folder that is not empty,
-// stays as it is.
+// remove removes a file, a link or an empty folder. It ignores a missing path and a folder that is not empty.
 func remove(root int, path string, kind Kind) error {
 	dir, name, err := parentFD(root, path)
 	if err != nil {
-		return passable(err)
+		return ignoreMissing(err)
 	}
 	defer unix.Close(dir)
 	flags := 0
 	if kind == Folder {
 		flags = unix.AT_REMOVEDIR
 	}
-	return passable(unix.Unlinkat(dir, name, flags))
+	return ignoreMissing(unix.Unlinkat(dir, name, flags))
 }
 
-// passable are the errors of a removal that had nothing to remove.
-func passable(err error) error {
+// ignoreMissing returns nil for errors that mean that there is nothing to remove.
+func ignoreMissing(err error) error {
 	if gone(err) || is(err, unix.ENOTEMPTY, unix.EEXIST, unix.EISDIR) {
 		return nil
 	}
 	return err
 }
 
-// full reports whether a write failed for want of space.
-func full(err error) bool { return is(err, unix.ENOSPC, unix.EDQUOT) }
+// isNoSpace reports whether a write failed because the disk is full.
+func isNoSpace(err error) bool { return is(err, unix.ENOSPC, unix.EDQUOT) }

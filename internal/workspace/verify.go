@@ -12,40 +12,41 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// Verified is what reading everything came to.
+// Verified is the result of a verification.
 type Verified struct {
 	Versions int       `json:"versions"`
 	Packs    int       `json:"packs"`
-	Files    int       `json:"files"` // different ones
+	Files    int       `json:"files"` // number of distinct pieces
 	Bytes    int64     `json:"bytes"`
 	Problems []Problem `json:"problems"`
 }
 
-// Problem is a version that cannot be restored, or a file of it.
+// Problem describes a version or a file that cannot be restored.
 type Problem struct {
 	Version string `json:"version"`
-	Path    string `json:"path,omitempty"` // empty: all of it
+	Path    string `json:"path,omitempty"` // empty if the whole version is affected
 	Why     string `json:"why"`
 }
 
-// piece is the bytes of one file in a pack.
+// piece identifies the bytes of one file in a pack.
 type piece struct {
 	offset, size int64
 	sum          Sum
 }
 
-// verification is one under way. It holds every different piece once, and says whose it is only of those
-// that are broken.
+// verification is the state of a running Verify. It holds each distinct piece once. It looks up file names only for
+// broken pieces.
 type verification struct {
 	*Repo
 	Verified
 	versions []Version
-	pieces   map[string]map[piece]string // pack → what is in it → why it is broken, if it is
+	pieces   map[string]map[piece]string // pack key → piece → problem; empty if the piece is good
 	broken   bool
-	told     int64 // of a piece's bytes, as progress
+	reported int64 // progress reported for the current piece
 }
 
-// Verify reads every version and every byte that one refers to, and proves that each can be restored.
+// Verify reads all versions and all bytes that they refer to. It reports the versions and files that cannot be
+// restored.
 func (r *Repo) Verify(ctx context.Context) (*Verified, error) {
 	v := &verification{Repo: r, pieces: map[string]map[piece]string{}}
 	for version, err := range r.Versions(ctx) {
@@ -67,10 +68,10 @@ func (r *Repo) Verify(ctx context.Context) (*Verified, error) {
 			return &v.Verified, err
 		}
 	}
-	return &v.Verified, v.blame(ctx)
+	return &v.Verified, v.nameBroken(ctx)
 }
 
-// list adds what a version says to be where.
+// list adds the pieces of a version. It reports a version whose manifest cannot be read.
 func (v *verification) list(ctx context.Context, version Version) error {
 	m, err := v.manifestOf(ctx, version)
 	switch {
@@ -81,7 +82,7 @@ func (v *verification) list(ctx context.Context, version Version) error {
 		return nil
 	}
 	v.versions = append(v.versions, version)
-	v.Progress.saw(len(m.Entries))
+	v.Progress.addSeen(len(m.Entries))
 	for i := range m.Entries {
 		e := &m.Entries[i]
 		if e.Kind != File || e.Size == 0 {
@@ -96,11 +97,11 @@ func (v *verification) list(ctx context.Context, version Version) error {
 	return nil
 }
 
-// pack reads one pack from its beginning to its end.
+// pack verifies the pieces of one pack, with one read of the pack if possible.
 func (v *verification) pack(ctx context.Context, key string, in map[piece]string) error {
 	v.Packs++
 	order := slices.SortedFunc(maps.Keys(in), func(a, b piece) int { return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.size, b.size)) })
-	o, err := v.Store.Get(ctx, v.Prefix+key, blob.GetOptions{})
+	o, err := v.getPack(ctx, key, blob.GetOptions{})
 	if err != nil && !errors.Is(err, blob.ErrNotFound) {
 		return fmt.Errorf("read %s: %w", key, err)
 	}
@@ -115,14 +116,14 @@ func (v *verification) pack(ctx context.Context, key string, in map[piece]string
 			why, err = v.readPiece(o.Body, p, p.offset-at)
 			at, usable, read = p.offset+p.size, err == nil, err == nil
 		}
-		if !read { // it overlaps another, or the body broke off
+		if !read { // the piece overlaps another one, or the body ended early
 			if why, err = v.piece(ctx, key, p); err != nil {
 				return err
 			}
 		}
 		v.Files++
 		v.Bytes += p.size
-		v.Progress.finished(p.size, &v.told)
+		v.Progress.finished(p.size, &v.reported)
 		if why != "" {
 			in[p], v.broken = why, true
 		}
@@ -130,9 +131,9 @@ func (v *verification) pack(ctx context.Context, key string, in map[piece]string
 	return ctx.Err()
 }
 
-// piece reads one piece by itself.
+// piece verifies one piece with a separate request.
 func (v *verification) piece(ctx context.Context, key string, p piece) (why string, err error) {
-	o, err := v.Store.Get(ctx, v.Prefix+key, blob.GetOptions{Offset: p.offset, Length: p.size})
+	o, err := v.getPack(ctx, key, blob.GetOptions{Offset: p.offset, Length: p.size})
 	switch {
 	case errors.Is(err, blob.ErrRange):
 		return "its pack ends before it", nil
@@ -146,34 +147,33 @@ func (v *verification) piece(ctx context.Context, key string, p piece) (why stri
 	return why, nil
 }
 
-// readPiece passes over skip bytes and compares the next with the piece. An error means that the rest of
-// the body is of no use.
+// readPiece skips bytes of the body and then verifies a piece. It returns the problem in why. After an error the
+// rest of the body cannot be used.
 func (v *verification) readPiece(body io.Reader, p piece, skip int64) (why string, err error) {
 	if _, err := io.CopyN(io.Discard, body, skip); err != nil {
 		return "its pack ends before it", err
 	}
 	sums := newSummer(p.sum.SHA256 == none.SHA256)
-	if _, err := io.CopyN(adder{sums}, &flow{body, v.Progress, p.size, &v.told}, p.size); err != nil {
+	if _, err := io.CopyN(sumWriter{sums}, &flow{body, v.Progress, p.size, &v.reported}, p.size); err != nil {
 		return "its pack ends within it", err
 	}
 	e := Entry{Sum: p.sum}
-	if e.settle(sums.sum()) != nil {
+	if e.verifySum(sums.sum()) != nil {
 		return "its bytes are not those that were saved", nil
 	}
 	return "", nil
 }
 
-// adder is a summer as a writer.
-type adder struct{ *summer }
+// sumWriter makes a summer an io.Writer.
+type sumWriter struct{ *summer }
 
-func (a adder) Write(data []byte) (int, error) {
+func (a sumWriter) Write(data []byte) (int, error) {
 	a.add(data)
 	return len(data), nil
 }
 
-// blame says which files of which versions the broken pieces are. Versions that were pruned meanwhile are
-// not missed.
-func (v *verification) blame(ctx context.Context) error {
+// nameBroken reports the files that contain broken pieces. It ignores versions that were pruned since.
+func (v *verification) nameBroken(ctx context.Context) error {
 	if !v.broken {
 		return nil
 	}

@@ -10,16 +10,16 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Versions yields the versions there are, newest first: those that HEAD leads to.
+// Versions yields the versions that HEAD leads to, newest first.
 func (r *Repo) Versions(ctx context.Context) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		head, _, err := r.readHead(ctx)
 		if errors.Is(err, errNoHead) {
 			var others []Version
-			others, err = r.strangers(ctx, maxVersions)
+			others, err = r.foreignVersions(ctx, maxVersions)
 			head = &Head{Versions: others}
 		}
 		if err != nil {
@@ -30,24 +30,23 @@ func (r *Repo) Versions(ctx context.Context) iter.Seq2[Version, error] {
 	}
 }
 
-// readHistory reads HEAD. Where there is none, the newest version that other tools have put there stands
-// for it.
+// readHistory reads HEAD. If there is no HEAD, it returns a history with the newest version of other tools.
 func (r *Repo) readHistory(ctx context.Context) (*Head, blob.Tag, error) {
 	head, tag, err := r.readHead(ctx)
 	if !errors.Is(err, errNoHead) {
 		return head, tag, err
 	}
-	others, err := r.strangers(ctx, 1)
+	others, err := r.foreignVersions(ctx, 1)
 	if err == nil && len(others) == 0 {
 		err = errNoHead
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	return &Head{Format: 1, Lineage: strangerLineage, Versions: others}, "", nil
+	return &Head{Format: 1, Lineage: foreignLineage, Versions: others}, "", nil
 }
 
-// maxVersions bounds a history.
+// maxVersions limits the length of a history.
 const maxVersions = 1_000_000
 
 // walk yields the versions of a head, newest first.
@@ -86,12 +85,12 @@ func (r *Repo) walk(ctx context.Context, head *Head, yield func(Version, error) 
 	}
 }
 
-// find looks a version up by its id, in the history and among what other tools have put beside it.
+// find looks up a version by its id in the history, and then among the versions of other tools.
 func (r *Repo) find(ctx context.Context, head *Head, id string) (found Version, err error) {
 	err = unknownVersion(id)
 	defer func() {
-		if sandbox.CodeOf(err) == api.CodeUnknownVersion && looksLikeTime(id) {
-			if v, ok, failed := r.stranger(ctx, id); ok || failed != nil {
+		if fault.CodeOf(err) == api.CodeUnknownVersion && looksLikeTime(id) {
+			if v, ok, failed := r.foreignVersion(ctx, id); ok || failed != nil {
 				found, err = v, failed
 			}
 		}
@@ -111,10 +110,10 @@ func (r *Repo) find(ctx context.Context, head *Head, id string) (found Version, 
 }
 
 func unknownVersion(id string) error {
-	return sandbox.Errorf("find version", api.CodeUnknownVersion, "there is no version %q", clip(id))
+	return fault.Errorf("find version", api.CodeUnknownVersion, "there is no version %q", clip(id))
 }
 
-// Version returns one version, the newest for an empty id, with its manifest.
+// Version returns a version with its manifest. An empty id means the newest version.
 func (r *Repo) Version(ctx context.Context, id string) (Version, *Manifest, error) {
 	v, err := r.versionOf(ctx, id)
 	if err != nil {
@@ -124,7 +123,7 @@ func (r *Repo) Version(ctx context.Context, id string) (Version, *Manifest, erro
 	return v, m, err
 }
 
-// versionOf finds a version, the newest for an empty id.
+// versionOf returns a version without its manifest. An empty id means the newest version.
 func (r *Repo) versionOf(ctx context.Context, id string) (Version, error) {
 	head, _, err := r.readHistory(ctx)
 	switch {
@@ -138,7 +137,7 @@ func (r *Repo) versionOf(ctx context.Context, id string) (Version, error) {
 	return r.find(ctx, head, id)
 }
 
-// Empty reports whether nothing was ever saved under this prefix.
+// Empty reports whether the prefix has no version.
 func (r *Repo) Empty(ctx context.Context) (bool, error) {
 	_, _, err := r.readHistory(ctx)
 	if errors.Is(err, errNoHead) {
@@ -148,6 +147,6 @@ func (r *Repo) Empty(ctx context.Context) (bool, error) {
 }
 
 func (v Version) digest() (d [32]byte) {
-	_, _ = hex.Decode(d[:], []byte(v.SHA256)) // manifestOf compared it
+	_, _ = hex.Decode(d[:], []byte(v.SHA256)) // valid hexadecimal, because manifestOf has compared it with a checksum
 	return d
 }

@@ -15,10 +15,10 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// writer writes what a version has and the tree has not.
+// writer writes the files of a version that are missing or different in the tree.
 type writer struct {
 	*pull
 	stamps       []Stamp
@@ -27,10 +27,10 @@ type writer struct {
 
 func newWriter(p *pull) *writer { return &writer{pull: p, stamps: make([]Stamp, len(p.there.Entries))} }
 
-// all writes links and files, several ranges at once, each file only once its bytes are what the version
-// says.
-func (w *writer) all(ctx context.Context) error {
-	items, err := w.easy()
+// writeAll writes links and files. It reads several ranges of packs concurrently. A file gets its final name only
+// if its checksum matches.
+func (w *writer) writeAll(ctx context.Context) error {
+	items, err := w.writeWithoutData()
 	if err == nil {
 		var bytes int64
 		for i := range items {
@@ -51,7 +51,7 @@ func (w *writer) read(ctx context.Context, spans []span) error {
 		if reading.Err() != nil {
 			break
 		}
-		g.Go(func() error { return w.span(reading, &spans[i]) })
+		g.Go(func() error { return w.writeSpan(reading, &spans[i]) })
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -59,9 +59,9 @@ func (w *writer) read(ctx context.Context, spans []span) error {
 	return ctx.Err()
 }
 
-// easy does what needs no bytes and returns what does.
-func (w *writer) easy() (items []item, err error) {
-	byPlace := map[place]int{}
+// writeWithoutData executes the steps that need no bytes from the store. It returns items for the other steps.
+func (w *writer) writeWithoutData() (items []item, err error) {
+	byPlace := map[packRef]int{}
 	err = w.tree.Run(func(root int) error {
 		at := newParents(root)
 		defer at.close()
@@ -73,13 +73,13 @@ func (w *writer) easy() (items []item, err error) {
 			if s.Act != Down && s.Act != Both || s.There.Kind == Folder {
 				continue
 			}
-			switch done, err := w.simple(root, at, s); {
+			switch done, err := w.writeOneWithoutData(root, at, s); {
 			case err != nil:
 				return err
 			case done:
 				continue
 			}
-			key := place{s.There.At, s.There.Size, s.There.Sum.SHA256}
+			key := packRef{s.There.At, s.There.Size, s.There.Sum.SHA256}
 			n, ok := byPlace[key]
 			if !ok || s.There.Size >= largeFile {
 				n = len(items)
@@ -93,10 +93,10 @@ func (w *writer) easy() (items []item, err error) {
 	return items, err
 }
 
-// simple does what needs no bytes.
-func (w *writer) simple(root int, at *parents, s *Step) (done bool, err error) {
+// writeOneWithoutData executes one step if it needs no bytes from the store. It reports whether the step is done.
+func (w *writer) writeOneWithoutData(root int, at *parents, s *Step) (done bool, err error) {
 	if s.There.Kind == Link {
-		return true, w.link(at, s)
+		return true, w.writeLink(at, s)
 	}
 	if s.Act == Down && s.Here != nil && s.Here.content(s.There) {
 		stamp, err := setFile(root, s.Path, s.There)
@@ -104,7 +104,7 @@ func (w *writer) simple(root int, at *parents, s *Step) (done bool, err error) {
 		case err == nil:
 			w.stamps[s.there] = stamp
 			return true, nil
-		case errors.Is(err, errLinked), errors.Is(err, errNotRegular), gone(err), unreadable(err): // written anew
+		case errors.Is(err, errLinked), errors.Is(err, errNotRegular), gone(err), unreadable(err): // write the file again
 		default:
 			return false, err
 		}
@@ -115,16 +115,16 @@ func (w *writer) simple(root int, at *parents, s *Step) (done bool, err error) {
 	if s.There.Sum.SHA256 == none.SHA256 {
 		s.There.Sum = sumOf(nil)
 	}
-	return true, w.file(at, s, func(int) error { return nil })
+	return true, w.writeFile(at, s, func(int) error { return nil })
 }
 
 func sumOf(data []byte) Sum { return Sum{sha256.Sum256(data), md5.Sum(data)} }
 
-// span reads one range and writes the files in it. The store is asked as ourselves, the files are written
-// as their owner.
-func (w *writer) span(ctx context.Context, s *span) error {
+// writeSpan reads one range of a pack and writes its files. It calls the store as the user of this process, and writes
+// the files as their owner.
+func (w *writer) writeSpan(ctx context.Context, s *span) error {
 	pack := w.there.Packs[s.pack]
-	o, err := w.Store.Get(ctx, w.Prefix+pack.Key, blob.GetOptions{Offset: s.from, Length: s.to - s.from})
+	o, err := w.getPack(ctx, pack.Key, blob.GetOptions{Offset: s.from, Length: s.to - s.from})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", pack.Key, err)
 	}
@@ -132,13 +132,13 @@ func (w *writer) span(ctx context.Context, s *span) error {
 	return w.tree.Run(func(root int) error {
 		at := newParents(root)
 		defer at.close()
-		return w.items(ctx, at, s, pack, o.Body)
+		return w.writeItems(ctx, at, s, pack, o.Body)
 	})
 }
 
-func (w *writer) items(ctx context.Context, at *parents, s *span, pack Pack, body io.Reader) error {
+func (w *writer) writeItems(ctx context.Context, at *parents, s *span, pack Pack, body io.Reader) error {
 	offset := s.from
-	buf, told := make([]byte, s.most()), int64(0)
+	buf, reported := make([]byte, s.most()), int64(0)
 	for i := range s.items {
 		it := &s.items[i]
 		if err := ctx.Err(); err != nil {
@@ -147,70 +147,69 @@ func (w *writer) items(ctx context.Context, at *parents, s *span, pack Pack, bod
 		if _, err := io.CopyN(io.Discard, body, it.e.At.Offset-offset); err != nil {
 			return fmt.Errorf("read %s: %w", pack.Key, err)
 		}
-		if err := w.item(at, it, body, buf, &told); err != nil {
+		if err := w.writeItem(at, it, body, buf, &reported); err != nil {
 			return err
 		}
 		offset = it.e.At.Offset + it.e.Size
 		w.moved.Add(it.e.Size)
-		w.Progress.finished(it.e.Size, &told)
+		w.Progress.finished(it.e.Size, &reported)
 	}
 	return nil
 }
 
-// item takes the bytes of one file and writes it wherever it has to be.
-func (w *writer) item(at *parents, it *item, body io.Reader, buf []byte, told *int64) error {
+// writeItem reads the bytes of one file and executes all steps that write them.
+func (w *writer) writeItem(at *parents, it *item, body io.Reader, buf []byte, reported *int64) error {
 	if it.e.Size >= largeFile {
-		passing := &flow{body, w.Progress, it.e.Size, told}
-		return w.file(at, it.steps[0], func(fd int) error { return copyLarge(fd, it.e, passing, buf) })
+		passing := &flow{body, w.Progress, it.e.Size, reported}
+		return w.writeFile(at, it.steps[0], func(fd int) error { return copyLarge(fd, it.e, passing, buf) })
 	}
 	data := buf[:it.e.Size]
 	if _, err := io.ReadFull(body, data); err != nil {
 		return fmt.Errorf("read the bytes of %s: %w", it.e.Path, err)
 	}
-	if err := it.e.believe(data); err != nil {
+	if err := it.e.verifyData(data); err != nil {
 		return err
 	}
 	for _, s := range it.steps {
 		s.There.Sum = it.e.Sum
-		if err := w.file(at, s, func(fd int) error { return writeAll(fd, data) }); err != nil {
+		if err := w.writeFile(at, s, func(fd int) error { return writeSmall(fd, data) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// believe compares bytes with the checksums of their entry, and completes those.
-func (e *Entry) believe(data []byte) error {
+// verifyData compares data with the checksums of the entry. It sets missing checksums.
+func (e *Entry) verifyData(data []byte) error {
 	sum := Sum{SHA256: sha256.Sum256(data)}
 	if e.Sum.SHA256 == none.SHA256 {
 		sum.MD5 = md5.Sum(data)
 	}
-	return e.settle(sum)
+	return e.verifySum(sum)
 }
 
-// settle compares the checksums that were computed with those that the version has, and completes those:
-// a version that others wrote may have MD5 alone, or none.
-func (e *Entry) settle(got Sum) error {
+// verifySum compares computed checksums with the checksums of the entry. It sets missing ones: a version of another
+// tool may have only MD5, or no checksum.
+func (e *Entry) verifySum(got Sum) error {
 	switch {
 	case e.Sum.SHA256 != none.SHA256:
 		if got.SHA256 != e.Sum.SHA256 {
-			return altered(e)
+			return corruptFile(e)
 		}
 		return nil
 	case e.Sum.MD5 != none.MD5 && got.MD5 != e.Sum.MD5:
-		return altered(e)
+		return corruptFile(e)
 	}
 	e.Sum = got
 	return nil
 }
 
-// altered is a file whose stored bytes are not those that were saved.
-func altered(e *Entry) error {
-	return sandbox.Errorf("restore", api.CodeBadManifest, "the stored bytes of %s are not those that were saved", clip(e.Path))
+// corruptFile returns the error for a file whose stored bytes do not match its checksum.
+func corruptFile(e *Entry) error {
+	return fault.Errorf("restore", api.CodeBadManifest, "the stored bytes of %s are not those that were saved", clip(e.Path))
 }
 
-// copyLarge writes a file while it comes. Blocks of nothing but zeros are left out: what is a hole in a
-// file that was saved is one again.
+// copyLarge copies the bytes of a large file from body to fd. Blocks of zeros become holes.
 func copyLarge(fd int, e *Entry, body io.Reader, buf []byte) error {
 	sums := newSummer(e.Sum.SHA256 == none.SHA256)
 	for at := int64(0); at < e.Size; {
@@ -224,14 +223,31 @@ func copyLarge(fd int, e *Entry, body io.Reader, buf []byte) error {
 				err = unix.Ftruncate(fd, at+int64(n))
 			}
 		} else {
-			err = writeAll(fd, buf[:n])
+			err = writeFull(fd, buf[:n])
 		}
 		if err != nil {
 			return err
 		}
 		at += int64(n)
 	}
-	return e.settle(sums.sum())
+	return e.verifySum(sums.sum())
+}
+
+// writeSmall writes a whole file. Long runs of zeros become holes.
+func writeSmall(fd int, data []byte) error {
+	extents := dataExtents(data)
+	if !worthwhile(extents, int64(len(data))) {
+		return writeFull(fd, data)
+	}
+	for _, x := range extents {
+		if _, err := unix.Seek(fd, x.from, io.SeekStart); err != nil {
+			return err
+		}
+		if err := writeFull(fd, data[x.from:x.to]); err != nil {
+			return err
+		}
+	}
+	return unix.Ftruncate(fd, int64(len(data)))
 }
 
 func isZero(data []byte) bool {

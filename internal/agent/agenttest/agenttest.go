@@ -1,7 +1,7 @@
-// Package agenttest is the suite that every [agent.Runtime] passes, on a real sandbox of this machine.
+// Package agenttest is the test suite for every [agent.Runtime], on a real sandbox of this machine.
 //
-// [Run] runs it. What a runtime's agent is asked to do goes by prompts that the runtime's own tests choose: an
-// agent without a model understands other words than one with a model's double.
+// [Run] runs it. The tests of each runtime supply the prompts, because an agent without a model needs other words than
+// an agent with a fake model.
 package agenttest
 
 import (
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,21 +23,21 @@ import (
 	"github.com/berthdev/berth/internal/testkit/boxtest"
 )
 
-// Harness is what the suite is run on.
+// Harness holds the runtime under test, its sandbox and its prompts.
 type Harness struct {
 	Runtime agent.Runtime
 	Box     *boxtest.Box
 
-	// Prompts that make the agent say a text, write a file of the workspace, and run a command there.
+	// Functions that return prompts: to say a text, to write a file of the workspace, and to run a command there.
 	Say   func(text string) string
 	Write func(path, text string) string
 	Exec  func(command string) string
 
-	// Session is the file of the workspace that a session is kept in.
+	// Session returns the path of a session's file in the workspace.
 	Session func(id string) string
 }
 
-// patience is how long anything may take on a machine that has other things to do.
+// patience limits each wait. It is long because other tests may use the machine too.
 const patience = 2 * time.Minute
 
 var cases = []struct {
@@ -46,11 +47,11 @@ var cases = []struct {
 	{"Answer", testAnswer},
 	{"ToolsWriteFiles", testTools},
 	{"Resume", testResume},
-	{"SessionThatIsGone", testGone},
+	{"SessionThatIsGone", testSessionGone},
 	{"SecondAttemptOfAFirstTurn", testAgain},
 	{"StartedTwice", testTwice},
 	{"EveryCursor", testCursors},
-	{"CutReader", testCut},
+	{"CutReader", testReaderStops},
 	{"CancelInATool", testCancel},
 	{"CancelToolsThatDoNotListen", testStubborn},
 	{"CancelWhatDoesNotRun", testCancelNothing},
@@ -67,33 +68,33 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// Turn is the first turn of a new session.
+// Turn returns the first turn of a new session.
 func Turn(prompt string) agent.Turn {
 	return agent.Turn{ID: uuid.NewString(), Attempt: 1, Prompt: prompt, Session: agent.Session{ID: uuid.NewString()}}
 }
 
-// Next is another turn of the same session.
+// Next returns another turn of the same session.
 func Next(t agent.Turn, prompt string) agent.Turn {
 	t.ID, t.Prompt, t.Session.Resume = uuid.NewString(), prompt, true
 	return t
 }
 
-// Outcome is all that became of a turn, or of the rest of it.
+// Outcome is the rest of a turn after a cursor: its steps, its events and its end.
 type Outcome struct {
 	Steps  []agent.Step
 	Events []api.TurnEvent
 	End    agent.End
 }
 
-// Text is the answer.
+// Text returns the agent's answer.
 func (o Outcome) Text() string {
 	var f agent.Fold
 	f.Add(o.Events...)
 	return api.Message{Content: f.Blocks()}.Text()
 }
 
-// of are the events of one type.
-func (o Outcome) of(kind string) (found []api.TurnEvent) {
+// eventsOf returns the events of one type.
+func (o Outcome) eventsOf(kind string) (found []api.TurnEvent) {
 	for _, e := range o.Events {
 		if e.Type == kind {
 			found = append(found, e)
@@ -107,7 +108,7 @@ func (h Harness) Start(t testing.TB, turn agent.Turn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := h.Runtime.Start(ctx, h.Box, turn); err != nil {
+	if err := h.Runtime.Start(ctx, h.Box.Handle, turn); err != nil {
 		t.Fatalf("start: %v", err)
 	}
 }
@@ -118,7 +119,7 @@ func (h Harness) Read(t testing.TB, turn agent.Turn, after agent.Cursor) (o Outc
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	at := after.Offset
-	for s, err := range h.Runtime.Events(ctx, h.Box, turn, after) {
+	for s, err := range h.Runtime.Events(ctx, h.Box.Handle, turn, after) {
 		if err != nil {
 			t.Fatalf("read: %v (so far %+v)", err, o.Events)
 		}
@@ -150,12 +151,25 @@ func (h Harness) Cancel(t testing.TB, turn agent.Turn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := h.Runtime.Cancel(ctx, h.Box, turn); err != nil {
+	if err := h.Runtime.Cancel(ctx, h.Box.Handle, turn); err != nil {
 		t.Errorf("cancel: %v", err)
 	}
 }
 
-// File reads a file of the sandbox; it is not ok if there is none.
+// Kill ends the process of a turn with SIGKILL.
+func (h Harness) Kill(t testing.TB, turn agent.Turn) {
+	t.Helper()
+	conn, err := h.Box.Guest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.Process(agent.ProcessID(turn)).Signal(t.Context(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// File reads a file of the sandbox. It is not ok if the file cannot be opened.
 func (h Harness) File(t testing.TB, root, path string) (text string, ok bool) {
 	t.Helper()
 	fs, err := h.Box.Files(t.Context(), root)
@@ -201,7 +215,7 @@ func (h Harness) sh(t testing.TB, line string) string {
 	return out.String()
 }
 
-// nothingRuns fails if a process runs in the sandbox that has a text in its command.
+// nothingRuns fails if a process of the sandbox has the text in its command line.
 func (h Harness) nothingRuns(t testing.TB, text string) {
 	t.Helper()
 	testkit.Eventually(t, 30*time.Second, func() error {
@@ -212,7 +226,7 @@ func (h Harness) nothingRuns(t testing.TB, text string) {
 	})
 }
 
-// ended fails unless the turn ended so.
+// ended fails unless the turn ended with this status and code.
 func ended(t testing.TB, o Outcome, status string, code api.Code) {
 	t.Helper()
 	if o.End.Status != status || o.End.Code != code {

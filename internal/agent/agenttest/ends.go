@@ -3,7 +3,6 @@ package agenttest
 import (
 	"errors"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/berthdev/berth/api"
@@ -18,7 +17,7 @@ func testCancel(t *testing.T, h Harness) {
 	h.Cancel(t, turn)
 	o := h.Read(t, turn, agent.Cursor{})
 	ended(t, o, api.TurnCancelled, "")
-	if len(o.of(api.EventToolCall)) != 1 {
+	if len(o.eventsOf(api.EventToolCall)) != 1 {
 		t.Errorf("%+v", o.Events)
 	}
 	h.nothingRuns(t, "601")
@@ -30,7 +29,7 @@ func testCancel(t *testing.T, h Harness) {
 	}
 }
 
-// Tools that hear no signal, and such as left their group, end with the turn.
+// Tools that ignore signals, and tools that left their process group, end with the turn.
 func testStubborn(t *testing.T, h Harness) {
 	turn := Turn(h.Exec(`trap "" INT TERM HUP; setsid sleep 602 & setsid sh -c 'trap "" INT TERM; while :; do sleep 603; done' & echo >stubborn-begun; while :; do sleep 604; done`))
 	h.Start(t, turn)
@@ -54,20 +53,13 @@ func testKilled(t *testing.T, h Harness) {
 	turn := Turn(h.Exec("echo >killed-begun; sleep 605"))
 	h.Start(t, turn)
 	h.Awaits(t, "killed-begun")
-	conn, err := h.Box.Guest(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.Process(agent.ProcessID(turn)).Signal(t.Context(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	h.Kill(t, turn)
 	o := h.Read(t, turn, agent.Cursor{})
 	ended(t, o, api.TurnInterrupted, api.CodeTurnInterrupted)
-	if o.End.Again || len(o.of(api.EventToolCall)) != 1 || !o.End.Usage.Estimated {
+	if o.End.Again || len(o.eventsOf(api.EventToolCall)) != 1 || !o.End.Usage.Estimated {
 		t.Errorf("%+v %+v", o.End, o.Events)
 	}
-	h.Cancel(t, turn) // ends what it left
+	h.Cancel(t, turn) // kills the tools that the agent left running
 	h.nothingRuns(t, "605")
 }
 
@@ -84,28 +76,28 @@ func testDeadline(t *testing.T, h Harness) {
 	h.nothingRuns(t, "606")
 }
 
-// A sandbox that ends under its agent ends the turn; what it wrote can still be read.
+// A sandbox that ends while its agent works ends the turn. The output so far can still be read.
 func testStopped(t *testing.T, h Harness) {
 	turn := Turn(h.Exec("echo >stopped-begun; sleep 607"))
 	h.Start(t, turn)
 	h.Awaits(t, "stopped-begun")
-	if err := h.Box.Stop(t.Context()); err != nil {
+	if _, err := h.Box.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	o := h.Read(t, turn, agent.Cursor{})
 	ended(t, o, api.TurnInterrupted, api.CodeTurnInterrupted)
-	if o.End.Again || len(o.of(api.EventToolCall)) != 1 {
+	if o.End.Again || len(o.eventsOf(api.EventToolCall)) != 1 {
 		t.Errorf("%+v", o.End)
 	}
-	// It is started again for the next turn.
+	// The sandbox starts again for the next turn.
 	o = h.Do(t, Turn(h.Say("back again")))
 	ended(t, o, api.TurnCompleted, "")
 }
 
-// Where another sandbox has taken the place of the turn's, nothing of it is there.
+// A new instance of a sandbox has no process of a turn that ran in the earlier instance.
 func testReplaced(t *testing.T, h Harness) {
 	turn := Turn(h.Say("x"))
-	for s, err := range h.Runtime.Events(t.Context(), h.Box, turn, agent.Cursor{}) {
+	for s, err := range h.Runtime.Events(t.Context(), h.Box.Handle, turn, agent.Cursor{}) {
 		if !errors.Is(err, guest.ErrNoProcess) {
 			t.Errorf("of a turn that this sandbox knows nothing of it says %+v, %v", s, err)
 		}

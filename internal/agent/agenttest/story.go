@@ -31,7 +31,7 @@ func testAnswer(t *testing.T, h Harness) {
 			texts += e.Text
 		}
 	}
-	if deltas != texts || len(o.of(api.EventTextDelta)) < 2 {
+	if deltas != texts || len(o.eventsOf(api.EventTextDelta)) < 2 {
 		t.Errorf("deltas %q, text %q", deltas, texts)
 	}
 	if u := o.End.Usage; u.InputTokens == 0 || u.OutputTokens == 0 || o.End.Model == "" {
@@ -48,13 +48,13 @@ func testTools(t *testing.T, h Harness) {
 	if text, _ := h.File(t, files.WorkingDir, "made/by tool.txt"); strings.TrimSpace(text) != "it's \"quoted\" — ünïcödé" {
 		t.Errorf("the file holds %q", text)
 	}
-	calls, results := o.of(api.EventToolCall), o.of(api.EventToolResult)
+	calls, results := o.eventsOf(api.EventToolCall), o.eventsOf(api.EventToolResult)
 	if len(calls) != 1 || len(results) != 1 || calls[0].ID == "" || calls[0].ID != results[0].ID || results[0].Error || calls[0].Name == "" || len(calls[0].Input) < 2 {
 		t.Errorf("calls %+v, results %+v", calls, results)
 	}
 	o = h.Do(t, Turn(h.Exec("echo to-both; echo and-err >&2; exit 3")))
 	ended(t, o, api.TurnCompleted, "")
-	if r := o.of(api.EventToolResult); len(r) != 1 || !r[0].Error || !strings.Contains(r[0].Text, "to-both") || !strings.Contains(r[0].Text, "and-err") {
+	if r := o.eventsOf(api.EventToolResult); len(r) != 1 || !r[0].Error || !strings.Contains(r[0].Text, "to-both") || !strings.Contains(r[0].Text, "and-err") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -76,7 +76,7 @@ func testResume(t *testing.T, h Harness) {
 	}
 }
 
-func testGone(t *testing.T, h Harness) {
+func testSessionGone(t *testing.T, h Harness) {
 	turn := Turn(h.Say("anything"))
 	turn.Session.Resume = true
 	o := h.Do(t, turn)
@@ -95,7 +95,7 @@ func testGone(t *testing.T, h Harness) {
 	}
 }
 
-// A first turn whose process died is tried again, on a session that may have begun.
+// A first turn whose process died is tried again. Its session may have begun.
 func testAgain(t *testing.T, h Harness) {
 	turn := Turn(h.Say("one"))
 	ended(t, h.Do(t, turn), api.TurnCompleted, "")
@@ -132,7 +132,7 @@ func testCursors(t *testing.T, h Harness) {
 		}
 	}
 	bad := agent.Cursor{State: []byte(`{"agent":[]}`)}
-	for _, err := range h.Runtime.Events(t.Context(), h.Box, turn, bad) {
+	for _, err := range h.Runtime.Events(t.Context(), h.Box.Handle, turn, bad) {
 		if err == nil {
 			t.Error("a cursor that is none was taken")
 		}
@@ -140,14 +140,14 @@ func testCursors(t *testing.T, h Harness) {
 	}
 }
 
-// A reader that goes, and another that comes later, see everything once.
-func testCut(t *testing.T, h Harness) {
+// A reader that stops after each step, and continues from its cursor, sees each event once.
+func testReaderStops(t *testing.T, h Harness) {
 	turn := Turn(h.Exec("sleep 0.2; echo live"))
 	h.Start(t, turn)
 	var at agent.Cursor
 	var joined []api.TurnEvent
 	for over := false; !over; {
-		for s, err := range h.Runtime.Events(t.Context(), h.Box, turn, at) {
+		for s, err := range h.Runtime.Events(t.Context(), h.Box.Handle, turn, at) {
 			if err != nil {
 				t.Fatal(err)
 			}

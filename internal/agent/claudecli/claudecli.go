@@ -1,33 +1,42 @@
 // Package claudecli runs Claude Code's command line, one process for each turn.
 //
-// [New] is the runtime. The prompt goes in by standard input, the answer comes out as lines of JSON, which
-// [reader] turns into events. The CLI's own session is a file in the workspace, so that it is saved and
-// restored with it: the first turn chooses its id, later ones resume it.
+// [New] returns the runtime. The CLI reads the prompt from its standard input and prints lines of JSON, which [reader]
+// turns into events. The CLI's session is a file in the workspace, so it is saved and restored with the workspace. The
+// first turn chooses the session's id; later turns resume it.
 package claudecli
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 
 	"github.com/berthdev/berth/internal/agent"
 	"github.com/berthdev/berth/internal/guest"
 )
 
-// What templates name.
+// Names and paths for templates.
 const (
 	Name    = "claude-cli"
-	Mount   = "/opt/claude"         // where a template mounts the installed CLI
-	Command = Mount + "/bin/claude" // the CLI inside, unless a template has another
+	Mount   = "/opt/claude"         // the path inside, where a template mounts the installed CLI
+	Command = Mount + "/bin/claude" // the CLI's path inside, if the template sets no command
 	Install = "berth template install claude_code"
 )
 
-// ConfigDir is where the CLI keeps its sessions inside: in the workspace, but out of the user's way.
+// bypassMode is the CLI's mode that allows everything. In other modes the CLI denies each action that needs a
+// confirmation, because no person is there to confirm it.
+const bypassMode = "bypassPermissions"
+
+// ConfigDir is the directory of the CLI's sessions inside. It is in the workspace, but hidden from the user.
 const ConfigDir = guest.Workspace + "/.berth/claude"
 
-// prelude finds out which turn of its session this is. A session that is there is resumed, also by the first
-// turn's second attempt; one that should be and is not is told.
+// prelude checks that the CLI is installed, and whether its session exists. An existing session is resumed, also by
+// the second attempt of a first turn. If a session should exist and does not, prelude reports that.
 //
-// The CLI is first looked for in the list of its folder: a name that was looked up in vain under a mount stays
-// unknown to the kernel for as long as the sandbox runs, whatever is installed later.
+// prelude looks for the CLI in a listing of its directory before it looks up the name: the kernel may remember a
+// failed lookup under a mount for as long as the sandbox runs, even if the CLI is installed later.
+//
+// Some CLIs report the usage of a resumed session from its beginning. They write their usage so far into the session's
+// file. prelude prints the last such note before the CLI starts, so that the reader can subtract it.
 const prelude = `session=$BERTH_SESSION resume=$BERTH_RESUME found=1
 unset BERTH_SESSION BERTH_RESUME
 case $1 in ` + Mount + `/*)
@@ -36,8 +45,10 @@ case $1 in ` + Mount + `/*)
 esac
 [ -n "$found" ] && command -v "$1" >/dev/null 2>&1 || { tell not_installed; exit 127; }
 [ ! -s "$aside" ] || set -- "$@" --mcp-config="$aside"
-if [ -s "$CLAUDE_CONFIG_DIR/projects/-workspace/$session.jsonl" ]; then
+file=$CLAUDE_CONFIG_DIR/projects/-workspace/$session.jsonl
+if [ -s "$file" ]; then
 	set -- "$@" --resume "$session"
+	grep -a '^{"type":"cost-state"' "$file" | tail -n 1
 elif [ -n "$resume" ]; then
 	tell no_session
 	exit 0
@@ -45,7 +56,19 @@ else
 	set -- "$@" --session-id "$session"
 fi`
 
-// New makes the runtime.
+// testedVersion is the newest version of the CLI that the runtime is tested with.
+var testedVersion = [3]int{2, 1, 325}
+
+// newerThanTested reports whether a version of the CLI is newer than testedVersion.
+func newerThanTested(version string) bool {
+	var v [3]int
+	if n, err := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2]); err != nil || n != len(v) {
+		return false
+	}
+	return slices.Compare(v[:], testedVersion[:]) > 0
+}
+
+// New returns the runtime.
 func New() *agent.Worker {
 	return &agent.Worker{Kind: Name, Job: job, Read: read, Install: Install}
 }
@@ -55,7 +78,12 @@ func job(t agent.Turn) agent.Job {
 	if len(argv) == 0 {
 		argv = []string{Command}
 	}
-	argv = append(argv[:len(argv):len(argv)], "-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages", "--dangerously-skip-permissions")
+	argv = append(argv[:len(argv):len(argv)], "-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
+	if t.Permissions == "" || t.Permissions == bypassMode {
+		argv = append(argv, "--dangerously-skip-permissions")
+	} else {
+		argv = append(argv, "--permission-mode="+t.Permissions)
+	}
 	if t.Model != "" {
 		argv = append(argv, "--model="+t.Model)
 	}
@@ -74,8 +102,8 @@ func job(t agent.Turn) agent.Job {
 	}
 }
 
-func read(_ agent.Turn, state json.RawMessage) (agent.Reader, error) {
-	r := &reader{}
+func read(t agent.Turn, state json.RawMessage) (agent.Reader, error) {
+	r := &reader{resumed: t.Session.Resume}
 	if len(state) > 0 {
 		if err := json.Unmarshal(state, &r.state); err != nil {
 			return nil, err

@@ -16,8 +16,10 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/agent"
-	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -73,20 +75,25 @@ func (r recording) stdout(t testing.TB) []byte {
 	return out
 }
 
-// tape is a Box of which only the output is there: what a process wrote, in chunks.
+// tape is a driver with one instance, of which only the output is there: what a process wrote, in chunks.
 type tape struct {
+	driver.Driver
 	out, err []byte
 	chunk    int
 	exit     guest.Exit
 }
 
-func (b *tape) Guest(context.Context) (guest.Conn, error) { return nil, errors.New("only a tape") }
-func (b *tape) Command(c guest.Cmd) guest.Cmd             { return c }
-func (b *tape) Files(context.Context, string) (files.FS, error) {
+// handle is a handle on the instance.
+func (b *tape) handle() *engine.Handle {
+	e := engine.New(engine.Options{Drivers: map[string]driver.Driver{"tape": b}})
+	return e.HandleAt(sandbox.Sandbox{State: sandbox.Running, Spec: sandbox.Spec{Driver: "tape"}}, "tape-1")
+}
+
+func (b *tape) Guest(context.Context, driver.ID) (guest.Conn, error) {
 	return nil, errors.New("only a tape")
 }
 
-func (b *tape) Output(_ context.Context, _ string, after int64) iter.Seq2[guest.Chunk, error] {
+func (b *tape) Output(_ context.Context, _ driver.ID, _ string, after int64) iter.Seq2[guest.Chunk, error] {
 	return func(yield func(guest.Chunk, error) bool) {
 		all := append(append([]byte{}, b.err...), b.out...)
 		for at := int(after); at < len(all); {
@@ -106,7 +113,7 @@ func (b *tape) Output(_ context.Context, _ string, after int64) iter.Seq2[guest.
 // play reads a tape from a cursor to its end.
 func play(t testing.TB, b *tape, after agent.Cursor) (steps []agent.Step, events []api.TurnEvent, end agent.End) {
 	t.Helper()
-	for s, err := range New().Events(t.Context(), b, agent.Turn{ID: "t", Attempt: 1}, after) {
+	for s, err := range New().Events(t.Context(), b.handle(), agent.Turn{ID: "t", Attempt: 1}, after) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +137,7 @@ var endings = map[string]string{
 	"sigint-in-tool.jsonl":   "cancelled: ", "sigterm-in-tool.jsonl": "interrupted: ", "sigkill-in-stream.jsonl": "interrupted: ",
 }
 
-// noResult are the recordings whose end was never told: the figures are what the lines had told by then.
+// noResult are the recordings without a result: the figures are the sums of the lines.
 var noResult = map[string]api.Usage{
 	"sigint-no-result.jsonl":  {InputTokens: 100, OutputTokens: 1, CacheWriteTokens: 1000, Estimated: true},
 	"sigterm-in-tool.jsonl":   {InputTokens: 100, OutputTokens: 1, CacheWriteTokens: 1000, Estimated: true},

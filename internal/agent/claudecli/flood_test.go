@@ -20,7 +20,7 @@ func as(script string) agent.Turn {
 
 const result = `echo '{"type":"result","subtype":"success","is_error":false,"modelUsage":{}}'`
 
-// What an agent writes is bounded, whoever it is.
+// The output of every agent is bounded.
 func TestFloods(t *testing.T) {
 	h := agenttest.Harness{Runtime: claudecli.New(), Box: boxtest.New(t, boxtest.Options{})}
 	for name, c := range map[string]struct {
@@ -43,7 +43,7 @@ func TestFloods(t *testing.T) {
 				}
 			}
 			if got != c.lost {
-				t.Errorf("it was told %q, not %q", got, c.lost)
+				t.Errorf("it got %q, not %q", got, c.lost)
 			}
 			for _, s := range o.Steps {
 				if len(s.Cursor.State) > 8<<10 {
@@ -54,7 +54,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// Who comes back after more was written than is kept goes on with what there is, and is told.
+// Who comes back after more was written than is kept goes on with the rest, and gets a notice.
 func TestOutputThatIsGone(t *testing.T) {
 	h := agenttest.Harness{Runtime: claudecli.New(), Box: boxtest.New(t, boxtest.Options{})}
 	turn := as(fmt.Sprintf(`echo '{"type":"assistant","message":{"id":"a","content":"first"}}'; yes "not a line of JSON" | head -c 100000000; %s; echo >over; %s`,

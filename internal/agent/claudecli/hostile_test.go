@@ -3,6 +3,7 @@ package claudecli
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/agent"
+	"github.com/berthdev/berth/internal/template/program"
+	"github.com/berthdev/berth/internal/testkit"
 )
 
 // lines plays lines, and then the end of the process.
@@ -64,7 +67,7 @@ func TestBytesThatAreNoText(t *testing.T) {
 	}
 }
 
-// Numbers that cannot be are bounded, and what is too long is cut and says so.
+// Impossible numbers are bounded, and long texts are cut with a note.
 func TestBounds(t *testing.T) {
 	big, name := strings.Repeat("ö", 1<<20), strings.Repeat("ö", 1000)
 	events, end := lines(t,
@@ -101,7 +104,25 @@ func TestStateIsSmall(t *testing.T) {
 	}
 }
 
-// What is used is what the last result told, and what came after it.
+// The first turn of a session says that the CLI is newer than the tested one, later turns do not.
+func TestUntestedVersion(t *testing.T) {
+	if v := fmt.Sprintf("%d.%d.%d", testedVersion[0], testedVersion[1], testedVersion[2]); v != program.ClaudeCode.Version {
+		t.Errorf("tested up to %s, installed is %s", v, program.ClaudeCode.Version)
+	}
+	for version, warned := range map[string]bool{
+		"2.1.325": false, "2.1.197": false, "2.1.326": true, "2.2.0": true, "3.0.0-beta": true, "10.0.0": true, "": false, "new": false, "2.1": false,
+	} {
+		for _, resumed := range []bool{false, true} {
+			r := &reader{resumed: resumed}
+			events, _ := r.Line([]byte(`{"type":"system","subtype":"init","session_id":"s","model":"m","claude_code_version":"` + version + `"}`))
+			if got := len(events) == 2 && events[1].Status == agent.StatusUntested && strings.Contains(events[1].Message, version); got != (warned && !resumed) {
+				t.Errorf("%q, resumed %t: %+v", version, resumed, events)
+			}
+		}
+	}
+}
+
+// The usage is that of the last result, and of the lines after it.
 func TestWorkBehindAResult(t *testing.T) {
 	_, end := lines(t, ok, `{"type":"system","subtype":"init"}`,
 		`{"type":"stream_event","event":{"type":"message_start","message":{"id":"x","model":"m","usage":{"input_tokens":10,"output_tokens":1}}}}`,
@@ -114,6 +135,44 @@ func TestWorkBehindAResult(t *testing.T) {
 	_, end = lines(t, `{"type":"result","is_error":false,"usage":{"input_tokens":3}}`)
 	if want := (api.Usage{InputTokens: 3}); end.Usage != want {
 		t.Errorf("%+v", end)
+	}
+}
+
+// A resumed process gives the figures of the turn, or of the session so far, or both.
+func TestFiguresOfAResumedSession(t *testing.T) {
+	testkit.Proves(t, "C7")
+	const (
+		note  = `{"type":"cost-state","totalCostUSD":0.5,"modelUsage":{"m":{"inputTokens":400,"outputTokens":80,"cacheReadInputTokens":3000,"cacheCreationInputTokens":1000,"costUSD":0.5}}}`
+		begin = `{"type":"system","subtype":"init","session_id":"s","model":"m"}`
+		call  = `{"type":"stream_event","event":{"type":"message_start","message":{"id":"x","model":"m","usage":{"input_tokens":7,"output_tokens":1}}}}`
+		count = `{"type":"stream_event","event":{"type":"message_delta","usage":{"output_tokens":9}}}`
+		whole = `{"type":"result","is_error":false,"total_cost_usd":0.75,"modelUsage":{"m[1m]":{"inputTokens":407,"outputTokens":89,"cacheReadInputTokens":3005,"cacheCreationInputTokens":1006,"costUSD":0.75}}`
+		own   = `{"type":"result","is_error":false,"total_cost_usd":0.25,"modelUsage":{"m":{"inputTokens":7,"outputTokens":9,"cacheReadInputTokens":5,"cacheCreationInputTokens":6,"costUSD":0.25}}`
+		since = `,"model_usage_since_last_result":{"m":{"inputTokens":7,"outputTokens":9,"cacheReadInputTokens":5,"cacheCreationInputTokens":6,"costUSD":0.25}}`
+	)
+	turn := api.Usage{InputTokens: 7, OutputTokens: 9, CacheReadTokens: 5, CacheWriteTokens: 6}
+	twice := turn.Add(turn)
+	for name, c := range map[string]struct {
+		lines []string
+		want  api.Usage
+		cost  float64
+	}{
+		"of the session":                   {[]string{note, begin, call, count, whole + "}"}, turn, 0.25},
+		"of the session and the turn":      {[]string{note, begin, call, count, whole + since + "}"}, turn, 0.25},
+		"of the turn, without a note":      {[]string{begin, call, count, whole + since + "}"}, turn, 0.25},
+		"of the process, behind a note":    {[]string{note, begin, call, count, own + "}"}, turn, 0.25},
+		"of the process":                   {[]string{begin, call, count, own + "}"}, turn, 0.25},
+		"two results of the turn":          {[]string{note, begin, own + since + "}", begin, whole + since + "}"}, twice, 0.5},
+		"two results of the process":       {[]string{begin, `{"type":"result","is_error":false,"total_cost_usd":0.1,"modelUsage":{"m":{"inputTokens":3}}}`, begin, call, count, own + "}"}, turn, 0.25},
+		"a note that the agent wrote":      {[]string{begin, note, call, count, own + "}"}, turn, 0.25},
+		"nothing used since":               {[]string{note, begin, note[:len(note)-1] + `,"type":"result","is_error":true,"total_cost_usd":0.5,"model_usage_since_last_result":{}}`}, api.Usage{}, 0},
+		"a note of impossible figures":     {[]string{`{"type":"cost-state","totalCostUSD":-1,"modelUsage":{"m":{"inputTokens":-1e300,"outputTokens":1e300}}}`, begin, own + "}"}, turn, 0.25},
+		"a note that is none":              {[]string{`{"type":"cost-state","modelUsage":[]}`, begin, own + "}"}, turn, 0.25},
+		"a session that used nothing more": {[]string{note, begin, `{"type":"result","is_error":false,"total_cost_usd":0.5,` + note[strings.Index(note, `"modelUsage"`):]}, api.Usage{}, 0},
+	} {
+		if _, end := lines(t, c.lines...); end.Usage != c.want || math.Abs(end.CostUSD-c.cost) > 1e-9 {
+			t.Errorf("%s: %+v for %v; want %+v for %v", name, end.Usage, end.CostUSD, c.want, c.cost)
+		}
 	}
 }
 

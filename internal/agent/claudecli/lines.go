@@ -5,18 +5,19 @@ import (
 	"strings"
 )
 
-// The lines of the CLI's stream, as far as they are read. A line is decoded for its type alone: what other
-// fields a later CLI has, or what they hold, is no matter.
+// The lines of the CLI's stream. The type of a line selects the struct that it is decoded into. Other fields are
+// ignored, so that later CLIs may add some.
 
 type header struct {
 	Type    string `json:"type"`
 	Subtype string `json:"subtype"`
-	Parent  string `json:"parent_tool_use_id"` // the call whose sub-agent this came from; null: none
+	Parent  string `json:"parent_tool_use_id"` // the tool call that started the sub-agent; empty: the agent itself
 }
 
 type initLine struct {
 	Session string `json:"session_id"`
 	Model   string `json:"model"`
+	Version string `json:"claude_code_version"`
 }
 
 type retryLine struct {
@@ -26,9 +27,17 @@ type retryLine struct {
 	Status  float64 `json:"error_status"`
 }
 
-// messageLine is an assistant's or a user's: one content block, or a few.
+const (
+	statusKeyRefused = 401 // HTTP status of a model service that refuses the key
+	// refusedTwice is the number of the attempt from which retries are useless. The first refusal may be due to an
+	// expired key that is being renewed.
+	refusedTwice = 2
+)
+
+// messageLine is a message of the assistant or the user, with one or a few content blocks.
 type messageLine struct {
 	Message message `json:"message"`
+	Error   string  `json:"error"` // the kind of error, in messages that the CLI made itself
 }
 
 type message struct {
@@ -38,7 +47,7 @@ type message struct {
 	Usage   *usage  `json:"usage"`
 }
 
-// synthetic is the model of messages that the CLI made itself, about an error.
+// synthetic is the model name in error messages that the CLI made itself.
 const synthetic = "<synthetic>"
 
 type block struct {
@@ -53,7 +62,7 @@ type block struct {
 	IsError   bool            `json:"is_error"`
 }
 
-// content is a list of blocks; a text alone stands for one.
+// content is a list of blocks. A JSON string is decoded as one text block.
 type content []block
 
 func (c *content) UnmarshalJSON(raw []byte) error {
@@ -65,8 +74,8 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]block)(c))
 }
 
-// words is a tool's result as text. What is no text is named.
-func words(raw json.RawMessage) string {
+// resultText returns a tool's result as text. Blocks of other types appear as their type in brackets.
+func resultText(raw json.RawMessage) string {
 	var parts content
 	if len(raw) == 0 {
 		return ""
@@ -99,18 +108,26 @@ type streamLine struct {
 }
 
 type resultLine struct {
-	Subtype  string                `json:"subtype"`
-	IsError  bool                  `json:"is_error"`
-	Result   string                `json:"result"`
-	Errors   []string              `json:"errors"`
-	Reason   string                `json:"terminal_reason"`
-	CostUSD  float64               `json:"total_cost_usd"`
-	Usage    *usage                `json:"usage"`
-	PerModel map[string]modelUsage `json:"modelUsage"`
+	Subtype  string    `json:"subtype"`
+	IsError  bool      `json:"is_error"`
+	Result   string    `json:"result"`
+	Errors   []string  `json:"errors"`
+	Reason   string    `json:"terminal_reason"`
+	Stop     string    `json:"stop_reason"`
+	Status   float64   `json:"api_error_status"`
+	CostUSD  float64   `json:"total_cost_usd"`
+	Usage    *usage    `json:"usage"`
+	PerModel perModel  `json:"modelUsage"`
+	Since    *perModel `json:"model_usage_since_last_result"` // of this process only; CLIs before 2.1.312 lack it
 }
 
-// usage is tokens as the model's service counts them. Absent is not zero: a later count keeps what it does
-// not tell.
+// costLine is the CLI's note of the usage of its session so far (see prelude).
+type costLine struct {
+	CostUSD  float64  `json:"totalCostUSD"`
+	PerModel perModel `json:"modelUsage"`
+}
+
+// usage is a token count of the model's service. A nil field is unknown, not zero: a later count leaves it unchanged.
 type usage struct {
 	Input      *float64 `json:"input_tokens"`
 	Output     *float64 `json:"output_tokens"`
@@ -118,9 +135,13 @@ type usage struct {
 	CacheWrite *float64 `json:"cache_creation_input_tokens"`
 }
 
+// perModel maps the name of a model to its usage.
+type perModel map[string]modelUsage
+
 type modelUsage struct {
 	Input      float64 `json:"inputTokens"`
 	Output     float64 `json:"outputTokens"`
 	CacheRead  float64 `json:"cacheReadInputTokens"`
 	CacheWrite float64 `json:"cacheCreationInputTokens"`
+	CostUSD    float64 `json:"costUSD"`
 }

@@ -1,6 +1,7 @@
 package claudecli_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -17,15 +18,20 @@ import (
 	"github.com/berthdev/berth/internal/testkit/fakellm"
 )
 
-// real is the real CLI in a real sandbox, with a model's double behind a service of it.
-func real(t *testing.T) (agenttest.Harness, *fakellm.Server) {
+// onEveryVersion runs a test with each version of the real CLI in a real sandbox, and with a model's double.
+func onEveryVersion(t *testing.T, test func(*testing.T, agenttest.Harness, *fakellm.Server)) {
 	t.Helper()
-	model := fakellm.New(t)
-	return harness(t, model.URL), model
+	for _, version := range claudetest.Versions(t) {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			model := fakellm.New(t)
+			test(t, harness(t, version, model.URL), model)
+		})
+	}
 }
 
 // harness is the real CLI in a real sandbox, which reaches a model's service and has more mounts.
-func harness(t *testing.T, model string, mounts ...driver.Mount) agenttest.Harness {
+func harness(t *testing.T, version, model string, mounts ...driver.Mount) agenttest.Harness {
 	t.Helper()
 	runtime := claudecli.New()
 	runtime.Grace = 2 * time.Second
@@ -33,7 +39,7 @@ func harness(t *testing.T, model string, mounts ...driver.Mount) agenttest.Harne
 	return agenttest.Harness{
 		Runtime: runtime,
 		Box: boxtest.New(t, boxtest.Options{
-			Mounts:   append(mounts, driver.Mount{Source: claudetest.Dir(t), Target: claudecli.Mount}),
+			Mounts:   append(mounts, driver.Mount{Source: claudetest.DirOf(t, version), Target: claudecli.Mount}),
 			Services: map[string]string{inside: model},
 			Env:      claudetest.Env("http://" + inside),
 			Limits:   driver.Limits{MemoryBytes: 2 << 30},
@@ -48,15 +54,17 @@ func harness(t *testing.T, model string, mounts ...driver.Mount) agenttest.Harne
 func TestRealCLIPassesSuite(t *testing.T) {
 	testkit.Proves(t, "C9")
 	t.Parallel()
-	h, _ := real(t)
-	agenttest.Run(t, h)
+	onEveryVersion(t, func(t *testing.T, h agenttest.Harness, _ *fakellm.Server) { agenttest.Run(t, h) })
 }
 
 // The tokens of every turn are those that the model's service gave, to the unit.
 func TestRealCLICountsTokens(t *testing.T) {
 	testkit.Proves(t, "C7")
 	t.Parallel()
-	h, model := real(t)
+	onEveryVersion(t, testTokens)
+}
+
+func testTokens(t *testing.T, h agenttest.Harness, model *fakellm.Server) {
 	check := func(t *testing.T, o agenttest.Outcome, status string) {
 		t.Helper()
 		want := model.Totals().All()
@@ -69,6 +77,15 @@ func TestRealCLICountsTokens(t *testing.T) {
 			t.Errorf("it ended %+v", o.End)
 		}
 		model.Reset()
+	}
+	// The CLI may count a call whose answer was cut, by what had come of it.
+	checkCut := func(t *testing.T, o agenttest.Outcome, status string, cut int64) {
+		t.Helper()
+		if got := &o.End.Usage; got.InputTokens == int64(model.Totals().All().Input)+cut && !got.Estimated && o.End.Status == status {
+			model.Reset()
+			return
+		}
+		check(t, o, status)
 	}
 	t.Run("Plain", func(t *testing.T) {
 		o := h.Do(t, agenttest.Turn("[[think Hm.]][[say A plain answer.]]"))
@@ -114,7 +131,7 @@ func TestRealCLICountsTokens(t *testing.T) {
 	})
 	t.Run("CutStream", func(t *testing.T) {
 		o := h.Do(t, agenttest.Turn("[[chunk 3]][[cut 6]][[faults 1]][[say an answer that is cut in the middle]]"))
-		check(t, o, api.TurnCompleted)
+		checkCut(t, o, api.TurnCompleted, 100)
 		if o.Text() != "an answer that is cut in the middle" {
 			t.Errorf("it says %q", o.Text())
 		}
@@ -126,12 +143,106 @@ func TestRealCLICountsTokens(t *testing.T) {
 		h.Cancel(t, turn)
 		check(t, h.Read(t, turn, agent.Cursor{}), api.TurnCancelled)
 	})
+	t.Run("TurnsBehindACutOne", func(t *testing.T) {
+		turn := agenttest.Turn("[[bash echo one]][[say one]]")
+		check(t, h.Do(t, turn), api.TurnCompleted)
+		for n, cut := range []func(agent.Turn){
+			func(turn agent.Turn) { h.Cancel(t, turn) },
+			func(turn agent.Turn) { h.Kill(t, turn) },
+		} {
+			begun := fmt.Sprintf("cut-begun-%d", n)
+			turn = agenttest.Next(turn, "[[bash echo >"+begun+"; sleep 600]]")
+			h.Start(t, turn)
+			h.Awaits(t, begun)
+			cut(turn)
+			if o := h.Read(t, turn, agent.Cursor{}); o.End.Status == api.TurnCompleted {
+				t.Errorf("%+v", o.End)
+			}
+			h.Cancel(t, turn) // ends what it left
+			model.Reset()
+			turn = agenttest.Next(turn, "[[bash echo next]][[say next]]")
+			check(t, h.Do(t, turn), api.TurnCompleted)
+		}
+		turn = agenttest.Turn("[[say another session]]")
+		check(t, h.Do(t, turn), api.TurnCompleted)
+	})
 	t.Run("CancelInAnAnswer", func(t *testing.T) {
-		turn := agenttest.Turn("[[bash true]][[chunk 3]][[hold middle@6]][[say an answer that nobody hears]]")
+		turn := agenttest.Turn("[[bash true]][[chunk 3]][[hold middle@6]][[say an answer without a reader]]")
 		h.Start(t, turn)
 		model.WaitHeld(t, "middle")
 		h.Cancel(t, turn)
-		check(t, h.Read(t, turn, agent.Cursor{}), api.TurnCancelled)
+		checkCut(t, h.Read(t, turn, agent.Cursor{}), api.TurnCancelled, 101)
+	})
+}
+
+// A turn that the model's service fails says why, with a code that a program can act on.
+func TestRealCLISaysWhyATurnFailed(t *testing.T) {
+	testkit.Proves(t, "E1")
+	t.Parallel()
+	onEveryVersion(t, func(t *testing.T, h agenttest.Harness, _ *fakellm.Server) {
+		for prompt, want := range map[string]api.Code{
+			"[[error 400]]": api.CodeAgentFailed,
+			"[[error 400 :: prompt is too long: 210000 tokens > 200000 maximum]]":    api.CodePromptTooLong,
+			"[[error 400 :: Your credit balance is too low to access the service.]]": api.CodeModelNoCredit,
+			"[[error 401]]": api.CodeModelKeyRefused,
+			"[[error 403]]": api.CodeModelDenied,
+			"[[error 429 :: Number of request tokens has exceeded your per-minute rate limit]]": api.CodeModelRateLimited,
+			"[[error 529]]": api.CodeModelUnavailable,
+		} {
+			o := h.Do(t, agenttest.Turn(prompt))
+			if o.End.Status != api.TurnFailed || o.End.Code != want || o.End.Message == "" || o.Text() != "" {
+				t.Errorf("%s: %+v, and it says %q; want %s", prompt, o.End, o.Text(), want)
+			}
+		}
+		o := h.Do(t, agenttest.Turn("[[say abc]]"))
+		if o.End.StopReason != "end_turn" {
+			t.Errorf("%+v", o.End)
+		}
+		// A command of the CLI is answered without the model.
+		if o = h.Do(t, agenttest.Turn("/cost")); o.End.Status != api.TurnCompleted || !strings.Contains(o.Text(), "Total cost") {
+			t.Errorf("%+v, and it says %q", o.End, o.Text())
+		}
+	})
+}
+
+func TestRealCLIKeepsToItsPermissions(t *testing.T) {
+	t.Parallel()
+	onEveryVersion(t, func(t *testing.T, h agenttest.Harness, _ *fakellm.Server) {
+		for mode, want := range map[string]struct{ edits, commands bool }{
+			"": {true, true}, "bypassPermissions": {true, true}, "acceptEdits": {true, false}, "plan": {false, false}, "dontAsk": {false, false},
+		} {
+			turn := agenttest.Turn("[[write /workspace/edit-" + mode + " :: x]][[next]][[bash touch command-" + mode + "; chmod 600 command-" + mode + "]][[say done]]")
+			turn.Permissions = mode
+			o := h.Do(t, turn)
+			_, edits := h.File(t, files.WorkingDir, "edit-"+mode)
+			_, commands := h.File(t, files.WorkingDir, "command-"+mode)
+			if o.End.Status != api.TurnCompleted || edits != want.edits || commands != want.commands {
+				t.Errorf("%q: edits %t, commands %t, want %+v; %+v", mode, edits, commands, want, o.End)
+			}
+		}
+	})
+}
+
+// The CLI would try a key that is refused again for minutes.
+func TestRealCLIGivesUpARefusedKey(t *testing.T) {
+	t.Parallel()
+	onEveryVersion(t, func(t *testing.T, h agenttest.Harness, model *fakellm.Server) {
+		h.Box.Env = append(h.Box.Env, "CLAUDE_CODE_MAX_RETRIES=10")
+		turn := agenttest.Turn("[[error 401]]")
+		o := h.Do(t, turn)
+		if o.End.Status != api.TurnFailed || o.End.Code != api.CodeModelKeyRefused || o.End.Again {
+			t.Errorf("it ended %+v", o.End)
+		}
+		if asked := len(model.Requests()); asked > 8 {
+			t.Errorf("the model's service was asked %d times", asked)
+		}
+		if again := h.Read(t, turn, agent.Cursor{}); again.End.Code != o.End.Code || again.End.Status != o.End.Status {
+			t.Errorf("another reader has %+v", again.End)
+		}
+		o = h.Do(t, agenttest.Next(turn, "[[say with a good key]]"))
+		if o.End.Status != api.TurnCompleted {
+			t.Errorf("the turn behind it ended %+v", o.End)
+		}
 	})
 }
 

@@ -10,16 +10,16 @@ import (
 	"github.com/berthdev/berth/internal/agent"
 )
 
-// server is an MCP server as the CLI's configuration has it.
+// server is an MCP server in the CLI's configuration.
 type server struct {
 	Command string            `json:"command"`
 	Args    []string          `json:"args"`
 	Env     map[string]string `json:"env,omitempty"`
-	Timeout int64             `json:"timeout,omitempty"` // of a call, in milliseconds
+	Timeout int64             `json:"timeout,omitempty"` // for each call, in milliseconds
 }
 
-// servers is the CLI's configuration for MCP servers, and what it must have in its environment to heed it.
-// Left to itself the CLI asks the model before its servers have started, and a turn might never see their tools.
+// servers returns the CLI's configuration for MCP servers, and the environment that makes the CLI wait until they have
+// started. By default the CLI asks the model before that, and a turn might never see their tools.
 func servers(all map[string]agent.Server) (config []byte, env []string) {
 	if len(all) == 0 {
 		return nil, nil
@@ -27,7 +27,7 @@ func servers(all map[string]agent.Server) (config []byte, env []string) {
 	longest := time.Duration(0)
 	known := map[string]server{}
 	for name, s := range all {
-		known[name] = serverOut(s)
+		known[name] = cliServer(s)
 		longest = max(longest, s.Timeout)
 	}
 	config, _ = json.Marshal(map[string]any{"mcpServers": known})
@@ -38,7 +38,7 @@ func servers(all map[string]agent.Server) (config []byte, env []string) {
 	return config, env
 }
 
-func serverOut(s agent.Server) server {
+func cliServer(s agent.Server) server {
 	out := server{Command: literal(s.Command[0]), Args: []string{}, Env: maps.Clone(s.Env), Timeout: s.Timeout.Milliseconds()}
 	for _, arg := range s.Command[1:] {
 		out.Args = append(out.Args, literal(arg))
@@ -49,6 +49,6 @@ func serverOut(s agent.Server) server {
 	return out
 }
 
-// literal keeps the CLI from putting variables of its own into a text: it replaces ${NAME:-default} and has
-// no other way to write a dollar before a brace.
+// literal escapes a text so that the CLI does not replace variables in it. The CLI has no escape for "${"; it replaces
+// ${NAME:-default} by the default, which is a dollar sign here.
 func literal(text string) string { return strings.ReplaceAll(text, "${", "${BERTH_UNSET:-$}{") }

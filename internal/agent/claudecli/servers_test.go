@@ -19,6 +19,7 @@ import (
 	"github.com/berthdev/berth/internal/agent/agenttest"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/template/program"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/fakellm"
 	"github.com/berthdev/berth/internal/tool/tooltest"
@@ -80,13 +81,13 @@ func (o *offers) all() [][]string {
 	return seen
 }
 
-// The tools of a template's MCP servers are offered to the model from its first call on, and can be used. A
-// server that does not start takes nothing away.
+// The tools of a template's MCP servers are offered to the model from its first call on, by name or behind the CLI's
+// search for tools, and can be used. A server that does not start takes nothing away.
 func TestRealCLIHasToolsOfMCPServers(t *testing.T) {
 	testkit.Proves(t, "P3")
 	t.Parallel()
 	offered := newOffers(t, fakellm.New(t).URL)
-	h := harness(t, offered.url, driver.Mount{Source: tooltest.Server(t), Target: "/opt/tools"})
+	h := harness(t, program.ClaudeCode.Version, offered.url, driver.Mount{Source: tooltest.Server(t), Target: "/opt/tools"})
 	h.Box.Env = append(h.Box.Env, "OF_TEMPLATE=template", "OF_SERVER=template")
 	turn := agenttest.Turn("[[bash cat /proc/[0-9]*/cmdline >argv; stat -c %a ~/.berth/turns/*.aside >mode]][[next]]" +
 		"[[tool mcp__good__env {}]][[say {{last_result}}]]")
@@ -107,11 +108,12 @@ func TestRealCLIHasToolsOfMCPServers(t *testing.T) {
 			t.Fatalf("the model was called %d times", len(calls))
 		}
 		for _, tools := range calls {
-			if !slices.Contains(tools, "mcp__good__echo") || !slices.Contains(tools, "Bash") {
+			offered := slices.Contains(tools, "mcp__good__echo") || slices.Contains(tools, "ToolSearch")
+			if !offered || !slices.Contains(tools, "Bash") {
 				t.Errorf("the model is offered %v", tools)
 			}
 		}
-		// What a server is told is in a file of the agent's own, and only for the turn.
+		// The configuration of a server is in a private file of the agent, and only for the turn.
 		argv, _ := h.File(t, files.WorkingDir, "argv")
 		mode, _ := h.File(t, files.WorkingDir, "mode")
 		if !strings.Contains(argv, "--mcp-config") || strings.Contains(argv, "secret") || mode != "600\n" {

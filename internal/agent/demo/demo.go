@@ -1,9 +1,8 @@
-// Package demo is an agent without a model: it reads, writes and runs things in the workspace by simple
-// rules, and says so. It is for the first five minutes with Berth, for which it needs no key and no network.
+// Package demo is an agent without a model. It reads, writes and runs things in the workspace by simple rules, and
+// describes what it does. It needs no key and no network, so that a new user can try Berth at once.
 //
-// [New] is the runtime. What to do is decided here, from the prompt ([understand]); it is done in the sandbox,
-// by a small shell program made for the turn, which tells what it does as lines of JSON. It counts words as
-// tokens.
+// [New] returns the runtime. The server finds the action in the prompt ([understand]) and writes a small shell program
+// for the turn. The program runs in the sandbox and reports each step as a line of JSON. Words are counted as tokens.
 package demo
 
 import (
@@ -13,13 +12,13 @@ import (
 	"github.com/berthdev/berth/internal/guest"
 )
 
-// Name is what templates call the runtime, and its model.
+// Name is the name of the runtime in templates, and of its model.
 const Name = "demo"
 
-// sessions is where the agent remembers how often it was asked, one file for each session.
+// sessions is the directory of the agent's sessions. Each file has the number of turns in its session.
 const sessions = guest.Workspace + "/.berth/demo"
 
-// prelude runs the program, which is the turn's input, unless the session to go on with is gone.
+// prelude runs the program, which is the turn's input. If the session to resume is gone, it reports that instead.
 const prelude = `if [ -n "$BERTH_RESUME" ] && [ ! -s "` + sessions + `/$BERTH_SESSION" ]; then
 	tell no_session
 	exit 0
@@ -27,7 +26,7 @@ fi
 set -- /bin/sh "$input"
 input=/dev/null`
 
-// New makes the runtime.
+// New returns the runtime.
 func New() *agent.Worker {
 	return &agent.Worker{Kind: Name, Job: job, Read: read}
 }

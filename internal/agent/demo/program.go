@@ -6,8 +6,8 @@ import (
 	"github.com/berthdev/berth/internal/agent"
 )
 
-// functions are what every program begins with. Whatever comes from files and commands is told in
-// hexadecimal digits: a shell cannot write JSON.
+// functions is the beginning of every program. Bytes of files and commands are printed in hexadecimal digits, because
+// a shell cannot quote them as JSON.
 const functions = `hex() { od -An -v -tx1 | tr -d ' \n'; }
 line() { printf '%s\n' "$1"; }
 word() { line "$1"; sleep 0.01; }
@@ -31,7 +31,7 @@ mkdir -p ` + sessions + ` && echo "$turn" >"$file"
 printf '{"type":"init","turn":%d}\n' "$turn"
 `
 
-// program is the shell program of a turn.
+// program returns the shell program of a turn.
 func program(t agent.Turn) string {
 	var b strings.Builder
 	b.WriteString(functions)
@@ -45,8 +45,8 @@ func program(t agent.Turn) string {
 	return b.String()
 }
 
-// write is the part of a program that does something.
-func (d *deed) write(b *strings.Builder) {
+// write adds the commands of an action to the program.
+func (d *action) write(b *strings.Builder) {
 	say(b, d.before)
 	b.WriteString("line " + quoted(jsonLine(map[string]any{"type": "call", "name": d.tool, "input": d.input})) + "\n")
 	b.WriteString("act() {\n" + d.shell + "\n}\ncall\n")
@@ -61,7 +61,7 @@ func (d *deed) write(b *strings.Builder) {
 	b.WriteString("fi\n")
 }
 
-// say is the part of a program that says something, word by word.
+// say adds commands to the program that print a text, word by word.
 func say(b *strings.Builder, text string) {
 	if text == "" {
 		return

@@ -11,27 +11,27 @@ import (
 	"github.com/berthdev/berth/internal/agent"
 )
 
-// mostResult is what of a tool's result is kept; a program gives one byte more, if there is more.
-const mostResult = 64 << 10
+// maxResult limits the kept bytes of a tool's result. A program prints one byte more if the result is longer.
+const maxResult = 64 << 10
 
-// told is a line of a turn's program.
-type told struct {
+// programLine is one line that a turn's program prints.
+type programLine struct {
 	Type  string          `json:"type"`
 	Text  string          `json:"text"`
-	Hex   string          `json:"hex"` // in the place of Text
+	Hex   string          `json:"hex"` // replaces Text: its bytes in hexadecimal digits
 	Name  string          `json:"name"`
 	Input json.RawMessage `json:"input"`
 	Code  int             `json:"code"`
 }
 
-// state is what the lines so far have told.
+// state is stored in the cursor, so that a later reader continues from it.
 type state struct {
-	Words int64 `json:"words,omitempty"` // that were said
+	Words int64 `json:"words,omitempty"` // words of the answer so far
 	Calls int   `json:"calls,omitempty"`
 	Done  bool  `json:"done,omitempty"`
 }
 
-// reader is an agent.Reader.
+// reader implements agent.Reader.
 type reader struct {
 	turn  agent.Turn
 	state state
@@ -41,7 +41,7 @@ func (r *reader) State() any { return r.state }
 
 // Line reads one line.
 func (r *reader) Line(line []byte) ([]api.TurnEvent, bool) {
-	var l told
+	var l programLine
 	if json.Unmarshal(line, &l) != nil {
 		return nil, false
 	}
@@ -60,8 +60,8 @@ func (r *reader) Line(line []byte) ([]api.TurnEvent, bool) {
 	return []api.TurnEvent{e}, true
 }
 
-func (r *reader) event(l *told) (e api.TurnEvent, ok bool) {
-	text, cut := agent.Clip(l.Text, mostResult)
+func (r *reader) event(l *programLine) (e api.TurnEvent, ok bool) {
+	text, cut := agent.Clip(l.Text, maxResult)
 	switch l.Type {
 	case "init":
 		return api.TurnEvent{Type: api.EventStatus, Status: agent.StatusSessionStarted, Session: r.turn.Session.ID, Model: Name}, true
@@ -88,12 +88,12 @@ func (r *reader) event(l *told) (e api.TurnEvent, ok bool) {
 
 func (r *reader) call() string { return fmt.Sprintf("demo_%d", r.state.Calls) }
 
-// usage counts words, for want of tokens.
+// usage returns the number of words, because the agent has no tokens.
 func (r *reader) usage() api.Usage {
 	return api.Usage{InputTokens: int64(len(strings.Fields(r.turn.Prompt))), OutputTokens: r.state.Words, Estimated: true}
 }
 
-// End is completed once the program said so.
+// End reports that the turn completed once the program has printed "done".
 func (r *reader) End() (agent.End, bool) {
 	e := agent.End{Usage: r.usage(), Model: Name}
 	if r.state.Done {

@@ -9,14 +9,14 @@ import (
 	"github.com/berthdev/berth/internal/agent"
 )
 
-// deed is what a prompt asks for: a tool's call, as a line of shell, and what is said before and after it.
-type deed struct {
+// action is the answer to a prompt that a rule matches: a tool call with its shell command, and the texts before and after it.
+type action struct {
 	tool  string
 	input map[string]string
 	shell string
 
 	before, after string
-	quote         bool // the beginning of what the tool gave belongs to the answer
+	quote         bool // the answer quotes the beginning of the tool's output
 }
 
 const help = "You can ask me to:\n\n" +
@@ -25,41 +25,41 @@ const help = "You can ask me to:\n\n" +
 	"- run ls -la, or $ ls -la\n" +
 	"- list"
 
-// A file's name: one word, or more in quotation marks.
-const name = "(`[^`]+`|\"[^\"]+\"|'[^']+'|[^\\s:]+)"
+// namePattern matches a file name: one word, or several words in quotation marks.
+const namePattern = "(`[^`]+`|\"[^\"]+\"|'[^']+'|[^\\s:]+)"
 
 var (
-	writing = regexp.MustCompile(`(?is)^(?:please\s+)?(?:write|create|make|save)\s+(?:(?:a|the|me\s+a)\s+)?(?:new\s+)?(?:file\b\s*)?(?:(?:called|named)\s+)?` + name + `?\s*(?:(?::|with|containing|saying|that\s+says)\s*(.*))?$`)
-	aFile   = regexp.MustCompile(`(?i)\bfile\b`)
-	reading = regexp.MustCompile(`(?i)^(?:please\s+)?(?:read|show|open|cat|print)\s+(?:me\s+)?(?:the\s+)?(?:file\s+)?` + name + `$`)
-	running = regexp.MustCompile(`(?is)^(?:please\s+)?(?:run\s+|execute\s+|\$\s*)(.+)$`)
-	listing = regexp.MustCompile(`(?i)^(?:please\s+)?(?:list|ls|dir|what\s+files\b.*)(?:\s+(?:the\s+|all\s+|my\s+)*files?)?[.?!]*$`)
+	writePattern = regexp.MustCompile(`(?is)^(?:please\s+)?(?:write|create|make|save)\s+(?:(?:a|the|me\s+a)\s+)?(?:new\s+)?(?:file\b\s*)?(?:(?:called|named)\s+)?` + namePattern + `?\s*(?:(?::|with|containing|saying|that\s+says)\s*(.*))?$`)
+	fileWord     = regexp.MustCompile(`(?i)\bfile\b`)
+	readPattern  = regexp.MustCompile(`(?i)^(?:please\s+)?(?:read|show|open|cat|print)\s+(?:me\s+)?(?:the\s+)?(?:file\s+)?` + namePattern + `$`)
+	runPattern   = regexp.MustCompile(`(?is)^(?:please\s+)?(?:run\s+|execute\s+|\$\s*)(.+)$`)
+	listPattern  = regexp.MustCompile(`(?i)^(?:please\s+)?(?:list|ls|dir|what\s+files\b.*)(?:\s+(?:the\s+|all\s+|my\s+)*files?)?[.?!]*$`)
 )
 
-// understand finds out what a prompt asks for; nil if it is none of the things that the agent can do.
-func understand(prompt string) *deed {
+// understand finds the action that a prompt asks for. It returns nil if no rule matches.
+func understand(prompt string) *action {
 	prompt = strings.TrimSpace(prompt)
-	if m := running.FindStringSubmatch(prompt); m != nil {
+	if m := runPattern.FindStringSubmatch(prompt); m != nil {
 		command := strings.Trim(m[1], "`")
-		return &deed{tool: "bash", input: map[string]string{"command": command}, shell: "eval " + quoted(command),
+		return &action{tool: "bash", input: map[string]string{"command": command}, shell: "eval " + quoted(command),
 			before: "I run it.", after: "It printed:\n\n", quote: true}
 	}
-	if listing.MatchString(prompt) {
-		return &deed{tool: "list", input: map[string]string{"path": "."}, shell: "ls -1p",
-			before: "I look at what is here.", after: "These files are in the workspace:\n\n", quote: true}
+	if listPattern.MatchString(prompt) {
+		return &action{tool: "list", input: map[string]string{"path": "."}, shell: "ls -1p",
+			before: "I list the files.", after: "These files are in the workspace:\n\n", quote: true}
 	}
-	if m := reading.FindStringSubmatch(prompt); m != nil {
+	if m := readPattern.FindStringSubmatch(prompt); m != nil {
 		file := strings.Trim(m[1], "`'\"")
-		return &deed{tool: "read", input: map[string]string{"path": file}, shell: "cat -- " + quoted(file),
+		return &action{tool: "read", input: map[string]string{"path": file}, shell: "cat -- " + quoted(file),
 			before: "I read " + file + ".", after: "It says:\n\n", quote: true}
 	}
-	if m := writing.FindStringSubmatch(prompt); m != nil && (m[2] != "" || strings.Contains(m[1], ".") || aFile.MatchString(prompt)) {
+	if m := writePattern.FindStringSubmatch(prompt); m != nil && (m[2] != "" || strings.Contains(m[1], ".") || fileWord.MatchString(prompt)) {
 		return write(strings.Trim(m[1], "`'\"."), m[2])
 	}
 	return nil
 }
 
-func write(file, text string) *deed {
+func write(file, text string) *action {
 	if file == "" {
 		file = "hello.txt"
 	}
@@ -73,16 +73,16 @@ func write(file, text string) *deed {
 	if dir := path.Dir(file); dir != "." {
 		shell = "mkdir -p -- " + quoted(dir) + " && " + shell
 	}
-	return &deed{tool: "write", input: map[string]string{"path": file, "content": text}, shell: shell,
+	return &action{tool: "write", input: map[string]string{"path": file, "content": text}, shell: shell,
 		before: "I write " + file + ".", after: "Done: " + file + " is in the workspace."}
 }
 
-// quoted is a text as one word of a shell.
+// quoted returns text as one quoted word of a shell command.
 func quoted(text string) string {
 	return "'" + strings.ReplaceAll(strings.ReplaceAll(text, "\x00", ""), "'", `'\''`) + "'"
 }
 
-// greeting is what the agent says first.
+// greeting returns the first text of the agent's answer; empty in a resumed session.
 func greeting(t agent.Turn) string {
 	if t.Session.Resume {
 		return ""
@@ -94,7 +94,7 @@ func greeting(t agent.Turn) string {
 	return text
 }
 
-// echo is the answer to a prompt that asks for nothing that the agent can do.
+// echo returns the answer to a prompt that no rule matches.
 func echo(prompt string) string {
 	said, cut := agent.Clip(strings.TrimSpace(prompt), 200)
 	if cut {

@@ -29,7 +29,7 @@ func TestUnderstand(t *testing.T) {
 		"write a poem":                                "",
 		"hello":                                       "",
 		"":                                            "",
-		"What is the meaning of life, and why 42?":     "",
+		"How do you do, and why 42?":                  "",
 		"read the whole book and tell me what you saw": "",
 	} {
 		got := ""
@@ -59,7 +59,7 @@ func TestProgram(t *testing.T) {
 		t.Error("it greets twice")
 	}
 	if jsonLine(func() {}) != "{}" {
-		t.Error("what is no JSON")
+		t.Error("no JSON")
 	}
 }
 

@@ -1,8 +1,8 @@
-// Package blobtest is the suite that every object store passes: what Berth relies on, as code.
+// Package blobtest contains the tests that every object store must pass.
 //
-// A store's own test calls [Run] with a [Harness], and [Storm] with a store that fails now and then: a
-// failure is allowed there, a wrong answer is not. [Race] is the part about conditional writes alone, for
-// stores that are opened twice.
+// The test of a store calls [Run] with a [Harness]. It may call [Storm] with a store that fails at random: such a
+// store may fail, but must not return wrong results. [Race] tests only conditional writes, for two stores on the
+// same location.
 package blobtest
 
 import (
@@ -12,23 +12,23 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// Harness is how the suite gets at a store.
+// Harness describes the store under test.
 type Harness struct {
-	// New opens an empty store. It is called for each sub-test and cleans up by t.Cleanup.
+	// New opens an empty store for one sub-test. It removes the store with t.Cleanup.
 	New func(t *testing.T) blob.Store
 
-	// Flat is a store that cannot hold "a" and "a/b" at once, as some servers that keep objects in files.
+	// Flat is set for a store that cannot hold "a" and "a/b" at once, like some servers that keep objects in files.
 	Flat bool
 
-	// Rough is a store behind a bad network, which may not be able to tell what became of a conditional
-	// write, and may find an object replaced while it reads on. The parts about that are left out.
+	// Rough is set for a store with an unreliable network. It may be unknown whether a conditional write took
+	// effect, and an object may be replaced during a read. The tests in exact are skipped.
 	Rough bool
 }
 
-// exact are the parts that a rough store is spared.
+// exact lists the tests that need a reliable network.
 var exact = []string{"Conditions", "LargeConditions", "Probe", "Race", "Counter", "ReadersSeeWholeObjects"}
 
-// Run runs the whole suite as sub-tests of t.
+// Run runs all tests as sub-tests of t.
 func Run(t *testing.T, h Harness) {
 	for _, part := range []struct {
 		name string

@@ -9,10 +9,10 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// oddKeys are allowed, and easily broken on the way.
+// oddKeys are valid keys that implementations often handle wrongly.
 var oddKeys = []string{
 	"a b/c d", "a+b", "a%20b", "a%2Fb", "100%", "x&y", "<tag>", `quote"d`, "it's", "semi;colon", "a=b", "q?x=1#y", "at@home",
 	"é", "e\u0301", "日本語/ファイル", "😀", "...", "..a", "a..", ".hidden", "~", "-", "back\\slash", "star*", "[x]", "{y}", "|", "^", "`",
@@ -60,7 +60,7 @@ func testBadKeys(s *suite) {
 			"delete":    func(ctx context.Context) error { return s.s.Delete(ctx, "good2", key) },
 		} {
 			err := call(s.ctx())
-			s.check(sandbox.CodeOf(err) == api.CodeInvalidPath, "%s %q: %v", name, key, err)
+			s.check(fault.CodeOf(err) == api.CodeInvalidPath, "%s %q: %v", name, key, err)
 		}
 	}
 	got := keysOf(s.list("", blob.ListOptions{}))

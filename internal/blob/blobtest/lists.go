@@ -10,7 +10,7 @@ import (
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-// tree is keys whose order is not that of their folders.
+// tree returns keys whose order differs from the order of their folders.
 func (s *suite) tree() []string {
 	keys := []string{
 		"a", "a!", "a-", "a-/x", "a.", "a/0", "a/b", "a/b/c", "a/b/d/e", "a/b0", "a0", "ab", "b/x", "b/y/z", "c", "docs/me/HEAD", "docs/me/packs/1", "docs/me/packs/2",
@@ -25,7 +25,7 @@ func (s *suite) tree() []string {
 	})
 }
 
-// expect lists a sorted set of keys as a store must.
+// expect returns the list that a store must return for the sorted keys.
 func expect(keys []string, prefix string, o blob.ListOptions) []string {
 	want := []string{}
 	for _, key := range keys {
@@ -96,7 +96,7 @@ func testListFolders(s *suite) {
 			s.listsLike(keys, prefix, blob.ListOptions{Folders: true, After: after})
 		}
 	}
-	// A folder without objects is none.
+	// A folder without objects does not exist.
 	s.must(s.s.Delete(s.ctx(), "docs/me/packs/1", "docs/me/packs/2", "docs/you/HEAD"))
 	keys = slices.DeleteFunc(keys, func(key string) bool { return strings.HasPrefix(key, "docs/me/packs/") || key == "docs/you/HEAD" })
 	s.listsLike(keys, "docs/", blob.ListOptions{Folders: true})

@@ -18,7 +18,7 @@ func testRoundTrip(s *suite) {
 		s.has("round/"+name, text)
 		object, _ := s.get("round/"+name, blob.GetOptions{})
 		s.check(object.Tag == tag, "%s: Get says tag %s, Put said %s", name, object.Tag, tag)
-		// The store's clock may be another one.
+		// The store's clock may differ from the clock of this machine.
 		s.check(time.Since(object.At).Abs() < 24*time.Hour, "%s: written at %v", name, object.At)
 		entries := s.list("round/"+name, blob.ListOptions{})
 		s.check(len(entries) == 1 && entries[0].Tag == tag && entries[0].Size == int64(size) && !entries[0].At.IsZero() && !entries[0].Folder,
@@ -104,13 +104,13 @@ func testConditions(s *suite) {
 	s.has("c", []byte("five"))
 }
 
-// largeSizes are around the limits at which stores begin to send in parts, and a few parts.
+// largeSizes are close to the sizes from which stores send objects in parts.
 var largeSizes = []int{8 << 20, 16 << 20, 16<<20 + 1, 24<<20 + 5}
 
 func testLarge(s *suite) {
 	for n, size := range largeSizes {
 		text := noise(uint64(n), size)
-		// One time from memory, which may be used again and again, one time from a stream.
+		// A bytes.Reader can be read repeatedly, a stream only once.
 		s.put("large", text)
 		s.has("large", text)
 		_, err := s.s.Put(s.ctx(), "stream", struct{ io.Reader }{bytes.NewReader(text)}, int64(size), blob.PutOptions{})
@@ -176,7 +176,7 @@ func testCopy(s *suite) {
 		s.has("to/old", text)
 		s.must(s.s.Copy(s.ctx(), "from", "to/old"))
 		s.has("to/old", text)
-		// A copy is an object of its own.
+		// A change of the source must not change the copy.
 		s.put("from", []byte("changed"))
 		s.has("to/new", text)
 		s.must(s.s.Delete(s.ctx(), "from", "to/old"))
@@ -191,7 +191,7 @@ func testCopy(s *suite) {
 	s.check(len(s.list("", blob.ListOptions{})) == 0, "copies of nothing are there")
 }
 
-// testWhole writes one object again and again and reads it meanwhile.
+// testWhole writes one object repeatedly and reads it at the same time.
 func testWhole(s *suite) {
 	const size = 300_000
 	fill := func(n int) []byte { return bytes.Repeat([]byte{byte('a' + n%20)}, size+n%20) }

@@ -14,8 +14,9 @@ import (
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-// Race lets writers race for the same condition, half of them through each of two stores on the same
-// place: one wins, the others learn it, and the object is the winner's.
+// Race runs concurrent writers with the same condition. Half of them use store a and half store b, on the same
+// location. Exactly one write must succeed, all others must return ErrPrecondition, and the object must have the
+// bytes of the successful write.
 func Race(t *testing.T, a, b blob.Store) {
 	writers, rounds := testkit.Size(t, "blob.writers"), testkit.Size(t, "blob.rounds")
 	var tag blob.Tag
@@ -72,8 +73,9 @@ func race(t *testing.T, writers int, a, b blob.Store, key string, o blob.PutOpti
 	return tags[winner]
 }
 
-// Count lets writers count up one number by compare-and-swap, through two stores on the same place: no
-// step is lost. Of steps that failed, which it returns, any may have been made all the same.
+// Count runs concurrent writers that increment one number by compare-and-swap, through two stores on the same
+// location. It fails the test if an increment is lost. It returns the number of increments that returned an error;
+// each of them may have taken effect.
 func Count(t *testing.T, a, b blob.Store) (failed int) {
 	t.Helper()
 	const writers, steps = 8, 10
@@ -100,7 +102,7 @@ func Count(t *testing.T, a, b blob.Store) (failed int) {
 	return failed
 }
 
-// CountUp adds one to the number in an object.
+// CountUp increments the number in an object by compare-and-swap.
 func CountUp(ctx context.Context, s blob.Store, key string) error {
 	for {
 		object, text, err := read(ctx, s, key, blob.GetOptions{})

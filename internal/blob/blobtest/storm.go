@@ -12,9 +12,9 @@ import (
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-// Storm makes random calls on a store that fails now and then, and holds every answer against a model: a
-// call may fail, and then it is open whether it had its effect; what a call answers must be true. It
-// returns the failures. The seed is in the log.
+// Storm makes random calls on a store that fails at random, and compares every result with a model. A call that
+// returns an error may or may not have taken effect; every other result must be correct. Storm returns the errors.
+// It logs its random seed.
 func Storm(t *testing.T, s blob.Store) (failed []error) {
 	t.Helper()
 	seed := rand.Uint64()
@@ -35,14 +35,14 @@ func Storm(t *testing.T, s blob.Store) (failed []error) {
 
 var stormKeys = []string{"storm/a", "storm/b/c", "storm/b/d", "storm/long/" + strings.Repeat("x", 200)}
 
-// state is what an object may be.
+// state is a possible state of an object in the model.
 type state struct {
 	there bool
 	text  string
-	tag   blob.Tag // empty: not known
+	tag   blob.Tag // empty if unknown
 }
 
-// storm is a store and what each object may be. A call that succeeds settles it.
+// storm is a store under test with the possible states of each object.
 type storm struct {
 	*testing.T
 	s   blob.Store
@@ -68,7 +68,7 @@ func (w *storm) step() error {
 	}
 }
 
-// settle keeps the states that agree with an answer. If there is none, the answer was wrong.
+// settle keeps only the possible states that agree with a result. If none does, the result was wrong.
 func (w *storm) settle(key, answer string, agrees func(state) bool) {
 	w.Helper()
 	var left []state
@@ -120,7 +120,7 @@ func (w *storm) put(key string) error {
 	return err
 }
 
-// size is small mostly, and sometimes enough for several parts.
+// size returns a random size. Most sizes are small; a few need several parts.
 func (w *storm) size() int {
 	if w.rng.IntN(40) == 0 {
 		return 17 << 20

@@ -13,10 +13,10 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// patience is for one call on a machine that is busy with something else.
+// patience is the time limit of one call, even on a busy machine.
 const patience = 2 * time.Minute
 
-// suite is the bench of one sub-test.
+// suite is the environment of one sub-test.
 type suite struct {
 	*testing.T
 	h Harness
@@ -33,7 +33,7 @@ func callContext(t testing.TB) context.Context {
 
 func (s *suite) ctx() context.Context { return callContext(s.T) }
 
-// must ends the sub-test on an error.
+// must fails the sub-test if err is not nil.
 func (s *suite) must(err error) {
 	s.Helper()
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *suite) must(err error) {
 	}
 }
 
-// check ends the sub-test unless ok.
+// check fails the sub-test if ok is false.
 func (s *suite) check(ok bool, format string, args ...any) {
 	s.Helper()
 	if !ok {
@@ -57,7 +57,7 @@ func (s *suite) put(key string, text []byte) blob.Tag {
 	return tag
 }
 
-// try puts under a condition.
+// try calls Put with the given conditions.
 func (s *suite) try(key, text string, o blob.PutOptions) (blob.Tag, error) {
 	return s.s.Put(s.ctx(), key, strings.NewReader(text), int64(len(text)), o)
 }
@@ -69,7 +69,7 @@ func (s *suite) get(key string, o blob.GetOptions) (*blob.Object, []byte) {
 	return object, text
 }
 
-// has checks what an object is.
+// has checks the content and the size of an object.
 func (s *suite) has(key string, want []byte) {
 	s.Helper()
 	object, got := s.get(key, blob.GetOptions{})
@@ -105,7 +105,7 @@ func keysOf(entries []blob.Entry) []string {
 	return keys
 }
 
-// noise is bytes that differ everywhere, the same for the same seed.
+// noise returns pseudo-random bytes that depend only on the seed.
 func noise(seed uint64, size int) []byte {
 	text := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)}).Read(text)

@@ -10,12 +10,12 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// Copy makes an object under another key; see [blob.Store]. Both are the same file.
+// Copy copies an object to another key; see [blob.Store]. Afterwards both keys are hard links to one file.
 func (s *Store) Copy(ctx context.Context, from, to string) error {
 	if err := errors.Join(blob.CheckKey(from), blob.CheckKey(to)); err != nil {
 		return err
 	}
-	d, err := s.again(ctx, from)
+	d, err := s.linkDraft(ctx, from)
 	if err != nil {
 		return s.explain("copy object", from, err)
 	}
@@ -26,8 +26,9 @@ func (s *Store) Copy(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// again is a draft that is an object's own file, or has its bytes where a file can have no more names.
-func (s *Store) again(ctx context.Context, key string) (*draft, error) {
+// linkDraft returns a draft that is a hard link to the object's file. If the file cannot have another link, the draft
+// is a copy of its bytes.
+func (s *Store) linkDraft(ctx context.Context, key string) (*draft, error) {
 	at, name := pathOf(key)
 	dir, err := s.folderAt(at)
 	if err != nil {
@@ -59,7 +60,7 @@ func (s *Store) bytesOf(ctx context.Context, key string) (*draft, error) {
 	return s.write(ctx, f, st.Size)
 }
 
-// folderAt opens a folder of objects as it is now.
+// folderAt opens a folder below objects. An empty path opens objects itself.
 func (s *Store) folderAt(path string) (folder, error) {
 	if path == "" {
 		path = "."

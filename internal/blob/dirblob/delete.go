@@ -21,7 +21,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 		at, _ := pathOf(key)
 		folders[at] = append(folders[at], key)
 	}
-	// Most of the time goes into waiting for the disk.
+	// The work is concurrent because it mostly waits for the disk.
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(8)
 	for at, keys := range folders {
@@ -35,7 +35,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	return work.Wait()
 }
 
-// deleteIn removes objects of one folder, with one sync for all of them.
+// deleteIn removes objects of one folder and syncs the folder once.
 func (s *Store) deleteIn(ctx context.Context, at string, keys []string) error {
 	dir, err := s.folderAt(at)
 	if errors.Is(err, unix.ENOENT) {
@@ -57,7 +57,8 @@ func (s *Store) deleteIn(ctx context.Context, at string, keys []string) error {
 	return nil
 }
 
-// deleteOne takes the key's lock: who replaces an object relies on its being there meanwhile.
+// deleteOne removes one object. It holds the key's lock, because a concurrent replacement checks that the object
+// exists.
 func (s *Store) deleteOne(ctx context.Context, dir folder, key string) error {
 	release, err := s.locks.take(ctx, key)
 	if err != nil {
@@ -72,7 +73,8 @@ func (s *Store) deleteOne(ctx context.Context, dir folder, key string) error {
 	return err
 }
 
-// prune removes folders that are empty. One that comes back after a power loss does no harm.
+// prune removes the folder and its parents as long as they are empty. A removed folder that reappears after a power
+// failure is harmless.
 func (s *Store) prune(at string) {
 	for ; at != "" && at != "."; at = path.Dir(at) {
 		above, err := s.folderAt(path.Dir(at))

@@ -1,18 +1,18 @@
-// Package dirblob keeps objects as files in a directory: the object store of a single machine.
+// Package dirblob keeps objects as files in a directory. It is the object store of a single machine.
 //
-// An object is a file that is never changed. [Store.Put] writes a file of its own in tmp, syncs it, and
-// then gives it the object's name: by a hard link where there must be no object yet, which the kernel
-// refuses to all but one; by a rename under a lock where one is replaced. The lock is the kernel's, so it
-// holds between processes and dies with its holder. After a power loss an object is there whole or not at
-// all, and there if Put had returned. What is left in tmp is swept when a store is opened.
+// An object is a file that never changes. [Store.Put] writes a temporary file in tmp, syncs it, and then gives it
+// the object's name. If no object may exist, it uses a hard link, which the kernel grants to only one writer. To
+// replace an object, it uses a rename under a lock. This is a kernel lock: it works between processes, and the
+// kernel releases it when its holder ends. After a power failure an object is complete or absent; it is present if
+// Put had returned. Files that a crash leaves in tmp are removed when a store is opened.
 //
-//	objects/   the objects; see names.go for how a key becomes a path
+//	objects/   the objects; see names.go for the mapping of keys to paths
 //	tmp/       files that are being written
-//	locks/     256 lock files; a key belongs to one of them
+//	locks/     256 lock files; each key uses one of them
 //	format     the version of this layout
 //
-// Symbolic links, pipes and devices below the directory are refused, whoever put them there. Several
-// processes of one machine may use the directory at once; over a network file system they may not.
+// Symbolic links, pipes and devices below the directory are refused. Several processes of one machine may use the
+// directory at once. It must not be on a network file system.
 package dirblob
 
 import (
@@ -38,28 +38,27 @@ const (
 	formatName  = "format"
 )
 
-// format is what the file of that name says. A store of another format is refused.
+// format is the content of the format file. Open refuses a store with another format.
 const format = "berth objects 1\n"
 
-// grace is how old a file in tmp must be to be taken for a dead writer's. A live one that is swept fails
-// its Put, and nothing else.
+// grace is the age from which a file in tmp counts as abandoned. If it is removed although its writer is still
+// running, that Put fails.
 const grace = time.Hour
 
-// Store is a directory of objects. It is made by [Open].
+// Store keeps objects in a directory. [Open] returns one.
 type Store struct {
 	path               string
 	root, objects, tmp folder
-	shelves            *shelves
+	dirs               *dirHandles
 	locks              *locks
 	stamps             stamps
-	batch              int // names of one folder that a list holds at once
+	batch              int // maximum number of a folder's names that a list holds in memory
 	copying            sync.Pool
 }
 
 var _ blob.Store = (*Store)(nil)
 
-// Open opens the directory's store, and makes it first where there is none: the directory must then be
-// empty or missing.
+// Open opens the store in a directory. If the directory is missing or empty, Open creates a store.
 func Open(ctx context.Context, path string) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -75,7 +74,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	return openAt(ctx, path, root)
 }
 
-// makeDir makes the directory, and sees that its name outlives a power loss.
+// makeDir creates the directory and its parents, and syncs their names to disk.
 func makeDir(path string) error {
 	err := os.Mkdir(path, 0o700)
 	if errors.Is(err, os.ErrNotExist) {
@@ -89,7 +88,7 @@ func makeDir(path string) error {
 	}
 	parent, err := os.Open(filepath.Dir(path))
 	if errors.Is(err, os.ErrPermission) {
-		return nil // who may not read it has not made anything in it
+		return nil // a caller that cannot read the parent did not create a directory in it
 	}
 	if err != nil {
 		return err
@@ -98,13 +97,13 @@ func makeDir(path string) error {
 	return parent.Sync()
 }
 
-// openAt opens the store in a directory that is open already.
+// openAt opens the store in a directory that is already open.
 func openAt(ctx context.Context, path string, root folder) (*Store, error) {
 	s := &Store{path: path, root: root, batch: 1 << 17}
 	s.copying.New = func() any { return new([copyBuffer]byte) }
-	err := s.layOut()
+	err := s.createLayout()
 	if err == nil {
-		err = s.trial()
+		err = s.probe()
 	}
 	if err == nil {
 		err = s.sweep(ctx, time.Now().Add(-grace))
@@ -116,8 +115,8 @@ func openAt(ctx context.Context, path string, root folder) (*Store, error) {
 	return s, nil
 }
 
-// layOut opens the folders, and makes them in a new store.
-func (s *Store) layOut() error {
+// createLayout opens the store's folders. It creates them in a new store.
+func (s *Store) createLayout() error {
 	if err := s.checkFormat(); err != nil {
 		return err
 	}
@@ -138,11 +137,11 @@ func (s *Store) layOut() error {
 		return err
 	}
 	s.locks = newLocks(locks)
-	s.shelves = newShelves(s.objects)
-	return s.sign()
+	s.dirs = newDirHandles(s.objects)
+	return s.writeFormat()
 }
 
-// checkFormat refuses a directory that is something else.
+// checkFormat returns an error if the directory is neither a store nor empty.
 func (s *Store) checkFormat() error {
 	text, err := s.readFormat()
 	switch {
@@ -182,9 +181,9 @@ func (s *Store) readFormat() (string, error) {
 	return string(text[:n]), err
 }
 
-// sign writes the format last: a directory that has it has everything. Without it the folders are made
-// durable once more, because whoever made them may have died before that.
-func (s *Store) sign() error {
+// writeFormat writes the format file if it is missing. It is written last, so a directory with it is complete.
+// Without it the directory is synced again, because an earlier creator may have crashed before the sync.
+func (s *Store) writeFormat() error {
 	if _, err := s.readFormat(); err == nil {
 		return nil
 	}
@@ -205,10 +204,11 @@ func (s *Store) sign() error {
 	return s.root.sync()
 }
 
-// Close frees the store's descriptors. Nothing may use the store any more; bodies that are being read go on.
+// Close closes the store's descriptors. The store must not be used afterwards. Bodies that are open can still be
+// read.
 func (s *Store) Close() error {
-	if s.shelves != nil {
-		s.shelves.close()
+	if s.dirs != nil {
+		s.dirs.close()
 	}
 	if s.locks != nil {
 		_ = s.locks.folder.close()
@@ -221,5 +221,5 @@ func (s *Store) Close() error {
 	return s.root.close()
 }
 
-// String is the directory's path.
+// String returns the address of the store: file:// and the path of its directory.
 func (s *Store) String() string { return "file://" + s.path }

@@ -20,7 +20,7 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
 	"github.com/berthdev/berth/internal/blob/blobtest"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -156,12 +156,12 @@ func TestFoldersComeAndGo(t *testing.T) {
 func TestMoreFoldersThanAreKeptOpen(t *testing.T) {
 	s := open(t, t.TempDir())
 	for round := range 2 {
-		for n := range maxShelves + 50 {
+		for n := range maxHandles + 50 {
 			put(t, s, fmt.Sprintf("f%d/x", n), fmt.Sprint(round))
 		}
 	}
-	if len(s.shelves.open) > maxShelves {
-		t.Errorf("%d folders are open", len(s.shelves.open))
+	if len(s.dirs.open) > maxHandles {
+		t.Errorf("%d folders are open", len(s.dirs.open))
 	}
 	if got := textOf(t, s, "f0/x"); got != "1" {
 		t.Errorf("f0/x is %q", got)
@@ -351,7 +351,7 @@ func TestLinksAndPipesAreRefused(t *testing.T) {
 			s := open(t, dir)
 			put(t, s, "a/b", "x")
 			put(t, s, "good", "x")
-			s.shelves.close() // as another process would find it
+			s.dirs.close() // as another process would find it
 			if err := plant(filepath.Join(dir, objectsName)); err != nil {
 				t.Fatal(err)
 			}
@@ -368,7 +368,7 @@ func TestLinksAndPipesAreRefused(t *testing.T) {
 				}
 			}
 			for what, err := range tries {
-				if sandbox.CodeOf(err) != api.CodeBlobDamaged && !(what == "copy" && name == "folder" && err != nil) {
+				if fault.CodeOf(err) != api.CodeBlobDamaged && !(what == "copy" && name == "folder" && err != nil) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
@@ -376,7 +376,7 @@ func TestLinksAndPipesAreRefused(t *testing.T) {
 				t.Errorf("tmp has %v", left)
 			}
 			if strings.HasSuffix(name, "folder") && name != "folder" {
-				if _, err := s.Put(t.Context(), "a/new", strings.NewReader("x"), 1, blob.PutOptions{}); sandbox.CodeOf(err) != api.CodeBlobDamaged {
+				if _, err := s.Put(t.Context(), "a/new", strings.NewReader("x"), 1, blob.PutOptions{}); fault.CodeOf(err) != api.CodeBlobDamaged {
 					t.Errorf("put below it: %v", err)
 				}
 			}

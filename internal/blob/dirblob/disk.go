@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folder is an open directory and what the store does in one. Tests put another one in between, which
-// forgets what was not synced or fails.
+// folder is an open directory with the operations that the store needs. Tests replace it by an implementation that
+// loses unsynced changes or fails.
 type folder interface {
-	// sub opens a directory below; a path through a link is refused.
+	// sub opens a directory below. It refuses a path through a symbolic link.
 	sub(path string) (folder, error)
 	mkdir(name string) error
 	rmdir(name string) error
 
-	// create makes a new file. open opens one for reading that is a plain file.
+	// create creates a new file for writing. open opens a regular file for reading.
 	create(name string) (output, error)
 	open(path string) (*os.File, *unix.Stat_t, error)
 	stat(path string) (*unix.Stat_t, error)
@@ -27,10 +27,10 @@ type folder interface {
 	rename(name string, to folder, as string) error
 	unlink(name string) error
 
-	// names yields the names in the directory in no order, some at a time.
+	// names yields all names in the directory, in batches and in no order.
 	names() iter.Seq2[[]string, error]
 
-	// sync makes the names in the directory outlive a power loss.
+	// sync writes the names in the directory to stable storage.
 	sync() error
 	close() error
 	descriptor() int
@@ -45,13 +45,13 @@ type output interface {
 	Close() error
 }
 
-// disk is a directory of the machine.
+// disk is a folder on a disk of this machine.
 type disk struct {
 	fd   int
-	path string // for messages
+	path string // for error messages
 }
 
-// openDisk opens a directory by a path that may have links in it: it is the administrator's.
+// openDisk opens the directory at the configured path, which may contain symbolic links.
 func openDisk(path string) (folder, error) {
 	fd, err := retry(func() (int, error) {
 		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -62,7 +62,7 @@ func openDisk(path string) (folder, error) {
 	return &disk{fd, path}, nil
 }
 
-// beneath makes the kernel refuse every link on the way.
+// beneath makes the kernel refuse symbolic links, and paths that leave the directory.
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
 func (d *disk) openat(path string, flags uint64) (int, error) {
@@ -70,7 +70,7 @@ func (d *disk) openat(path string, flags uint64) (int, error) {
 	return retry(func() (int, error) { return unix.Openat2(d.fd, path, &how) })
 }
 
-// retry goes on when a signal, or a rename beside it, interrupted a call.
+// retry repeats a call that was interrupted by a signal or a concurrent rename.
 func retry(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()
@@ -102,7 +102,7 @@ func (d *disk) create(name string) (output, error) {
 }
 
 func (d *disk) open(path string) (*os.File, *unix.Stat_t, error) {
-	// Opening a pipe for reading would wait for a writer.
+	// Without O_NONBLOCK, opening a pipe for reading would block until a writer opens it.
 	fd, err := d.openat(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
 		return nil, nil, err
@@ -179,12 +179,12 @@ func (d *disk) sync() error {
 func (d *disk) close() error    { return unix.Close(d.fd) }
 func (d *disk) descriptor() int { return d.fd }
 
-// diskFile is a file of the machine.
+// diskFile is a file on a disk of this machine.
 type diskFile struct{ *os.File }
 
 func (f diskFile) stamp(at time.Time) error {
 	times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(at.UnixNano())}
-	// The path is empty and the flag says so: the descriptor's own file.
+	// With AT_EMPTY_PATH, an empty path means the file of the descriptor.
 	return unix.UtimesNanoAt(int(f.Fd()), "", times, unix.AT_EMPTY_PATH)
 }
 

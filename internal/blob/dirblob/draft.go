@@ -15,11 +15,11 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// draft is a file in tmp that is not an object yet.
+// draft is a file in tmp that has no object name yet.
 type draft struct {
 	folder folder
 	name   string
-	file   output // nil where it is an object's file under one more name
+	file   output // nil for a hard link to the file of an object
 	tag    blob.Tag
 }
 
@@ -32,7 +32,7 @@ func (s *Store) draft() (*draft, error) {
 	return d, nil
 }
 
-// finish gives the file its time and makes it outlive a power loss.
+// finish sets the file's time, syncs the file, and sets the draft's tag.
 func (d *draft) finish(at time.Time) error {
 	if err := d.file.stamp(at); err != nil {
 		return err
@@ -48,8 +48,8 @@ func (d *draft) finish(at time.Time) error {
 	return nil
 }
 
-// discard removes the draft's own name; an object made of it has another one. What cannot be removed is
-// swept later.
+// discard removes the draft's name. An object made from the draft has another name. If the removal fails, sweep
+// removes the name later.
 func (d *draft) discard() {
 	if d.file != nil {
 		_ = d.file.Close()
@@ -57,14 +57,14 @@ func (d *draft) discard() {
 	_ = d.folder.unlink(d.name)
 }
 
-// copyBuffer is what passes through memory at once, where the kernel does not do it alone; copyPiece is
-// what passes between two looks at the context.
+// copyBuffer is the size of the copy buffer if the kernel cannot copy. copyPiece is the number of bytes that the
+// kernel copies between two checks of the context.
 const (
 	copyBuffer = 256 << 10
 	copyPiece  = 64 << 20
 )
 
-// write makes a draft of the first size bytes of r, ready to be named.
+// write creates a draft from the first size bytes of r. The draft is synced.
 func (s *Store) write(ctx context.Context, r io.Reader, size int64) (*draft, error) {
 	d, err := s.draft()
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Store) write(ctx context.Context, r io.Reader, size int64) (*draft, err
 	return d, nil
 }
 
-// errShort is a reader that had less than was said.
+// errShort is returned if a reader has fewer bytes than Put was called with.
 var errShort = errors.New("there was less to read than said")
 
 func (s *Store) fill(ctx context.Context, w io.Writer, r io.Reader, size int64) error {
@@ -104,7 +104,7 @@ func (s *Store) fill(ctx context.Context, w io.Writer, r io.Reader, size int64) 
 	return ctx.Err()
 }
 
-// fillBytes writes memory at once.
+// fillBytes writes the bytes of a bytes.Reader.
 func fillBytes(w io.Writer, r *bytes.Reader, size int64) (int64, error) {
 	if int64(r.Len()) == size {
 		return r.WriteTo(w)
@@ -112,7 +112,7 @@ func fillBytes(w io.Writer, r *bytes.Reader, size int64) (int64, error) {
 	return io.Copy(w, io.LimitReader(r, size))
 }
 
-// fillFile lets the kernel copy from file to file.
+// fillFile copies from a file to a file inside the kernel, if the kernel supports it.
 func fillFile(ctx context.Context, w io.Writer, r *os.File, size int64) (n int64, err error) {
 	for n < size && err == nil {
 		var piece int64
@@ -150,12 +150,12 @@ func (s *Store) fillPlain(ctx context.Context, w io.Writer, r io.Reader, size in
 	return n, nil
 }
 
-// unreadable is a failure of the reader whose bytes were to be put, which says nothing about the store.
+// unreadable is an error of the caller's reader, not of the store.
 type unreadable struct{ error }
 
 func (u *unreadable) Unwrap() error { return u.error }
 
-// sweep removes what dead writers left in tmp.
+// sweep removes files in tmp that were written before the given time.
 func (s *Store) sweep(ctx context.Context, before time.Time) error {
 	for names, err := range s.tmp.names() {
 		if err != nil {
@@ -170,7 +170,7 @@ func (s *Store) sweep(ctx context.Context, before time.Time) error {
 			if err != nil || !writtenAt(&st).Before(before) {
 				continue
 			}
-			_ = s.tmp.unlink(name) // a folder stays: it is not ours
+			_ = s.tmp.unlink(name) // unlink removes only files; a folder here was not made by the store
 		}
 	}
 	return nil

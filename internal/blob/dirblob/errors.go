@@ -9,19 +9,20 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// damaged is a directory that is not as a store leaves it.
+// damaged returns the error for a directory that is not a valid store.
 func damaged(format string, args ...any) error {
-	return &sandbox.Error{Code: api.CodeBlobDamaged, Err: fmt.Errorf(format, args...)}
+	return &fault.Error{Code: api.CodeBlobDamaged, Err: fmt.Errorf(format, args...)}
 }
 
-// explain says what an error of an operation on a key means. The seam's own errors stay what they are.
+// explain adds the operation, code and hint to an error of a call with a key. Errors of package blob get only the
+// operation.
 func (s *Store) explain(op, key string, err error) error {
 	var foreign *unreadable
 	if errors.As(err, &foreign) {
-		return fmt.Errorf("%s %s: read what is to be put: %w", op, key, foreign.error)
+		return fmt.Errorf("%s %s: read the source: %w", op, key, foreign.error)
 	}
 	if errors.Is(err, unix.ENOENT) {
 		err = blob.ErrNotFound
@@ -34,7 +35,7 @@ func (s *Store) explain(op, key string, err error) error {
 	return explain(op+" "+key+" in "+s.String(), "", err)
 }
 
-// explain gives an error its code and says what to do about it.
+// explain adds the operation, code and hint to an error.
 func explain(op, path string, err error) error {
 	if path != "" {
 		op += " " + path
@@ -43,11 +44,11 @@ func explain(op, path string, err error) error {
 	if code == "" {
 		return fmt.Errorf("%s: %w", op, err)
 	}
-	return &sandbox.Error{Op: op, Code: code, Retry: code.Info().Retryable, Hint: hint, Err: err}
+	return &fault.Error{Op: op, Code: code, Retry: code.Info().Retryable, Hint: hint, Err: err}
 }
 
 func classify(err error) (code api.Code, hint string) {
-	var known *sandbox.Error
+	var known *fault.Error
 	switch {
 	case errors.As(err, &known):
 		return known.Code, known.Hint
@@ -60,7 +61,7 @@ func classify(err error) (code api.Code, hint string) {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS):
 		return api.CodeBlobDenied, fmt.Sprintf("Let the user that Berth runs as (uid %d) write there: change the directory's owner or its mount.", unix.Geteuid())
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR), errors.Is(err, errNotPlain):
-		return api.CodeBlobDamaged, "An object store has only plain files and folders; remove what is in their place."
+		return api.CodeBlobDamaged, "An object store has only regular files and folders; remove the other entry."
 	case errors.Is(err, unix.EIO), errors.Is(err, unix.ESTALE), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return api.CodeBlobUnreachable, ""
 	}

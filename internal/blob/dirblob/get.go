@@ -35,7 +35,7 @@ func (s *Store) Get(ctx context.Context, key string, o blob.GetOptions) (*blob.O
 	return out, nil
 }
 
-// part is the wanted part of an open file.
+// part returns a reader of the requested part of an open file.
 func part(f *os.File, object *blob.Object, o blob.GetOptions) (io.ReadCloser, error) {
 	switch {
 	case o.IfNoneMatch == object.Tag:
@@ -55,8 +55,7 @@ func part(f *os.File, object *blob.Object, o blob.GetOptions) (io.ReadCloser, er
 	return b, nil
 }
 
-// body reads a part of a file. The file is never changed; if somebody cut it short all the same, that is
-// an error.
+// body reads a part of a file. Objects never change, so a file that is too short is an error.
 type body struct {
 	file *os.File
 	left int64
@@ -74,7 +73,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo lets the kernel copy from file to file.
+// WriteTo copies from a file to a file inside the kernel, if the kernel supports it.
 func (b *body) WriteTo(w io.Writer) (int64, error) {
 	n, err := io.Copy(w, io.LimitReader(b.file, b.left))
 	b.left -= n

@@ -12,8 +12,8 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// List yields objects in the order of their keys; see [blob.Store]. However many a folder has, only some
-// of its names are in memory: the folder is read again for each batch.
+// List yields objects ordered by key; see [blob.Store]. It keeps only a batch of a folder's names in memory, and
+// reads the folder again for each batch.
 func (s *Store) List(ctx context.Context, prefix string, o blob.ListOptions) iter.Seq2[blob.Entry, error] {
 	return func(yield func(blob.Entry, error) bool) {
 		l := &lister{Store: s, ctx: ctx, prefix: prefix, ListOptions: o, yield: yield}
@@ -24,7 +24,7 @@ func (s *Store) List(ctx context.Context, prefix string, o blob.ListOptions) ite
 	}
 }
 
-// lister is one walk through the store.
+// lister is the state of one List call.
 type lister struct {
 	*Store
 	ctx    context.Context
@@ -33,14 +33,14 @@ type lister struct {
 	yield func(blob.Entry, error) bool
 }
 
-// errEnough is a caller who wants no more.
+// errEnough ends the list when the caller stops the iteration.
 var errEnough = errors.New("enough")
 
-// start begins in the folder in which all keys with the prefix are.
+// start lists the folder that contains all keys with the prefix.
 func (l *lister) start() error {
 	base := l.prefix[:strings.LastIndexByte(l.prefix, '/')+1]
 	if base != "" && !isKey(base[:len(base)-1]) {
-		return nil // nothing is there
+		return nil // base is no valid key, so nothing can be below it
 	}
 	dir, err := l.folderAt(folderOf(base))
 	if errors.Is(err, unix.ENOENT) {
@@ -53,7 +53,7 @@ func (l *lister) start() error {
 	return l.walk(dir, base)
 }
 
-// walk yields what is in a folder whose keys begin with base.
+// walk yields the entries of one folder. The keys of all its entries begin with base.
 func (l *lister) walk(dir folder, base string) error {
 	var last *entry
 	for {
@@ -76,7 +76,7 @@ func (l *lister) walk(dir folder, base string) error {
 	}
 }
 
-// read is the next batch of a folder's entries that are wanted and behind the last one, in order.
+// read returns the next batch of a folder's wanted entries in order, starting after last.
 func (l *lister) read(dir folder, base string, last *entry) (batch []entry, more bool, err error) {
 	for names, err := range dir.names() {
 		if err != nil {
@@ -97,13 +97,13 @@ func (l *lister) read(dir folder, base string, last *entry) (batch []entry, more
 	return l.cut(batch), more, l.ctx.Err()
 }
 
-// cut keeps the first ones.
+// cut sorts the entries and returns the first l.batch of them.
 func (l *lister) cut(batch []entry) []entry {
 	slices.SortFunc(batch, func(a, b entry) int { return strings.Compare(a.text, b.text) })
 	return batch[:min(len(batch), l.batch)]
 }
 
-// wants reports whether an entry, or something below it, may be yielded.
+// wants reports whether an entry, or an entry below it, may be yielded.
 func (l *lister) wants(full, end string) bool {
 	if end == objectEnd {
 		return full > l.After && strings.HasPrefix(full, l.prefix)
@@ -117,7 +117,7 @@ func (l *lister) wants(full, end string) bool {
 	return full > l.After || strings.HasPrefix(l.After, full)
 }
 
-// folds reports whether a folder is yielded in place of what is in it.
+// folds reports whether a folder is yielded as one entry instead of its contents.
 func (l *lister) folds(full, end string) bool {
 	return l.Folders && end == folderEnd && len(full) > len(l.prefix)
 }
@@ -168,7 +168,7 @@ func (l *lister) emit(e blob.Entry) error {
 	return nil
 }
 
-// holdsSome reports whether there is an object anywhere in a folder: one that was emptied is none.
+// holdsSome reports whether a folder contains an object at any depth. An empty folder is not listed.
 func (l *lister) holdsSome(dir folder, full string) (bool, error) {
 	for names, err := range dir.names() {
 		if err != nil {

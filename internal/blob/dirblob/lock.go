@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// locks serialises what replaces or removes an object, between processes and within this one. Making an
-// object where there is none needs none of them.
+// locks serializes the replacement and removal of objects, between processes and within this one. A new object
+// needs no lock.
 type locks struct {
 	folder folder
-	here   [256]chan struct{} // full while a goroutine of this process has the lock
+	here   [256]chan struct{} // one per lock file; full while a goroutine of this process holds the lock
 }
 
 func newLocks(f folder) *locks {
@@ -25,7 +25,7 @@ func newLocks(f folder) *locks {
 	return l
 }
 
-// take waits for the key's lock.
+// take waits for the key's lock. Different keys may share a lock.
 func (l *locks) take(ctx context.Context, key string) (release func(), err error) {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key))
@@ -46,8 +46,8 @@ func (l *locks) take(ctx context.Context, key string) (release func(), err error
 	}, nil
 }
 
-// takeFile locks against other processes. They hold a lock for microseconds, so it is asked for again
-// and again rather than waited for, which no context could end.
+// takeFile takes a lock that excludes other processes. It polls, because a blocking call could not be cancelled,
+// and because locks are held only for microseconds.
 func (l *locks) takeFile(ctx context.Context, name string) (int, error) {
 	fd, err := retry(func() (int, error) {
 		return unix.Openat(l.folder.descriptor(), name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)

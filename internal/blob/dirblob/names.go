@@ -6,25 +6,25 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// A key's path has one name for each segment, with an ending that says what it is, so that the objects
-// "a" and "a/b" have different names ("a.o", "a.d/b.o"):
+// The path of an object has one name for each segment of the key. A suffix marks the type of the name, so that the
+// objects "a" and "a/b" have different names ("a.o", "a.d/b.o"):
 //
 //	name.o   an object
 //	name.d   a folder
-//	name.p   a folder with everything whose name begins with these 128 bytes
+//	name.p   a folder for all segments that begin with these 128 bytes
 //
-// Longer names go on in the latter, because a file system may not take them at once. Names of exactly
-// 128 bytes go there, too, with nothing left to be said ("….p/.o"): so no name outside begins like one
-// inside, and the order of entries is the order of keys.
+// File systems limit the length of a name, so the rest of a longer segment is in a .p folder. A segment of exactly
+// 128 bytes is also in a .p folder, with an empty rest ("….p/.o"). This way no name next to a .p folder begins with
+// the 128 bytes of that folder, and the order of entries is the order of keys.
 const (
 	objectEnd = ".o"
 	folderEnd = ".d"
 	partEnd   = ".p"
 
-	wholeName = 128 // from here on a name is split
+	wholeName = 128 // segments of at least this length are split
 )
 
-// pathOf is an object's path below objects.
+// pathOf returns the folder and the name of an object below objects.
 func pathOf(key string) (folder, name string) {
 	var b strings.Builder
 	for {
@@ -41,21 +41,21 @@ func pathOf(key string) (folder, name string) {
 	}
 }
 
-// folderOf is the path of a folder of keys, which ends with a slash or is empty.
+// folderOf returns the path of the folder for a key prefix. The prefix is empty or ends with a slash.
 func folderOf(prefix string) string {
 	folder, _ := pathOf(prefix + "x")
 	return folder
 }
 
-// entry is a name in a folder, as what it stands for.
+// entry is a name in a folder, split into text and suffix.
 type entry struct {
-	text string // what it adds to the keys below: "a" for an object, "a/" for a folder; entries sort by it
+	text string // part of the key: "a" for an object, "a/" for a folder; entries are sorted by it
 	end  string
 }
 
 func (e entry) file() string { return strings.TrimSuffix(e.text, "/") + e.end }
 
-// entryOf reads a name. What is not ours is not ok.
+// entryOf parses a name. It returns false for a name that the store does not use.
 func entryOf(name string) (e entry, ok bool) {
 	if len(name) < len(objectEnd) {
 		return entry{}, false
@@ -74,5 +74,5 @@ func entryOf(name string) (e entry, ok bool) {
 	return entry{}, false
 }
 
-// isKey reports whether the text of an object is a key, and was not made by hand.
+// isKey reports whether the text is a valid key.
 func isKey(text string) bool { return blob.CheckKey(text) == nil }

@@ -17,7 +17,7 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
 	"github.com/berthdev/berth/internal/blob/blobtest"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -220,7 +220,7 @@ func failNth(t *testing.T, n int, key, was, is string, call func(*Store, blob.Ta
 	}
 	// What cleans up behind a call may fail without anybody's noticing.
 	tidying := failed == "unlink" && is != "" || failed == "rmdir"
-	if (err == nil) != tidying || err != nil && sandbox.CodeOf(err) != api.CodeBlobFull {
+	if (err == nil) != tidying || err != nil && fault.CodeOf(err) != api.CodeBlobFull {
 		t.Fatalf("operation %d (%s) failed, and the call says %v", n, failed, err)
 	}
 	if got := textOf(t, s, key); got != was && got != is {

@@ -17,9 +17,9 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64, o 
 	if err := checkPut(key, size, o); err != nil {
 		return "", err
 	}
-	// Most conditions that do not hold show before anything is written.
+	// This check finds most failing conditions before any bytes are written.
 	if o != (blob.PutOptions{}) {
-		if err := s.holds(key, o); err != nil {
+		if err := s.checkConditions(key, o); err != nil {
 			return "", s.explain(op, key, err)
 		}
 	}
@@ -34,7 +34,7 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader, size int64, o 
 	return d.tag, nil
 }
 
-// checkPut refuses what makes no sense.
+// checkPut checks the arguments of Put.
 func checkPut(key string, size int64, o blob.PutOptions) error {
 	switch {
 	case size < 0:
@@ -45,8 +45,9 @@ func checkPut(key string, size int64, o blob.PutOptions) error {
 	return blob.CheckKey(key)
 }
 
-// holds looks whether the object is as the options want it. Who acts on the answer holds the key's lock.
-func (s *Store) holds(key string, o blob.PutOptions) error {
+// checkConditions returns ErrPrecondition if the object does not meet the conditions. For a final answer the caller
+// must hold the key's lock.
+func (s *Store) checkConditions(key string, o blob.PutOptions) error {
 	folder, name := pathOf(key)
 	st, err := s.objects.stat(join(folder, name))
 	switch {
@@ -62,11 +63,11 @@ func (s *Store) holds(key string, o blob.PutOptions) error {
 	return nil
 }
 
-// publish gives a draft an object's name. A link makes a new one, without any lock: the kernel lets one
-// writer win. Where there is an object, it is replaced under the key's lock.
+// publish gives a draft an object's name. A hard link creates a new object without a lock, because the kernel lets
+// only one writer succeed. An existing object is replaced under the key's lock.
 func (s *Store) publish(ctx context.Context, d *draft, key string, o blob.PutOptions) error {
 	if o.IfMatch == "" {
-		err := s.place(key, func(to *shelf, name string) error { return s.tmp.link(d.name, to, name) })
+		err := s.rename(key, func(to *dirHandle, name string) error { return s.tmp.link(d.name, to, name) })
 		switch {
 		case err == nil:
 			return nil
@@ -90,34 +91,34 @@ func (s *Store) replace(ctx context.Context, d *draft, key string, o blob.PutOpt
 			release()
 		}
 	}()
-	return s.place(key, func(to *shelf, name string) error {
-		if err := s.holds(key, o); err != nil {
+	return s.rename(key, func(to *dirHandle, name string) error {
+		if err := s.checkConditions(key, o); err != nil {
 			return err
 		}
 		if err := s.tmp.rename(d.name, to, name); err != nil {
 			return err
 		}
-		// What follows is waiting for the disk, in which others may go on.
+		// The lock is not needed for the sync that follows.
 		release()
 		locked = false
 		return nil
 	})
 }
 
-// place does something in the key's folder and makes it outlive a power loss.
-func (s *Store) place(key string, act func(to *shelf, name string) error) error {
+// rename calls act with the key's folder and name, and then syncs the folder's names.
+func (s *Store) rename(key string, act func(to *dirHandle, name string) error) error {
 	folder, name := pathOf(key)
 	for try := 0; ; try++ {
-		to, err := s.shelves.take(folder)
+		to, err := s.dirs.take(folder)
 		if err != nil {
 			return err
 		}
 		if err = act(to, name); err == nil {
-			err = to.keep()
+			err = to.syncNames()
 		} else if errors.Is(err, unix.ENOENT) {
-			s.shelves.drop(to) // somebody removed the folder when it was empty
+			s.dirs.drop(to) // the folder was removed concurrently, because it was empty
 		}
-		s.shelves.give(to)
+		s.dirs.give(to)
 		if !errors.Is(err, unix.ENOENT) || try == maxTries {
 			return err
 		}

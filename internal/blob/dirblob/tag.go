@@ -10,25 +10,24 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// tagOf names an object's state by its file: number, time of writing, size. A file is never changed, and
-// one that replaces another exists beside it and so has another number. A number comes back only when
-// its file is gone, and then with a later time: [stamps] sees to it, because the kernel's own times are
-// too coarse for that. Copies share their file, and are the same bytes.
+// tagOf derives an object's tag from its file: inode, modification time and size. A file never changes. A file that
+// replaces another one is written before that file is removed, so it has another inode. An inode can be reused only
+// after its file is removed, and the new file then has a later time. [stamps] ensures this, because the kernel's
+// own times are too coarse. Copies are hard links to the same file, and so have the same tag.
 func tagOf(st *unix.Stat_t) blob.Tag {
 	return blob.Tag(strconv.FormatInt(st.Mtim.Nano(), 36) + "-" + strconv.FormatUint(st.Ino, 36) + "-" + strconv.FormatInt(st.Size, 36))
 }
 
-// writtenAt is when a file got its name, or another one: never before it was written.
+// writtenAt returns the change time of the file, which is never before the write.
 func writtenAt(st *unix.Stat_t) time.Time { return time.Unix(st.Ctim.Unix()) }
 
-// stamps gives each file a time of its own, later than all before it, even where the clock stands still
-// or goes back.
+// stamps returns strictly increasing times, even if the clock stops or goes backwards.
 type stamps struct {
 	mu   sync.Mutex
 	last time.Time
 }
 
-// stampStep is a difference that file systems keep.
+// stampStep is the smallest difference of times that all supported file systems store.
 const stampStep = time.Microsecond
 
 func (s *stamps) next() time.Time {
@@ -42,14 +41,14 @@ func (s *stamps) next() time.Time {
 	return now
 }
 
-// trial refuses a file system that does not keep what tags are made of, or has no hard links.
-func (s *Store) trial() error {
+// probe returns an error if the file system does not store times exactly enough for tags, or has no hard links.
+func (s *Store) probe() error {
 	d, err := s.draft()
 	if err != nil {
 		return err
 	}
 	defer d.discard()
-	// A time with microseconds, whatever the clock says.
+	// A fixed time with microseconds.
 	at := time.Unix(1_500_000_000, 123_457_000)
 	if err := d.file.stamp(at); err != nil {
 		return err

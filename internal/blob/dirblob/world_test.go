@@ -138,7 +138,7 @@ func (f *worldFolder) sync() error {
 
 func (f *worldFolder) under() *worldFolder { return f }
 
-func (s *shelf) under() *worldFolder { return s.folder.(*worldFolder) }
+func (s *dirHandle) under() *worldFolder { return s.folder.(*worldFolder) }
 
 type worldFile struct {
 	output

@@ -1,4 +1,4 @@
-// Package open finds the object store that an address means.
+// Package open opens an object store by its address.
 package open
 
 import (
@@ -11,16 +11,17 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 	"github.com/berthdev/berth/internal/blob/dirblob"
 	"github.com/berthdev/berth/internal/blob/s3blob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Store opens the store at an address:
+// Store opens the store at an address, which has one of these forms:
 //
 //	s3://bucket/prefix?endpoint=…&region=…   S3; see [s3blob.Parse]
 //	file:///path, or a path                  a directory
-//	none                                     no store: nil
+//	none                                     no store; the result is nil
 //
-// A directory is made if it is missing. S3 is not asked for anything yet; [blob.Probe] does.
+// A missing directory is created. Store sends no request to S3; the first call of the store, for example
+// [blob.Probe], shows whether the address is right.
 func Store(ctx context.Context, address string) (blob.Store, error) {
 	scheme, _, isURL := strings.Cut(address, "://")
 	switch {
@@ -63,7 +64,7 @@ func directory(ctx context.Context, path string) (blob.Store, error) {
 }
 
 func invalid(format string, args ...any) error {
-	e := sandbox.Errorf("open object store", api.CodeInvalidConfig, format, args...)
+	e := fault.Errorf("open object store", api.CodeInvalidConfig, format, args...)
 	e.Hint = "Write s3://bucket/prefix?endpoint=…&region=…, file:///path, a path, or none."
 	return e
 }

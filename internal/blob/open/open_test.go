@@ -7,7 +7,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/testkit/s3test"
 )
 
@@ -47,12 +47,12 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		"", "a\x00b", "gs://bucket", "file://host/path", "file://relative", "file:///p?x=1", "file:///%zz", "s3://B", "s3://key:secret@bucket",
 	} {
 		s, err := Store(t.Context(), address)
-		if s != nil || sandbox.CodeOf(err) != api.CodeInvalidConfig || strings.Contains(err.Error(), "secret") {
+		if s != nil || fault.CodeOf(err) != api.CodeInvalidConfig || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v, %v", address, s, err)
 		}
 	}
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
-	if s, err := Store(t.Context(), "s3://bucket?region=us-east-1"); s != nil || sandbox.CodeOf(err) != api.CodeBlobCredentials {
+	if s, err := Store(t.Context(), "s3://bucket?region=us-east-1"); s != nil || fault.CodeOf(err) != api.CodeBlobCredentials {
 		t.Errorf("without credentials: %v, %v", s, err)
 	}
 	if s, err := Store(t.Context(), "/dev/null/x"); s != nil || err == nil {

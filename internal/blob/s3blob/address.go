@@ -12,30 +12,30 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/awsaddr"
 	"github.com/berthdev/berth/internal/blob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Options say which bucket, where, and how.
+// Options configure a bucket and its endpoint.
 type Options struct {
 	Bucket     string
-	Prefix     string // below which everything is; may be empty
-	Endpoint   string // http(s)://host[:port]; empty: AWS
-	Region     string // empty: AWS_REGION and the like; us-east-1 with an endpoint
-	PathStyle  *bool  // the bucket stands in the path, not in the host name; nil: with an endpoint, yes
-	Encryption string // of objects at the server: AES256, aws:kms, or empty for the bucket's own
-	KMSKey     string // with aws:kms; empty: the account's
+	Prefix     string // prefix of all keys; may be empty
+	Endpoint   string // http(s)://host[:port]; empty means AWS
+	Region     string // empty means AWS_REGION or the AWS configuration, or us-east-1 with an endpoint
+	PathStyle  *bool  // the bucket is in the path, not in the host name; nil means true with an endpoint
+	Encryption string // server-side encryption: AES256, aws:kms, or empty for the default of the bucket
+	KMSKey     string // key for aws:kms; empty means the default of the account
 
-	Credentials aws.CredentialsProvider // nil: where the AWS tools take them from
+	Credentials aws.CredentialsProvider // nil means the default chain of the AWS SDK
 }
 
-// usage is how an address is written.
+// usage describes the form of an address for error messages.
 const usage = "s3://bucket/prefix?endpoint=http://host:port&region=us-east-1&path_style=true&sse=AES256|aws:kms&sse_kms_key_id=…, all after the bucket as needed"
 
 func invalid(format string, args ...any) error {
-	return &sandbox.Error{Op: "read object store address", Code: api.CodeInvalidConfig, Hint: "Write " + usage + ".", Err: fmt.Errorf(format, args...)}
+	return &fault.Error{Op: "read object store address", Code: api.CodeInvalidConfig, Hint: "Write " + usage + ".", Err: fmt.Errorf(format, args...)}
 }
 
-// Parse reads the address of a store. Credentials do not belong there.
+// Parse parses the address of a store. An address does not contain credentials.
 func Parse(address string) (Options, error) {
 	var o Options
 	a, err := awsaddr.Parse(address, "s3", o.set)
@@ -66,7 +66,7 @@ func (o *Options) set(name, value string) (known bool, err error) {
 
 var bucketShape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`) })
 
-// maxPrefix leaves room for the longest key in S3's 1,024 bytes.
+// maxPrefix is the maximum length of a prefix. With the longest key it fits into the 1,024 bytes of S3.
 const maxPrefix = 1024 - blob.MaxKey - 1
 
 func (o *Options) check() error {
@@ -88,8 +88,8 @@ func (o *Options) check() error {
 	return nil
 }
 
-// pathStyle is how most servers of one's own want it; a certificate for one label below a host does not
-// cover a bucket with dots.
+// pathStyle reports whether the bucket is in the path of requests. It is the default for self-hosted servers, and
+// for bucket names with dots, which a wildcard certificate does not cover.
 func (o *Options) pathStyle() bool {
 	if o.PathStyle != nil {
 		return *o.PathStyle
@@ -97,7 +97,7 @@ func (o *Options) pathStyle() bool {
 	return o.Endpoint != "" || strings.Contains(o.Bucket, ".")
 }
 
-// base stands before every key.
+// base returns the text that precedes every key.
 func (o *Options) base() string {
 	if o.Prefix == "" {
 		return ""
@@ -105,7 +105,7 @@ func (o *Options) base() string {
 	return o.Prefix + "/"
 }
 
-// String is the address, which has no secrets.
+// String returns the address without secrets.
 func (o Options) String() string {
 	return awsaddr.Address{Name: o.Bucket, Path: o.Prefix, Endpoint: o.Endpoint}.String("s3")
 }

@@ -33,7 +33,7 @@ func TestPutChecked(t *testing.T) {
 		"other sha256": {blob.Sums{SHA256: [32]byte{1}, CRC32C: right.CRC32C}, false},
 		"other crc32c": {blob.Sums{SHA256: right.SHA256, CRC32C: 1}, false},
 	} {
-		s.plain.Store(false)
+		s.refusesCRC.Store(false)
 		_, before := p.Hits()
 		err := s.PutChecked(t.Context(), name, bytes.NewReader(text), int64(len(text)), c.sums)
 		if (err == nil) != c.ok {
@@ -99,8 +99,8 @@ func TestAStrangerIsGivenUpSoon(t *testing.T) {
 		}
 	}()
 	s := open(t, options(s3test.Bucket{Name: "bucket", Endpoint: "http://" + l.Addr().String()}, ""))
-	if _, err := s.Get(t.Context(), "k", blob.GetOptions{}); err == nil || s.met.Load() || tries.Load() != maxStrange {
-		t.Errorf("tried %d times, met %v: %v", tries.Load(), s.met.Load(), err)
+	if _, err := s.Get(t.Context(), "k", blob.GetOptions{}); err == nil || s.answered.Load() || tries.Load() != maxUnanswered {
+		t.Errorf("tried %d times, met %v: %v", tries.Load(), s.answered.Load(), err)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestGivenConfiguration(t *testing.T) {
 		"no region":                 {Options{Bucket: b.Name, Endpoint: b.Endpoint}, false},
 		"no endpoint":               {Options{Bucket: b.Name, Region: s3test.Region}, false},
 	} {
-		if _, ok := given(&c.o); ok != c.ok {
+		if _, ok := fromEnv(&c.o); ok != c.ok {
 			t.Errorf("%s: %v", name, ok)
 		}
 	}
@@ -126,7 +126,7 @@ func TestGivenConfiguration(t *testing.T) {
 		t.Error(err)
 	}
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
-	if _, ok := given(&Options{Bucket: b.Name, Endpoint: b.Endpoint, Region: s3test.Region}); ok {
+	if _, ok := fromEnv(&Options{Bucket: b.Name, Endpoint: b.Endpoint, Region: s3test.Region}); ok {
 		t.Error("without keys")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// Copy makes an object under another key; see [blob.Store]. The server copies.
+// Copy copies an object to another key; see [blob.Store]. The server copies the bytes.
 func (s *Store) Copy(ctx context.Context, from, to string) error {
 	if err := errors.Join(blob.CheckKey(from), blob.CheckKey(to)); err != nil {
 		return err
@@ -21,9 +21,9 @@ func (s *Store) Copy(ctx context.Context, from, to string) error {
 		Bucket: s.bucket(), Key: s.name(to), CopySource: s.copySource(from), ServerSideEncryption: s.encryption(), SSEKMSKeyId: s.kmsKey(),
 	}, s.call(ctx).with)
 	if err != nil {
-		err = reading(err)
+		err = toBlobError(err)
 	}
-	// Above 5 GiB the server wants it in parts.
+	// Above 5 GiB the server requires a copy in parts.
 	if code(err) == "InvalidRequest" || code(err) == "EntityTooLarge" {
 		err = s.copyParts(ctx, from, to, err)
 	}
@@ -33,7 +33,8 @@ func (s *Store) Copy(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// copyParts copies an object in parts, unless it is too small for that to have been the reason.
+// copyParts copies an object in parts. If the object is small enough for one request, it returns reason, the error
+// of that request.
 func (s *Store) copyParts(ctx context.Context, from, to string, reason error) error {
 	whole, err := s.head(ctx, from)
 	if err != nil {
@@ -61,6 +62,6 @@ func (u *upload) copy(ctx context.Context, n int32, from string, tag *string, fi
 	if err != nil {
 		return err
 	}
-	u.have(n, out.CopyPartResult.ETag)
+	u.addPart(n, out.CopyPartResult.ETag)
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// maxDeletes is S3's, for one request.
+// maxDeletes is the maximum number of keys in one S3 request.
 const maxDeletes = 1000
 
 // Delete removes objects; see [blob.Store].
@@ -56,12 +56,12 @@ func (s *Store) deleteBatch(ctx context.Context, keys []string) error {
 	return s.deleted(ctx, keys, out)
 }
 
-// withMD5 adds the checksum that this request had before others were invented; some servers insist on it.
+// withMD5 adds the Content-MD5 header, which some servers require for this request.
 func withMD5(o *s3.Options) {
 	o.APIOptions = append(o.APIOptions, smithyhttp.AddContentChecksumMiddleware)
 }
 
-// deleted sees to what the answer does not report as deleted: one by one, and with its own error.
+// deleted deletes the keys that the response does not confirm one by one, to get their errors.
 func (s *Store) deleted(ctx context.Context, keys []string, out *s3.DeleteObjectsOutput) error {
 	gone := map[string]bool{}
 	for _, o := range out.Deleted {

@@ -18,16 +18,16 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// explain says what an error of an operation on a key means, and what to do about it.
+// explain adds the operation, code and hint to an error of a call with a key.
 func (s *Store) explain(op, key string, err error) error {
 	var foreign *unreadable
 	switch {
 	case errors.As(err, &foreign):
-		return fmt.Errorf("%s %s: read what is to be put: %w", op, key, foreign.error)
-	case isSeam(err):
+		return fmt.Errorf("%s %s: read the source: %w", op, key, foreign.error)
+	case isBlobError(err):
 		return fmt.Errorf("%s %s: %w", op, key, err)
 	}
 	e := s.classify(err)
@@ -36,23 +36,23 @@ func (s *Store) explain(op, key string, err error) error {
 	return e
 }
 
-func isSeam(err error) bool {
+func isBlobError(err error) bool {
 	return errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrPrecondition) || errors.Is(err, blob.ErrNotModified) || errors.Is(err, blob.ErrRange)
 }
 
-// classify finds the code. The store's own words are kept, its request's id with them; neither has a
-// secret in it.
-func (s *Store) classify(err error) *sandbox.Error {
+// classify returns an error with the code for err. It keeps the store's message and request id, which contain no
+// secrets.
+func (s *Store) classify(err error) *fault.Error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return &sandbox.Error{Code: api.CodeTimeout, Err: err}
+		return &fault.Error{Code: api.CodeTimeout, Err: err}
 	}
 	if errors.Is(err, errUnsure) {
-		return &sandbox.Error{Code: api.CodeBlobUnreachable, Err: err, Hint: "Read the object to find out whether it was written."}
+		return &fault.Error{Code: api.CodeBlobUnreachable, Err: err, Hint: "Read the object to find out whether it was written."}
 	}
 	if status(err) == 0 && code(err) == "" {
 		return s.unreachable(err)
 	}
-	e := &sandbox.Error{Err: errors.New(words(err))}
+	e := &fault.Error{Err: errors.New(messageOf(err))}
 	switch code(err) {
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken", "TokenRefreshRequired", "InvalidSecurity",
 		"NotSignedUp", "AccountProblem", "InvalidClientTokenId", "CredentialsNotSupported", "UnrecognizedClientException", "XAdminUserNotFound":
@@ -60,20 +60,20 @@ func (s *Store) classify(err error) *sandbox.Error {
 		return e
 	case "RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture":
 		e.Code = api.CodeBlobClock
-		e.Err = fmt.Errorf("%s; here it is %s", words(err), time.Now().UTC().Format(time.RFC3339))
+		e.Err = fmt.Errorf("%s; here it is %s", messageOf(err), time.Now().UTC().Format(time.RFC3339))
 		return e
 	case "NoSuchBucket":
 		e.Code = api.CodeBlobNoBucket
 		return e
 	case "AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException", "TemporaryRedirect":
-		return s.elsewhere(err, e)
+		return s.otherRegion(err, e)
 	case "XMinioStorageFull", "StorageFull", "QuotaExceeded", "QuotaExceededException":
 		e.Code = api.CodeBlobFull
 		return e
 	}
 	switch at := status(err); {
 	case at == http.StatusMovedPermanently, at == http.StatusTemporaryRedirect:
-		return s.elsewhere(err, e)
+		return s.otherRegion(err, e)
 	case at == http.StatusForbidden, at == http.StatusUnauthorized:
 		e.Code = api.CodeBlobDenied
 	case at == http.StatusInsufficientStorage:
@@ -86,8 +86,8 @@ func (s *Store) classify(err error) *sandbox.Error {
 	return e
 }
 
-// words are the store's.
-func words(err error) string {
+// messageOf returns the status, the code and the message of the store's response.
+func messageOf(err error) string {
 	var known smithy.APIError
 	text := fmt.Sprintf("the store answers %d %s", status(err), http.StatusText(status(err)))
 	if errors.As(err, &known) && known.ErrorCode() != "" {
@@ -105,15 +105,16 @@ func words(err error) string {
 
 var expecting = regexp.MustCompile(`expecting ['"]([a-z0-9-]+)['"]`)
 
-// elsewhere is a bucket of another region, which the answer names.
-func (s *Store) elsewhere(err error, e *sandbox.Error) *sandbox.Error {
+// otherRegion returns the error for a bucket in another region, with the region in its hint if the response names
+// it.
+func (s *Store) otherRegion(err error, e *fault.Error) *fault.Error {
 	e.Code = api.CodeBlobRegion
 	region := ""
 	var response *smithyhttp.ResponseError
 	if errors.As(err, &response) && response.Response != nil {
 		region = response.Response.Header.Get("X-Amz-Bucket-Region")
 	}
-	if found := expecting.FindStringSubmatch(words(err)); region == "" && found != nil {
+	if found := expecting.FindStringSubmatch(messageOf(err)); region == "" && found != nil {
 		region = found[1]
 	}
 	switch {
@@ -125,9 +126,9 @@ func (s *Store) elsewhere(err error, e *sandbox.Error) *sandbox.Error {
 	return e
 }
 
-// unreachable is a store that gave no answer, or not a whole one.
-func (s *Store) unreachable(err error) *sandbox.Error {
-	e := &sandbox.Error{Code: api.CodeBlobUnreachable, Err: inner(err)}
+// unreachable returns the error for a missing or incomplete response.
+func (s *Store) unreachable(err error) *fault.Error {
+	e := &fault.Error{Code: api.CodeBlobUnreachable, Err: inner(err)}
 	var name *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
@@ -143,7 +144,7 @@ func (s *Store) unreachable(err error) *sandbox.Error {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		e.Hint = fmt.Sprintf("%s does not speak TLS: write http:// in the endpoint.", where)
 	case isDial(err):
-		e.Hint = fmt.Sprintf("Nobody answers at %s: start the store there, or correct the endpoint in object_store.", where)
+		e.Hint = fmt.Sprintf("There is no answer from %s: start the store there, or correct the endpoint in object_store.", where)
 	}
 	return e
 }
@@ -153,8 +154,8 @@ func isDial(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// inner leaves out what the SDK wraps around an error: the operation and the address, which are named
-// already.
+// inner removes the SDK's error wrapping. It contains the operation and the address, which the caller adds in its
+// own form.
 func inner(err error) error {
 	var sent *url.Error
 	if errors.As(err, &sent) {
@@ -167,7 +168,7 @@ func inner(err error) error {
 	return err
 }
 
-// unreadable is a failure of the reader whose bytes were to be put, which says nothing about the store.
+// unreadable is an error of the caller's reader, not of the store.
 type unreadable struct{ error }
 
 func (u *unreadable) Unwrap() error { return u.error }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/s3test"
 )
@@ -72,7 +72,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"no bucket":    {other(func(o *Options) { o.Bucket = "no-such-bucket" }), api.CodeBlobNoBucket, "NoSuchBucket", ""},
 		"other region": {other(func(o *Options) { o.Region = "eu-west-1" }), api.CodeBlobRegion, "region=us-east-1", ""},
 		"denied":       {options(readonly.Bucket(t), "p"), api.CodeBlobDenied, "AccessDenied", "get get a part list"},
-		"nobody there": {other(func(o *Options) { o.Endpoint = "http://" + freeAddress(t) }), api.CodeBlobUnreachable, "connection refused", ""},
+		"nobody there": {other(func(o *Options) { o.Endpoint = "http://" + testkit.RefusingAddress(t) }), api.CodeBlobUnreachable, "connection refused", ""},
 		"no TLS":       {other(func(o *Options) { o.Endpoint = "https" + strings.TrimPrefix(o.Endpoint, "http") }), api.CodeBlobUnreachable, "http://", ""},
 		"untrusted":    {other(func(o *Options) { o.Endpoint = overTLS(t) }), api.CodeBlobUnreachable, "not trusted", ""},
 		"clock":        {other(says(403, "RequestTimeTooSkewed", "The difference between the request time and the current time is too large.")), api.CodeBlobClock, "here it is", ""},
@@ -100,9 +100,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 				if err == nil && strings.Contains(c.skip, op) || errors.Is(err, blob.ErrNotFound) && strings.Contains(c.skip, op) {
 					continue
 				}
-				var e *sandbox.Error
+				var e *fault.Error
 				if !errors.As(err, &e) || e.Code != c.code || e.Retry != e.Code.Info().Retryable {
-					t.Errorf("%s: %v (%s)", op, err, sandbox.CodeOf(err))
+					t.Errorf("%s: %v (%s)", op, err, fault.CodeOf(err))
 					continue
 				}
 				text := e.Error() + " " + e.Hint
@@ -137,29 +137,20 @@ func overTLS(t *testing.T) string {
 	return server.URL
 }
 
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // A region that is wrong is often a host that does not exist.
 func TestHostsThatDoNotAnswer(t *testing.T) {
 	o := options(s3test.Bucket{Name: "some.bucket"}, "")
 	o.Region = "nowhere-1"
 	s := open(t, o)
 	missing := &net.DNSError{Name: "s3.nowhere-1.example", IsNotFound: true}
-	if passing(missing) || !passing(&net.DNSError{IsTimeout: true}) {
+	if isTemporary(missing) || !isTemporary(&net.DNSError{IsTimeout: true}) {
 		t.Error("a host that does not exist is tried again, or one whose name could not be found is not")
 	}
 	for _, c := range []struct {
 		err  error
 		says string
 	}{{missing, "s3.nowhere-1.example"}, {&net.OpError{Op: "dial", Err: errors.New("no route")}, "AWS in region nowhere-1"}} {
-		var e *sandbox.Error
+		var e *fault.Error
 		if err := s.explain("get object", "x", c.err); !errors.As(err, &e) || e.Code != api.CodeBlobUnreachable || !strings.Contains(e.Hint, c.says) {
 			t.Errorf("%v: %+v", c.err, e)
 		}
@@ -172,7 +163,7 @@ func TestDeadlines(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := s.Get(ctx, "x", blob.GetOptions{})
-	if !errors.Is(err, context.DeadlineExceeded) || sandbox.CodeOf(err) != api.CodeTimeout {
+	if !errors.Is(err, context.DeadlineExceeded) || fault.CodeOf(err) != api.CodeTimeout {
 		t.Errorf("%v", err)
 	}
 }
@@ -181,7 +172,7 @@ func TestDeadlines(t *testing.T) {
 func TestStallingConnections(t *testing.T) {
 	a, b := net.Pipe()
 	defer b.Close()
-	c := &impatient{a, time.Millisecond}
+	c := &timeoutConn{a, time.Millisecond}
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read: %v", err)
 	}
@@ -206,17 +197,17 @@ func TestOpenWithoutCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), o); sandbox.CodeOf(err) != api.CodeBlobCredentials {
+	if _, err := Open(t.Context(), o); fault.CodeOf(err) != api.CodeBlobCredentials {
 		t.Errorf("%v", err)
 	}
-	if _, err := Open(t.Context(), Options{Bucket: "bucket"}); sandbox.CodeOf(err) != api.CodeBlobRegion {
+	if _, err := Open(t.Context(), Options{Bucket: "bucket"}); fault.CodeOf(err) != api.CodeBlobRegion {
 		t.Errorf("without a region: %v", err)
 	}
-	if _, err := Open(t.Context(), Options{}); sandbox.CodeOf(err) != api.CodeInvalidConfig {
+	if _, err := Open(t.Context(), Options{}); fault.CodeOf(err) != api.CodeInvalidConfig {
 		t.Errorf("without a bucket: %v", err)
 	}
 	t.Setenv("AWS_PROFILE", "missing")
-	if _, err := Open(t.Context(), o); sandbox.CodeOf(err) != api.CodeBlobCredentials {
+	if _, err := Open(t.Context(), o); fault.CodeOf(err) != api.CodeBlobCredentials {
 		t.Errorf("with a profile that is not there: %v", err)
 	}
 }

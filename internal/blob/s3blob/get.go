@@ -25,7 +25,7 @@ func (s *Store) Get(ctx context.Context, key string, o blob.GetOptions) (*blob.O
 	}
 	object, err := s.get(ctx, key, o)
 	if errors.Is(err, blob.ErrRange) && o.Offset == 0 {
-		// S3 finds no byte in an empty object, not even from the first on.
+		// S3 refuses every range of an empty object.
 		object, err = s.get(ctx, key, blob.GetOptions{IfNoneMatch: o.IfNoneMatch})
 	}
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Store) get(ctx context.Context, key string, o blob.GetOptions) (*blob.O
 	}
 	out, err := s.client.GetObject(ctx, in, s.call(ctx).with)
 	if err != nil {
-		return nil, reading(err)
+		return nil, toBlobError(err)
 	}
 	size, err := sizeOf(out, o.Offset)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Store) get(ctx context.Context, key string, o blob.GetOptions) (*blob.O
 	return object, nil
 }
 
-// head asks for an object's state alone.
+// head reads the metadata of an object.
 func (s *Store) head(ctx context.Context, key string) (*s3.HeadObjectOutput, error) {
 	c := s.call(ctx)
 	c.head = true
@@ -73,8 +73,8 @@ func rangeOf(offset, length int64) *string {
 	return nil
 }
 
-// reading turns what S3 says about reading into the seam's words.
-func reading(err error) error {
+// toBlobError converts errors of S3 to errors of package blob.
+func toBlobError(err error) error {
 	switch at := status(err); {
 	case at == http.StatusNotModified:
 		return blob.ErrNotModified
@@ -86,11 +86,12 @@ func reading(err error) error {
 	return err
 }
 
-// noSuchKey reports whether the store says that there is no such object. Not every 404 does: one is for a
-// bucket, one of some servers for an access key, and one of a web server for everything.
+// noSuchKey reports whether the store says that the object does not exist. A 404 alone does not mean that: it may
+// concern the bucket or an access key, or come from a web server that is not S3.
 func noSuchKey(err error) bool { return status(err) == http.StatusNotFound && code(err) == "NoSuchKey" }
 
-// sizeOf is the whole object's size. The part must be the one that was asked for.
+// sizeOf returns the size of the whole object. It returns an error if the response has another range than
+// requested.
 func sizeOf(out *s3.GetObjectOutput, offset int64) (int64, error) {
 	if out.ContentRange == nil {
 		if offset > 0 {
@@ -105,17 +106,17 @@ func sizeOf(out *s3.GetObjectOutput, offset int64) (int64, error) {
 	return size, nil
 }
 
-// body reads a part of an object. When the connection breaks off it is read on, from the same state of the
-// object, until the part is whole.
+// body reads a part of an object. If the connection breaks, body requests the rest of the same object version,
+// until the part is complete.
 type body struct {
 	s        *Store
 	ctx      context.Context
 	key      string
 	tag      *string
-	open     io.ReadCloser // nil: broken off
+	open     io.ReadCloser // nil if the connection broke
 	at, left int64
-	broken   int   // times in a row without a byte
-	failure  error // for good
+	broken   int   // number of consecutive breaks without a byte in between
+	failure  error // error that ended the body for good
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -156,7 +157,7 @@ func (b *body) breakOff(err error) {
 	}
 }
 
-// resume asks for the rest.
+// resume requests the bytes that are not read yet.
 func (b *body) resume() error {
 	select {
 	case <-time.After(b.s.pause(b.broken)):

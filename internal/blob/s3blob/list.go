@@ -12,11 +12,11 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// List yields objects in the order of their keys; see [blob.Store].
+// List yields objects ordered by key; see [blob.Store].
 func (s *Store) List(ctx context.Context, prefix string, o blob.ListOptions) iter.Seq2[blob.Entry, error] {
 	return func(yield func(blob.Entry, error) bool) {
 		if !listable(prefix) {
-			return // nothing is there
+			return // no key can have the prefix
 		}
 		in := &s3.ListObjectsV2Input{Bucket: s.bucket(), Prefix: s.name(prefix)}
 		if o.After != "" {
@@ -44,13 +44,13 @@ func (s *Store) List(ctx context.Context, prefix string, o blob.ListOptions) ite
 	}
 }
 
-// listable reports whether there may be keys with the prefix: what stands before its last part must be one.
+// listable reports whether keys with the prefix can exist. The text before its last slash must be a valid key.
 func listable(prefix string) bool {
 	folder, _ := strings.CutSuffix(prefix[:strings.LastIndexByte(prefix, '/')+1], "/")
 	return !strings.HasPrefix(prefix, "/") && (folder == "" || blob.CheckKey(folder) == nil)
 }
 
-// entries are a page's objects and folders, in one order.
+// entries returns the objects and folders of a page, sorted by key.
 func (s *Store) entries(page *s3.ListObjectsV2Output) []blob.Entry {
 	var all []blob.Entry
 	for _, o := range page.Contents {

@@ -15,7 +15,7 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// upload is an object that is sent in parts. Nobody sees it until it is complete.
+// upload is an object that is being sent in parts. It is not visible before it is complete.
 type upload struct {
 	s     *Store
 	key   string
@@ -25,7 +25,7 @@ type upload struct {
 	parts []types.CompletedPart
 }
 
-// putParts sends a large object in parts, several at once.
+// putParts sends a large object in concurrent parts.
 func (s *Store) putParts(ctx context.Context, key string, r io.Reader, size int64, o blob.PutOptions) (blob.Tag, error) {
 	return s.inParts(ctx, key, newWrite(o), size, s.limits.part, func(ctx context.Context, u *upload, work *errgroup.Group, part int64) error {
 		for n, left := 1, size; left > 0; n, left = n+1, left-part {
@@ -42,7 +42,7 @@ func (s *Store) putParts(ctx context.Context, key string, r io.Reader, size int6
 	})
 }
 
-// inParts makes an upload, has its parts sent, and completes it, or leaves nothing of it.
+// inParts starts an upload, calls send to send its parts, and completes or aborts the upload.
 func (s *Store) inParts(ctx context.Context, key string, w *write, size, part int64, send func(context.Context, *upload, *errgroup.Group, int64) error) (blob.Tag, error) {
 	const mega = 1 << 20
 	part = max(part, (size/maxParts+mega)/mega*mega)
@@ -55,7 +55,7 @@ func (s *Store) inParts(ctx context.Context, key string, w *write, size, part in
 	work.SetLimit(s.limits.parts)
 	err = send(sending, u, work, part)
 	if failed := work.Wait(); failed != nil && !errors.As(err, new(*unreadable)) {
-		err = failed // the reading ended because of it
+		err = failed // the cause: it also cancelled the read
 	}
 	if err != nil {
 		u.abort(ctx)
@@ -66,7 +66,7 @@ func (s *Store) inParts(ctx context.Context, key string, w *write, size, part in
 
 func (s *Store) begin(ctx context.Context, key string, w *write) (*upload, error) {
 	if w.id == "" {
-		w.id = newWrite(blob.PutOptions{IfAbsent: true}).id // a completion can be lost, too
+		w.id = newWrite(blob.PutOptions{IfAbsent: true}).id // an id for settle, because the response to the completion can be lost
 	}
 	out, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
 		Bucket: s.bucket(), Key: s.name(key), Metadata: w.metadata(), ServerSideEncryption: s.encryption(), SSEKMSKeyId: s.kmsKey(),
@@ -84,11 +84,11 @@ func (u *upload) send(ctx context.Context, n int32, body io.ReadSeeker) error {
 	if err != nil {
 		return err
 	}
-	u.have(n, out.ETag)
+	u.addPart(n, out.ETag)
 	return nil
 }
 
-func (u *upload) have(n int32, tag *string) {
+func (u *upload) addPart(n int32, tag *string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.parts[n-1] = types.CompletedPart{PartNumber: aws.Int32(n), ETag: tag}
@@ -110,7 +110,8 @@ func (u *upload) complete(ctx context.Context) (blob.Tag, error) {
 	return tag, err
 }
 
-// abort frees what was sent. Where that fails, the bucket's own rule for unfinished uploads does it.
+// abort removes the parts that were sent. If it fails, a lifecycle rule of the bucket for incomplete uploads must
+// remove them.
 func (u *upload) abort(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()

@@ -56,8 +56,8 @@ func (s *Store) putWhole(ctx context.Context, key string, r io.Reader, size int6
 	return blob.Tag(*out.ETag), nil
 }
 
-// load is the next size bytes of r, to be read as often as needed. Memory is sent as it is; everything else
-// is read into a buffer first, because the bytes are signed before they are sent.
+// load returns the next size bytes of r as a seekable reader. A bytes.Reader is used directly. The bytes of other
+// readers are buffered, because they must be signed before they are sent.
 func (s *Store) load(ctx context.Context, r io.Reader, size int64) (body io.ReadSeeker, free func(), err error) {
 	if memory, ok := r.(*bytes.Reader); ok {
 		from := memory.Size() - int64(memory.Len())
@@ -86,11 +86,11 @@ func short(got, want int64) error {
 	return &unreadable{fmt.Errorf("there was less to read than said: %d of %d bytes: %w", got, want, io.ErrUnexpectedEOF)}
 }
 
-// refused reports whether the store says that a condition does not hold. Where an object must be in a state
-// and there is none, S3 says that there is none.
+// refused reports whether the store refused a condition. For IfMatch on a missing object, S3 reports that the
+// object is missing.
 func refused(err error, o blob.PutOptions) bool {
 	return status(err) == http.StatusPreconditionFailed || o.IfMatch != "" && noSuchKey(err)
 }
 
-// errUnsure is a write whose fate is not known.
+// errUnsure is returned for a write if it is unknown whether it took effect.
 var errUnsure = errors.New("the answer was lost, and the object does not tell whether it was written")

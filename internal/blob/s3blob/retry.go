@@ -17,73 +17,73 @@ import (
 
 const (
 	maxAttempts = 12
-	// maxStrange is how often a server is tried that has never answered: its address may be wrong, and then
-	// one wants to know soon.
-	maxStrange = 4
+	// maxUnanswered is the maximum number of attempts if the server has never answered. It is small, because the
+	// address may be wrong and the user should see the error soon.
+	maxUnanswered = 4
 
 	maxPause = 5 * time.Second
 )
 
-// call is one call of the SDK and its attempts. It is the SDK's retryer.
+// call is the state of one call of the SDK and its attempts. It implements the SDK's retryer.
 type call struct {
 	s      *Store
 	ctx    context.Context
 	begin  time.Time
-	head   bool // a request whose answers have no body
-	most   int  // attempts
+	head   bool // the response has no body
+	most   int  // maximum number of attempts
 	failed int
-	unsure bool // an attempt failed, and it is not known whether the server had done it
+	unsure bool // at least one attempt may have taken effect
 }
 
 func (s *Store) call(ctx context.Context) *call {
 	return &call{s: s, ctx: ctx, begin: time.Now(), most: maxAttempts}
 }
 
-// with is an option of the SDK's operations.
+// with sets c as the retryer of an SDK operation.
 func (c *call) with(o *s3.Options) { o.Retryer = c }
 
-// IsErrorRetryable decides about another attempt.
+// IsErrorRetryable reports whether another attempt should follow the error.
 func (c *call) IsErrorRetryable(err error) bool {
 	c.failed++
 	if !settled(err) {
 		c.unsure = true
 	}
 	switch {
-	case c.ctx.Err() != nil, !passing(err), c.head && status(err) == http.StatusNotFound:
+	case c.ctx.Err() != nil, !isTemporary(err), c.head && status(err) == http.StatusNotFound:
 		return false
-	case !c.s.met.Load() && c.failed >= maxStrange && status(err) == 0:
+	case !c.s.answered.Load() && c.failed >= maxUnanswered && status(err) == 0:
 		return false
 	}
 	return time.Since(c.begin) < c.s.limits.patience
 }
 
-// MaxAttempts bounds the attempts.
+// MaxAttempts returns the maximum number of attempts.
 func (c *call) MaxAttempts() int { return c.most }
 
-// RetryDelay grows, and is random, so that many callers do not come back at once.
+// RetryDelay returns a random delay that grows with the attempts, so that many callers do not retry at the same
+// time.
 func (c *call) RetryDelay(attempt int, _ error) (time.Duration, error) {
 	return c.s.pause(attempt), nil
 }
 
-// pause is how long to wait before another try.
+// pause returns the delay before the next attempt.
 func (s *Store) pause(attempt int) time.Duration {
 	most := min(s.limits.pause<<min(attempt, 20), maxPause)
 	return most/2 + rand.N(most/2)
 }
 
-// GetRetryToken and the others do not ration attempts.
+// GetRetryToken never refuses an attempt.
 func (c *call) GetRetryToken(context.Context, error) (func(error) error, error) { return free, nil }
 
-// GetInitialToken does not, either.
+// GetInitialToken never refuses an attempt.
 func (c *call) GetInitialToken() func(error) error { return free }
 
-// GetAttemptToken does not, either.
+// GetAttemptToken never refuses an attempt.
 func (c *call) GetAttemptToken(context.Context) (func(error) error, error) { return free, nil }
 
 func free(error) error { return nil }
 
-// status is the answer's where it is one of failure, and otherwise 0: there was no answer, or not a whole
-// one.
+// status returns the error status of the response, or 0 if the response is missing or incomplete.
 func status(err error) int {
 	var response *smithyhttp.ResponseError
 	if errors.As(err, &response) && response.HTTPStatusCode() >= 300 {
@@ -92,7 +92,7 @@ func status(err error) int {
 	return 0
 }
 
-// code is S3's name of an error, or empty.
+// code returns the error code of S3, or "".
 func code(err error) string {
 	var known smithy.APIError
 	if errors.As(err, &known) {
@@ -101,7 +101,7 @@ func code(err error) string {
 	return ""
 }
 
-// settled reports whether a failed attempt had no effect for certain: the server refused it, or was never
+// settled reports whether a failed attempt certainly had no effect, because the server refused it or was not
 // reached.
 func settled(err error) bool {
 	var op *net.OpError
@@ -114,17 +114,17 @@ func settled(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// passing reports whether a failure may pass by itself.
-func passing(err error) bool {
-	// The SDK says so where it has corrected for a wrong clock.
+// isTemporary reports whether another attempt may succeed.
+func isTemporary(err error) bool {
+	// The SDK reports this after it has corrected the clock skew.
 	var opinion interface{ RetryableError() bool }
 	if errors.As(err, &opinion) && opinion.RetryableError() {
 		return true
 	}
 	switch code(err) {
 	case "RequestTimeout", "SlowDown", "InternalError", "ServiceUnavailable", "Throttling", "ThrottlingException", "TooManyRequests",
-		"ConditionalRequestConflict", "OperationAborted", // somebody else was at it; the next try finds how it ended
-		"BadDigest", "XAmzContentSHA256Mismatch", "IncompleteBody", "XMinioServerNotInitialized": // spoilt on the way
+		"ConditionalRequestConflict", "OperationAborted", // a concurrent request; the next attempt sees its result
+		"BadDigest", "XAmzContentSHA256Mismatch", "IncompleteBody", "XMinioServerNotInitialized": // corrupted in transit
 		return true
 	case "NotImplemented":
 		return false
@@ -133,17 +133,17 @@ func passing(err error) bool {
 	case at == http.StatusTooManyRequests, at == http.StatusRequestTimeout:
 		return true
 	case at == http.StatusNotFound:
-		return code(err) == "" || code(err) == "NotFound" // without S3's own word it was cut off
+		return code(err) == "" || code(err) == "NotFound" // a response without S3's error code was truncated
 	case at >= 500:
 		return at != http.StatusNotImplemented && at != http.StatusInsufficientStorage
 	case at >= 300:
 		return false
 	}
-	return passingBelow(err)
+	return isTemporaryTransport(err)
 }
 
-// passingBelow is about failures without an answer, or with one that broke off.
-func passingBelow(err error) bool {
+// isTemporaryTransport reports whether another attempt may succeed after a failure without a complete response.
+func isTemporaryTransport(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
 	var name *net.DNSError

@@ -1,14 +1,13 @@
-// Package s3blob keeps objects in S3, or in anything that speaks its protocol.
+// Package s3blob keeps objects in S3, or in a server with the S3 API.
 //
-// [Parse] reads an address, [Open] makes a [Store] of it. Credentials come from where the AWS tools take
-// them: the environment, the files in ~/.aws, the machine's role.
+// [Parse] parses an address. [Open] returns a [Store]. Credentials come from the default chain of the AWS SDK: the
+// environment, the files in ~/.aws, the role of the machine.
 //
-// Every request is tried again with growing, random pauses, for as long as the failure may pass
-// (retry.go). A conditional write whose answer was lost is settled by looking: it carries an id
-// (settle.go). Bodies that break off are read on from where they broke (get.go); one that ends early is
-// never a short success. Large objects go in parts, several at once (multipart.go). The bytes of every
-// write are signed with their SHA-256, which the server checks; the checksums that the SDK adds by default
-// are left out, because many servers refuse them.
+// A failed request is retried with growing, random delays if the failure may be temporary (retry.go). If the
+// response to a conditional write is lost, the store reads the object, which contains the id of the write
+// (settle.go). An interrupted body is continued where it broke (get.go); a truncated body is always an error. Large
+// objects are sent in concurrent parts (multipart.go). All writes are signed with the SHA-256 of their bytes, which
+// the server verifies. The checksums that the SDK adds by default are left out, because many servers refuse them.
 package s3blob
 
 import (
@@ -33,46 +32,46 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Store is a prefix of a bucket. It is made by [Open].
+// Store keeps objects under a prefix of a bucket. [Open] returns one.
 type Store struct {
 	Options
-	client *s3.Client
-	met    atomic.Bool         // the server has answered once
-	plain  atomic.Bool         // it does not take checksums beside its signatures
-	memory *semaphore.Weighted // bytes of buffers
-	limits limits
+	client     *s3.Client
+	answered   atomic.Bool         // the server has answered at least once
+	refusesCRC atomic.Bool         // the server refuses CRC32C checksums
+	memory     *semaphore.Weighted // limits the bytes of all buffers
+	limits     limits
 }
 
 var _ blob.Store = (*Store)(nil)
 
-// limits are S3's, and how much is sent at once. Tests make them smaller.
+// limits are limits of S3 and of concurrency. Tests use smaller ones.
 type limits struct {
-	whole    int64 // the largest object that is sent in one request
-	part     int64 // the size of parts of larger ones
-	parts    int   // of one object that are under way at once
-	copyPart int64 // the size of parts that are copied
+	whole    int64 // maximum size of an object that is sent in one request
+	part     int64 // size of the parts of larger objects
+	parts    int   // number of concurrent parts of one object
+	copyPart int64 // size of the parts of a copy
 
-	pause    time.Duration // before the second try; it grows from there
-	patience time.Duration // no further try after that
-	broken   int           // how often in a row a body may break off without having brought a byte
+	pause    time.Duration // delay before the second attempt; later delays are longer
+	patience time.Duration // time after which no further attempt starts
+	broken   int           // maximum number of consecutive breaks of a body without a byte in between
 }
 
-var usual = limits{
+var defaultLimits = limits{
 	whole: 16 << 20, part: 8 << 20, parts: 4, copyPart: 512 << 20,
 	pause: 50 * time.Millisecond, patience: 5 * time.Minute, broken: 8,
 }
 
-// maxParts is S3's.
+// maxParts is the maximum number of parts of an object in S3.
 const maxParts = 10_000
 
-// maxMemory bounds the buffers of all writes together.
+// maxMemory limits the total size of the buffers of all writes.
 const maxMemory = 128 << 20
 
-// Open makes a store. It asks for credentials, and for nothing else: whether they are good, and the bucket
-// is there, shows with the first request, which [blob.Probe] makes.
+// Open returns a store. It loads credentials and sends no request to the store. The first request shows whether the
+// credentials are valid and the bucket exists.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -81,15 +80,15 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Options: o, memory: semaphore.NewWeighted(maxMemory), limits: usual}
+	s := &Store{Options: o, memory: semaphore.NewWeighted(maxMemory), limits: defaultLimits}
 	s.client = s3.NewFromConfig(cfg, s.configure)
 	return s, nil
 }
 
-// load finds credentials and the region.
+// load loads the credentials and the region.
 func load(ctx context.Context, o *Options) (aws.Config, error) {
 	const op = "open object store"
-	if cfg, ok := given(o); ok {
+	if cfg, ok := fromEnv(o); ok {
 		return cfg, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -103,24 +102,24 @@ func load(ctx context.Context, o *Options) (aws.Config, error) {
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, with...)
 	if err != nil {
-		return cfg, sandbox.Errorf(op, api.CodeBlobCredentials, "%s: read the AWS configuration: %w", o, err)
+		return cfg, fault.Errorf(op, api.CodeBlobCredentials, "%s: read the AWS configuration: %w", o, err)
 	}
 	switch {
 	case cfg.Region != "":
 	case o.Endpoint != "":
-		cfg.Region = "us-east-1" // what servers of one's own expect
+		cfg.Region = "us-east-1" // the default region of self-hosted servers
 	default:
-		return cfg, sandbox.Errorf(op, api.CodeBlobRegion, "%s: the region is not known", o)
+		return cfg, fault.Errorf(op, api.CodeBlobRegion, "%s: the region is not known", o)
 	}
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
-		return cfg, sandbox.Errorf(op, api.CodeBlobCredentials, "%s: no credentials were found: %w", o, err)
+		return cfg, fault.Errorf(op, api.CodeBlobCredentials, "%s: no credentials were found: %w", o, err)
 	}
 	return cfg, nil
 }
 
-// given is the configuration of a server of one's own whose region and keys are known. To look for what else
-// there may be in the environment and in files takes longer than a request; not ok: one has to.
-func given(o *Options) (cfg aws.Config, ok bool) {
+// fromEnv returns the configuration if all of it is set: an endpoint, and a region and keys in the options or the
+// environment. This is faster than the SDK's default chain, which takes longer than a request.
+func fromEnv(o *Options) (cfg aws.Config, ok bool) {
 	env, err := config.NewEnvConfig()
 	if err != nil || o.Endpoint == "" {
 		return cfg, false
@@ -132,7 +131,7 @@ func given(o *Options) (cfg aws.Config, ok bool) {
 	return cfg, cfg.Region != "" && cfg.Credentials != nil
 }
 
-// configure sets what differs from the SDK's defaults.
+// configure sets the SDK options that differ from the defaults.
 func (s *Store) configure(o *s3.Options) {
 	if s.Endpoint != "" {
 		o.BaseEndpoint = aws.String(s.Endpoint)
@@ -143,18 +142,18 @@ func (s *Store) configure(o *s3.Options) {
 	o.ClientLogMode = 0
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-	o.ContinueHeaderThresholdBytes = -1 // a round trip for nothing
+	o.ContinueHeaderThresholdBytes = -1 // send the body without waiting for "100 Continue", which saves a round trip
 	o.APIOptions = append(o.APIOptions, signBytes, s.demandWhole)
 }
 
-// signBytes signs the hash of what is sent also over TLS, where the SDK signs nothing: the server checks
-// it, and so notices what was spoilt behind the TLS's end.
+// signBytes makes the SDK sign the hash of the payload over TLS too, which it does not by default. The server
+// verifies the hash and so detects corruption behind the TLS endpoint.
 func signBytes(stack *middleware.Stack) error {
 	_, err := stack.Finalize.Swap((*v4.ComputePayloadSHA256)(nil).ID(), &v4.ComputePayloadSHA256{})
 	return err
 }
 
-// newClient keeps connections open, as many as there are ranges and parts under way.
+// newClient returns a client that keeps enough connections open for all concurrent ranges and parts.
 func newClient() *http.Client {
 	dialer := &net.Dialer{Timeout: connectFor, KeepAlive: 30 * time.Second}
 	return &http.Client{
@@ -165,46 +164,46 @@ func newClient() *http.Client {
 				if err != nil {
 					return nil, err
 				}
-				return &impatient{conn, stall}, nil
+				return &timeoutConn{conn, stall}, nil
 			},
 			MaxIdleConns: 128, MaxIdleConnsPerHost: 128, IdleConnTimeout: 50 * time.Second,
 			TLSHandshakeTimeout: connectFor, ResponseHeaderTimeout: answerFor,
 			ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
 			DisableCompression: true,
 		},
-		// A redirect is S3's way to say that the region is wrong; the signature would not fit.
+		// If the region is wrong, S3 redirects to another region, where the signature would not be valid.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// Bounds of one request. A large body may take as long as it likes, while bytes move.
+// Time limits of one request. A large body has no time limit while bytes are transferred.
 const (
-	connectFor = 5 * time.Second  // to connect, and for the TLS handshake
-	answerFor  = 15 * time.Second // from the last byte of the request to the first of the answer
-	stall      = 30 * time.Second // without a byte on the connection
+	connectFor = 5 * time.Second  // for the connection, and again for the TLS handshake
+	answerFor  = 15 * time.Second // from the last byte of the request to the first byte of the response
+	stall      = 30 * time.Second // without a transferred byte
 )
 
-// impatient is a connection on which nothing stands still for ever.
-type impatient struct {
+// timeoutConn is a connection with a time limit for each Read and Write.
+type timeoutConn struct {
 	net.Conn
 	stall time.Duration
 }
 
-func (c *impatient) Read(p []byte) (int, error) {
+func (c *timeoutConn) Read(p []byte) (int, error) {
 	if err := c.SetReadDeadline(time.Now().Add(c.stall)); err != nil {
 		return 0, err
 	}
 	return c.Conn.Read(p)
 }
 
-func (c *impatient) Write(p []byte) (int, error) {
+func (c *timeoutConn) Write(p []byte) (int, error) {
 	if err := c.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(p)
 }
 
-// name is the object's key in the bucket.
+// name returns the name of an object in the bucket: the prefix and the key.
 func (s *Store) name(key string) *string { return aws.String(s.base() + key) }
 
 func (s *Store) bucket() *string { return aws.String(s.Bucket) }
@@ -220,7 +219,7 @@ func (s *Store) kmsKey() *string {
 	return aws.String(s.KMSKey)
 }
 
-// copySource names an object for a copy, escaped so that every server reads it alike.
+// copySource returns the source parameter of a copy, escaped in a form that all servers accept.
 func (s *Store) copySource(key string) *string {
 	var b strings.Builder
 	b.WriteString(s.Bucket)

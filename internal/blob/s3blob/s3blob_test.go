@@ -15,7 +15,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/testkit/s3test"
 )
 
@@ -58,7 +58,7 @@ func TestAddresses(t *testing.T) {
 		"s3://bucket/" + strings.Repeat("p", 124): "prefix",
 	} {
 		_, err := Parse(address)
-		if sandbox.CodeOf(err) != api.CodeInvalidConfig || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2") {
+		if fault.CodeOf(err) != api.CodeInvalidConfig || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
@@ -153,7 +153,7 @@ func TestCopyInParts(t *testing.T) {
 	}
 	_ = object.Body.Close()
 	s.limits.copyPart = 1 << 30
-	if err := s.Copy(t.Context(), "from", "again"); sandbox.CodeOf(err) != api.CodeBlobRefused {
+	if err := s.Copy(t.Context(), "from", "again"); fault.CodeOf(err) != api.CodeBlobRefused {
 		t.Errorf("a refusal for another reason: %v", err)
 	}
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/berthdev/berth/internal/blob"
 )
 
-// write is one Put. A conditional one has an id, which the object keeps: when an attempt succeeded and its
-// answer was lost, the next attempt is refused, and only the id tells that it was by our own hand.
+// write is one Put. A conditional write has an id, which is stored with the object. If an attempt succeeded but its
+// response was lost, the server refuses the next attempt, and the id shows that the object is the result of this
+// write.
 type write struct {
 	blob.PutOptions
 	id string
@@ -25,7 +26,7 @@ func newWrite(o blob.PutOptions) *write {
 	return w
 }
 
-// idName is the id's name in the object's metadata.
+// idName is the metadata key of the id.
 const idName = "berth-write"
 
 func (w *write) metadata() map[string]string {
@@ -49,7 +50,7 @@ func (w *write) ifMatch() *string {
 	return aws.String(string(w.IfMatch))
 }
 
-// settle finds out what became of a write that failed.
+// settle decides whether a failed write took effect. It reads the object if an earlier attempt may have written it.
 func (s *Store) settle(ctx context.Context, key string, w *write, c *call, failure error) (blob.Tag, error) {
 	no := refused(failure, w.PutOptions)
 	switch {

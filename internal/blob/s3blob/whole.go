@@ -11,13 +11,13 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// demandWhole makes an answer without what every such answer has a failed attempt. The SDK takes an empty
-// body for an empty answer: a list that was cut off would be a list of nothing.
+// demandWhole turns a response that lacks required fields into a failed attempt. The SDK decodes an empty body as
+// an empty response, so a truncated list would look like an empty list.
 func (s *Store) demandWhole(stack *middleware.Stack) error {
 	look := func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 		out, metadata, err := next.HandleDeserialize(ctx, in)
-		if r, ok := out.RawResponse.(*smithyhttp.Response); ok && r.StatusCode != 0 { // the SDK makes one where there was none
-			s.met.Store(true)
+		if r, ok := out.RawResponse.(*smithyhttp.Response); ok && r.StatusCode != 0 { // the SDK creates an empty response if there was none
+			s.answered.Store(true)
 		}
 		if err != nil {
 			return out, metadata, err
@@ -39,7 +39,7 @@ func closeBody(body io.ReadCloser) {
 	}
 }
 
-// missing is what an answer lacks.
+// missing returns the name of a required field that the response lacks, or "".
 func missing(result any) string {
 	switch r := result.(type) {
 	case *s3.PutObjectOutput:

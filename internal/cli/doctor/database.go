@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 )
 
@@ -22,30 +22,30 @@ func database(ctx context.Context, s Subject) finding {
 	return postgresAt(ctx, s.Config.DatabaseURL.Reveal())
 }
 
-// sqliteIn opens the file if there is one and nobody has it: opening would make one, and a running
-// server answers for its own.
+// sqliteIn checks the SQLite database. It does not open a missing file, because that would create it, or a database
+// that a server uses, because that server has checked it.
 func sqliteIn(ctx context.Context, dir string) finding {
 	path := filepath.Join(dir, sqliteFile)
 	if _, err := os.Stat(path); err != nil {
 		return fine("SQLite; %s does not exist yet, the server makes it", path)
 	}
 	if _, held := lockHolder(dir); held {
-		return fine("SQLite; the running server has it open, its own word is under port")
+		return fine("SQLite; the running server has it open, so its contents are not checked here")
 	}
 	return schemaOf(ctx, "SQLite", store.Options{DataDir: dir})
 }
 
-// schemaOf compares the database's schema with ours.
+// schemaOf compares the database's schema with the schema of this binary.
 func schemaOf(ctx context.Context, engine string, opts store.Options) finding {
 	opts.Logger = slog.New(slog.DiscardHandler)
 	schema, err := store.Status(ctx, opts)
 	if err != nil {
 		return fail(hintOf(err), "%s: %v", engine, err)
 	}
-	return judgeSchema(engine, schema)
+	return schemaFinding(engine, schema)
 }
 
-func judgeSchema(engine string, schema store.Schema) finding {
+func schemaFinding(engine string, schema store.Schema) finding {
 	switch {
 	case schema.Unchecked:
 		return warn("stop the server and run: sqlite3 "+sqliteFile+" 'pragma integrity_check'",
@@ -59,7 +59,7 @@ func judgeSchema(engine string, schema store.Schema) finding {
 }
 
 func hintOf(err error) string {
-	var e *sandbox.Error
+	var e *fault.Error
 	switch {
 	case !errors.As(err, &e):
 		return "look at the database's own log"
@@ -70,9 +70,9 @@ func hintOf(err error) string {
 }
 
 const (
-	leastPostgres = 12
-	// Leases are judged by PostgreSQL's clock alone; what people read in lists mixes both.
-	mostDrift = 2 * time.Second
+	minPostgres = 12
+	// Leases depend on PostgreSQL's clock alone, but lists show times of both clocks.
+	maxDrift = 2 * time.Second
 )
 
 func postgresAt(ctx context.Context, url string) finding {
@@ -91,11 +91,11 @@ func postgresAt(ctx context.Context, url string) finding {
 	return found
 }
 
-// postgres is what the server says of itself.
+// postgres describes a PostgreSQL server.
 type postgres struct {
 	version int // such as 150018
 	release string
-	drift   time.Duration // how far its clock is ahead of ours, to half a round trip
+	drift   time.Duration // how far its clock is ahead of this machine's; exact to half a round trip
 }
 
 func askPostgres(ctx context.Context, url string) (pg postgres, err error) {
@@ -115,9 +115,9 @@ func askPostgres(ctx context.Context, url string) (pg postgres, err error) {
 
 func (pg postgres) judge() finding {
 	switch {
-	case pg.version/10000 < leastPostgres:
-		return fail(fmt.Sprintf("upgrade it to %d or newer", leastPostgres), "PostgreSQL %s is older than %d", pg.release, leastPostgres)
-	case pg.drift.Abs() > mostDrift:
+	case pg.version/10000 < minPostgres:
+		return fail(fmt.Sprintf("upgrade it to %d or newer", minPostgres), "PostgreSQL %s is older than %d", pg.release, minPostgres)
+	case pg.drift.Abs() > maxDrift:
 		return warn("let a time service such as systemd-timesyncd keep both clocks",
 			"PostgreSQL's clock differs from this machine's by %s", pg.drift.Round(time.Millisecond))
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/berthdev/berth/internal/auth"
 )
 
-const elsewhere = ", or choose another with --data-dir (BERTH_DATA_DIR)"
+const orOtherDir = ", or choose another with --data-dir (BERTH_DATA_DIR)"
 
 func dataDir(_ context.Context, s Subject) finding {
 	dir := s.Config.DataDir
@@ -25,14 +25,14 @@ func dataDir(_ context.Context, s Subject) finding {
 	case errors.Is(err, fs.ErrNotExist):
 		return missingDir(dir)
 	case err != nil:
-		return fail("make it accessible to the user that runs the server"+elsewhere, "%v", err)
+		return fail("make it accessible to the user that runs the server"+orOtherDir, "%v", err)
 	case !info.IsDir():
-		return fail("remove it"+elsewhere, "%s is not a directory", dir)
+		return fail("remove it"+orOtherDir, "%s is not a directory", dir)
 	}
 	if err := writable(dir); err != nil {
-		return fail("let the user that runs the server write there"+elsewhere, "%v", err)
+		return fail("let the user that runs the server write there"+orOtherDir, "%v", err)
 	}
-	if f := judgeOwner(dir, int(info.Sys().(*syscall.Stat_t).Uid), os.Geteuid()); f.status != OK {
+	if f := ownerFinding(dir, int(info.Sys().(*syscall.Stat_t).Uid), os.Geteuid()); f.status != OK {
 		return f
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
@@ -41,16 +41,16 @@ func dataDir(_ context.Context, s Subject) finding {
 	return fine("%s, writable, mode %04o", dir, info.Mode().Perm())
 }
 
-// missingDir asks whether the server could make the directory.
+// missingDir checks whether the server could create the directory.
 func missingDir(dir string) finding {
 	parent := existing(dir)
 	if err := writable(parent); err != nil {
-		return fail("make it for the user that runs the server"+elsewhere, "%s does not exist and cannot be made: %v", dir, err)
+		return fail("make it for the user that runs the server"+orOtherDir, "%s does not exist and cannot be made: %v", dir, err)
 	}
 	return fine("%s does not exist yet; the server makes it", dir)
 }
 
-// existing is the path or its nearest ancestor that exists.
+// existing returns path, or its nearest ancestor that exists.
 func existing(path string) string {
 	for {
 		if _, err := os.Stat(path); err == nil || path == filepath.Dir(path) {
@@ -60,7 +60,7 @@ func existing(path string) string {
 	}
 }
 
-// writable writes a file into the directory and removes it.
+// writable returns an error if it cannot create a file in the directory. It removes the file again.
 func writable(dir string) error {
 	file, err := os.CreateTemp(dir, ".berth-doctor-*")
 	if err != nil {
@@ -71,7 +71,7 @@ func writable(dir string) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-func judgeOwner(dir string, owner, me int) finding {
+func ownerFinding(dir string, owner, me int) finding {
 	if owner == me {
 		return fine("ours")
 	}
@@ -80,9 +80,9 @@ func judgeOwner(dir string, owner, me int) finding {
 }
 
 const (
-	scarce  = 1 << 30
-	tooFew  = 100 << 20
-	gibByte = 1 << 30
+	lowSpace = 1 << 30
+	minSpace = 100 << 20
+	gibByte  = 1 << 30
 )
 
 func disk(_ context.Context, s Subject) finding {
@@ -91,22 +91,22 @@ func disk(_ context.Context, s Subject) finding {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return warn("look at the file system with 'df'", "ask %s for its free space: %v", dir, err)
 	}
-	return diskWith(dir, uint64(st.Bavail)*uint64(st.Bsize))
+	return diskFinding(dir, uint64(st.Bavail)*uint64(st.Bsize))
 }
 
-func diskWith(dir string, free uint64) finding {
+func diskFinding(dir string, free uint64) finding {
 	const fix = "free some space, or choose a larger place with --data-dir (BERTH_DATA_DIR)"
 	detail := fmt.Sprintf("%.1f GiB free at %s", float64(free)/gibByte, dir)
 	switch {
-	case free < tooFew:
+	case free < minSpace:
 		return fail(fix, "%s", detail)
-	case free < scarce:
+	case free < lowSpace:
 		return warn(fix, "%s", detail)
 	}
 	return fine("%s", detail)
 }
 
-// secrets looks at the files that only their owner may read.
+// secrets checks the permissions of the files with secrets: only their owner may read them.
 func secrets(_ context.Context, s Subject) finding {
 	var there, open []string
 	for _, name := range []string{auth.AdminKeyFile, auth.SecretFile} {
@@ -130,13 +130,13 @@ func secrets(_ context.Context, s Subject) finding {
 	return fine("%s: for their owner alone", strings.Join(there, ", "))
 }
 
-// The names that the store gives to its files.
+// Names of the files of package store.
 const (
 	lockFile   = "berth.lock"
 	sqliteFile = "berth.db"
 )
 
-// lock says whether a server holds the data directory. Servers on PostgreSQL share theirs.
+// lock reports which process holds the data directory. Servers with PostgreSQL need no lock.
 func lock(_ context.Context, s Subject) finding {
 	if s.Config.DatabaseURL != "" {
 		return fine("not needed with PostgreSQL")
@@ -150,8 +150,8 @@ func lock(_ context.Context, s Subject) finding {
 	return fine("free: no server is running here")
 }
 
-// servesFrom says whether a running server may be the one of this data directory: it holds the lock,
-// unless there is none to hold or none that we may see.
+// servesFrom reports whether a running server may use this data directory. It is true if the lock is held, if there is
+// no lock (with PostgreSQL), or if this user may not see the lock.
 func servesFrom(s Subject) bool {
 	if s.Config.DatabaseURL != "" {
 		return true
@@ -164,7 +164,7 @@ func servesFrom(s Subject) bool {
 	return held || errors.Is(err, fs.ErrPermission)
 }
 
-// lockHolder tries to share the lock, which fails while a server has it.
+// lockHolder tries to take the lock in shared mode. That fails while a server holds it.
 func lockHolder(dir string) (pid int, held bool) {
 	file, err := os.Open(filepath.Join(dir, lockFile))
 	if err != nil {

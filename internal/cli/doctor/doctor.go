@@ -1,8 +1,7 @@
-// Package doctor looks at everything a Berth server needs on this machine and says what is wrong
-// and what to do about it.
+// Package doctor checks all requirements of a Berth server on this machine and reports problems with their remedies.
 //
-// [Run] makes all checks, with a server running or without one. It changes nothing: it makes no
-// directory and no database, and what it writes to see whether it can, it removes.
+// [Run] makes all checks, with or without a running server. It changes nothing: it creates no directory and no
+// database, and it removes the files that it writes to test permissions.
 package doctor
 
 import (
@@ -14,38 +13,43 @@ import (
 	"github.com/berthdev/berth/internal/config"
 )
 
-// The words a check ends with.
+// The results of a check.
 const (
 	OK      = "ok"
-	Warning = "warning" // works, but not as it should
-	Failed  = "failed"  // a server would not start, or not do its work
+	Warning = "warning" // the server works, but with a limitation
+	Failed  = "failed"  // the server would not start or not work
 )
 
-// Subject is what is looked at.
+// Subject describes the server and machine to check.
 type Subject struct {
-	// Config is what the server would be told; nil when ConfigErr says why it cannot be.
+	// Config holds the server's settings. It is nil if ConfigErr is set.
 	Config    *config.Loaded
 	ConfigErr error
-	// Build says which Berth this is.
+	// Server is the address of the server that commands use (BERTH_SERVER, --server); empty: the default address.
+	Server string
+	// Build is the version of this program.
 	Build string
 	// Drivers are the kinds of driver in this binary.
 	Drivers []string
-	// Probe tries what this machine's own engine needs; nil: there is none.
+	// Probe tests the needs of the local driver and the object store. It may be nil.
 	Probe func(ctx context.Context, cfg *config.Loaded) []api.Check
 }
 
-// patience bounds each check: a machine that is ill must not make its doctor hang.
-const patience = 10 * time.Second
+// checkTimeout is the time limit of each check: a broken machine must not block the doctor.
+const checkTimeout = 10 * time.Second
 
-// Run makes all checks, one after the other. Without a configuration it makes those that need none.
+// Run makes all checks, one after the other. Without a configuration it makes only those that need none.
 func Run(ctx context.Context, s Subject) []api.Check {
 	checks := []check{
 		{"version", version}, {"kernel", kernel}, {"clock", clock},
 		{"namespaces", namespaces}, {"cgroups", cgroups}, {"configuration", configuration},
 	}
+	if s.Server != "" {
+		checks = append(checks, check{"server", server})
+	}
 	if s.Config != nil {
 		checks = append(checks, check{"data_dir", dataDir}, check{"disk", disk}, check{"secrets", secrets},
-			check{"lock", lock}, check{"port", port}, check{"database", database},
+			check{"lock", lock}, check{"port", port}, check{"database", database}, check{"secret", rootSecret},
 			check{"object_store", objectStore}, check{"message_store", messageStore}, check{"drivers", drivers})
 	}
 	var found []api.Check
@@ -58,7 +62,7 @@ func Run(ctx context.Context, s Subject) []api.Check {
 	return found
 }
 
-// Worst is the worst word among the checks.
+// Worst returns the worst result of the checks.
 func Worst(checks []api.Check) string {
 	worst := OK
 	for _, c := range checks {
@@ -69,17 +73,17 @@ func Worst(checks []api.Check) string {
 	return worst
 }
 
-// check is one thing to look at.
+// check is one check and its name in the report.
 type check struct {
 	name string
 	look func(context.Context, Subject) finding
 }
 
-// finding is what a look has found.
+// finding is the result of one check.
 type finding struct{ status, detail, fix string }
 
 func (c check) run(ctx context.Context, s Subject) api.Check {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	f := c.look(ctx, s)
 	return api.Check{Name: c.name, Status: f.status, Detail: f.detail, Fix: f.fix}

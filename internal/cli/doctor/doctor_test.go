@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -70,6 +71,35 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 	}
 	if err := os.Chmod(path, mode); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestDoctorAsksTheServerThatCommandsUse(t *testing.T) {
+	status := "ready"
+	there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(api.Ready{Status: status, Version: "9.9"})
+	}))
+	find := func(address string) api.Check {
+		for _, c := range Run(t.Context(), Subject{ConfigErr: errors.New("none"), Server: address}) {
+			if c.Name == "server" {
+				return c
+			}
+		}
+		return api.Check{}
+	}
+	if c := find(there.URL); c.Status != OK || !strings.Contains(c.Detail, "Berth 9.9 at "+there.URL) {
+		t.Errorf("%+v", c)
+	}
+	if c := find(""); c.Name != "" {
+		t.Errorf("without one: %+v", c)
+	}
+	there.Close()
+	if c := find(there.URL); c.Status != Warning || !strings.Contains(c.Fix, "unset BERTH_SERVER") {
+		t.Errorf("one that is down: %+v", c)
+	}
+	if c := find("ftp://x"); c.Status != Failed {
+		t.Errorf("%+v", c)
 	}
 }
 
@@ -143,7 +173,7 @@ func TestDataDirectory(t *testing.T) {
 }
 
 func TestDataDirectoryOfAnotherUser(t *testing.T) {
-	f := judgeOwner("/data", 1000, 0)
+	f := ownerFinding("/data", 1000, 0)
 	if f.status != Warning || !strings.Contains(f.detail, "belongs to uid 1000, this is uid 0") {
 		t.Errorf("%+v", f)
 	}
@@ -151,7 +181,7 @@ func TestDataDirectoryOfAnotherUser(t *testing.T) {
 
 func TestDiskSpace(t *testing.T) {
 	for free, want := range map[uint64]string{50 << 20: Failed, 500 << 20: Warning, 5 << 30: OK} {
-		if got := diskWith("/data", free); got.status != want {
+		if got := diskFinding("/data", free); got.status != want {
 			t.Errorf("%d bytes free: %+v, want %s", free, got, want)
 		}
 	}
@@ -203,7 +233,7 @@ func TestSchemaAheadAndBehind(t *testing.T) {
 		{store.Schema{Current: 1, Target: 3}, OK, "the server brings it to 3"},
 		{store.Schema{Current: 3, Target: 3}, OK, "schema version 3"},
 	} {
-		if f := judgeSchema("SQLite", c.schema); f.status != c.status || !strings.Contains(f.detail, c.words) {
+		if f := schemaFinding("SQLite", c.schema); f.status != c.status || !strings.Contains(f.detail, c.words) {
 			t.Errorf("%+v: %+v", c.schema, f)
 		}
 	}

@@ -10,35 +10,35 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// objectStore looks at a directory; what is elsewhere is asked by the server at its start.
+// objectStore checks that a directory is writable. For other stores it reports only the address; engines checks them.
 func objectStore(_ context.Context, s Subject) finding {
 	given := s.Config.ObjectStore
 	switch {
 	case given == "none":
 		return fine("none: workspaces are not saved")
 	case given == "":
-		return storeDir(s.Config.DataDir, "a directory in the data directory")
+		return checkStoreDir(s.Config.DataDir, "a directory in the data directory")
 	case filepath.IsAbs(given):
-		return storeDir(given, given)
+		return checkStoreDir(given, given)
 	}
 	u, err := url.Parse(given)
 	switch {
 	case err != nil:
 		return fail("write s3://bucket/prefix, file:///path or an absolute path", "it is not a readable URL")
 	case u.Scheme == "file":
-		return storeDir(u.Path, u.Path)
+		return checkStoreDir(u.Path, u.Path)
 	}
 	return fine("%s://%s%s", u.Scheme, u.Host, u.Path)
 }
 
-func storeDir(dir, name string) finding {
+func checkStoreDir(dir, name string) finding {
 	if err := writable(existing(dir)); err != nil {
 		return fail("let the user that runs the server write there, or choose another with --object-store (BERTH_OBJECT_STORE)", "%s: %v", name, err)
 	}
 	return fine("%s, writable", name)
 }
 
-// messageStore tells where messages are; what is elsewhere is asked by the server at its start.
+// messageStore reports the message store. The server checks it when it starts.
 func messageStore(_ context.Context, s Subject) finding {
 	if s.Config.MessageStore == "" {
 		return fine("the database")
@@ -50,7 +50,7 @@ func messageStore(_ context.Context, s Subject) finding {
 	return fine("%s://%s", u.Scheme, u.Host)
 }
 
-// drivers looks at what runs the instances.
+// drivers checks that the default driver exists, and that the fake driver can write its directory.
 func drivers(_ context.Context, s Subject) finding {
 	known, chosen := strings.Join(s.Drivers, ", "), s.Config.DefaultDriver
 	if !slices.Contains(s.Drivers, chosen) {
@@ -64,25 +64,26 @@ func drivers(_ context.Context, s Subject) finding {
 	return fine("%s; %s is the default", known, chosen)
 }
 
-// engines is how each driver does: what the server of this data directory has to say of them, and, where
-// that is nothing, how a trial of this machine's own engine ends.
+// engines returns checks of the drivers and the object store. It asks the server of this data directory, and calls
+// Probe if that server does not report on the local driver.
 func engines(ctx context.Context, s Subject) []api.Check {
-	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	ctx, cancel := context.WithTimeout(ctx, 3*checkTimeout)
 	defer cancel()
-	var told []api.Check
-	if ready, err := ask(ctx, s.Config.Listen); err == nil && ready.Status != "" && servesFrom(s) {
-		told = slices.DeleteFunc(ready.Checks, wordless)
+	var known []api.Check
+	if ready, err := ask(ctx, s.Config.Listen, s.Config.TLSCert != ""); err == nil && ready.Status != "" && servesFrom(s) {
+		known = slices.DeleteFunc(ready.Checks, leftOut)
 	}
-	if s.Probe == nil || slices.ContainsFunc(told, func(c api.Check) bool { return c.Name == "driver local" }) {
-		return told
+	if s.Probe == nil || slices.ContainsFunc(known, func(c api.Check) bool { return c.Name == "driver local" }) {
+		return known
 	}
-	return append(told, s.Probe(ctx, s.Config)...)
+	return append(known, s.Probe(ctx, s.Config)...)
 }
 
-// wordless is a check of something else, or one that says no more than that all is well.
-func wordless(c api.Check) bool {
+// leftOut reports whether the report leaves out c, a check of the server. It leaves out checks that are not about
+// drivers or the object store, and successful checks without details.
+func leftOut(c api.Check) bool {
 	if c.Name == "object store" {
-		return c.Status == OK // its address was told
+		return c.Status == OK // its address is already in the report
 	}
 	return !strings.HasPrefix(c.Name, "driver ") || c.Status == OK && c.Detail == ""
 }

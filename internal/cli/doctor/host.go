@@ -21,7 +21,7 @@ func kernel(context.Context, Subject) finding {
 
 func text(field []byte) string { return unix.ByteSliceToString(field) }
 
-// osName reads the name that a distribution gives itself.
+// osName returns the name of the distribution from an os-release file.
 func osName(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -51,14 +51,14 @@ func clockAt(now time.Time) finding {
 	return fine("%s", now.UTC().Format(time.RFC3339))
 }
 
-// namespaces and cgroups report what sandboxes on this machine can build on.
+// namespaces reports the kernel's limits for user namespaces.
 func namespaces(context.Context, Subject) finding {
 	return fine("at most %s user namespaces, for ordinary users %s; this is uid %d",
 		setting("/proc/sys/user/max_user_namespaces"),
 		onOff(setting("/proc/sys/kernel/unprivileged_userns_clone")), os.Geteuid())
 }
 
-// onOff says a switch of the kernel; where the switch does not exist, the answer is yes.
+// onOff returns the state of a kernel switch. A missing switch counts as on.
 func onOff(value string) string {
 	if value == "0" {
 		return "off"
@@ -90,9 +90,9 @@ func setting(path string) string {
 func configuration(_ context.Context, s Subject) finding {
 	switch {
 	case s.ConfigErr != nil:
-		return fail("change what is named; 'berth config' shows the rest", "%v", s.ConfigErr)
+		return fail("change the named settings; 'berth config' shows the rest", "%v", s.ConfigErr)
 	case len(s.Config.Warnings) > 0:
-		return warn("change or remove what is named", "%s", strings.Join(s.Config.Warnings, "; "))
+		return warn("change or remove the named settings", "%s", strings.Join(s.Config.Warnings, "; "))
 	case s.Config.File != "":
 		return fine("read from %s and the environment", s.Config.File)
 	}

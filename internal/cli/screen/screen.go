@@ -1,9 +1,8 @@
-// Package screen shows a program's output on a person's terminal without handing the terminal over.
+// Package screen shows output of a sandbox at a user's terminal safely.
 //
-// What a terminal obeys can do harm: set the clipboard, hide a link's target, ask questions whose answers
-// are typed into the next program, rename the window, leave it unreadable. A [Writer] lets text, line
-// breaks, tabs and colours through and shows everything else as what it is, so that nothing is lost from
-// sight: \x1b]52;c;… instead of a new clipboard.
+// Escape sequences can do harm: set the clipboard, hide a link's target, ask for answers that are typed into the next
+// program, rename the window, make the terminal unreadable. A [Writer] passes text, line breaks, tabs and colours, and
+// shows everything else as text, so that nothing is hidden: \x1b]52;c;… instead of a new clipboard.
 package screen
 
 import (
@@ -14,23 +13,23 @@ import (
 	"unicode/utf8"
 )
 
-// Writer makes what is written to it harmless. Sequences may be split over writes in any way. It is for
-// one goroutine.
+// Writer makes output safe for a terminal. An escape sequence may be split over several writes. A Writer is not safe
+// for concurrent use.
 type Writer struct {
-	out  io.Writer
-	rest []byte // the beginning of what cannot be judged yet
-	hued bool   // colours are on
+	out      io.Writer
+	rest     []byte // beginning of an incomplete sequence or character
+	coloured bool   // colours are on
 }
 
-// NewWriter returns a Writer to a terminal.
+// NewWriter returns a Writer that writes to the terminal out.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
-// Write shows what can be judged, and keeps the rest for the next one.
+// Write writes p in safe form. It keeps an incomplete sequence or character for the next call.
 func (w *Writer) Write(p []byte) (int, error) {
 	data := append(w.rest, p...)
 	var shown bytes.Buffer
 	for len(data) > 0 {
-		n := w.one(&shown, data)
+		n := w.writeNext(&shown, data)
 		if n == 0 {
 			break
 		}
@@ -43,16 +42,16 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close shows what is left and ends the colours that are still on. It does not close the terminal.
+// Close writes the kept bytes as text and resets colours. It does not close the terminal.
 func (w *Writer) Close() error {
 	var shown bytes.Buffer
 	for _, b := range w.rest {
 		literal(&shown, b)
 	}
-	if w.hued {
+	if w.coloured {
 		shown.WriteString("\x1b[0m")
 	}
-	w.rest, w.hued = nil, false
+	w.rest, w.coloured = nil, false
 	if shown.Len() == 0 {
 		return nil
 	}
@@ -60,8 +59,9 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// one shows what the data begins with and returns its length, or zero if more is needed to judge it.
-func (w *Writer) one(to *bytes.Buffer, data []byte) int {
+// writeNext writes the first character or sequence of data and returns its length. It returns zero if data is
+// incomplete.
+func (w *Writer) writeNext(to *bytes.Buffer, data []byte) int {
 	switch b := data[0]; {
 	case b == escape:
 		return w.sequence(to, data)
@@ -88,12 +88,12 @@ func (w *Writer) one(to *bytes.Buffer, data []byte) int {
 
 const (
 	escape = 0x1b
-	// longest is more than any colour takes. What is longer is no colour.
+	// longest is the maximum length of an escape sequence that is passed. No colour sequence is longer.
 	longest = 64
 )
 
-// sequence passes a change of colours, or the clearing of a line behind the cursor, and shows the escape
-// of any other; what follows it is then text like any other.
+// sequence passes sequences that change colours or clear the rest of a line. For any other it writes only the escape
+// character as text; the bytes after it are handled like other text.
 func (w *Writer) sequence(to *bytes.Buffer, data []byte) int {
 	if len(data) == 1 {
 		return 0
@@ -108,7 +108,7 @@ func (w *Writer) sequence(to *bytes.Buffer, data []byte) int {
 		case b >= '0' && b <= '9' || b == ';' || b == ':':
 			continue
 		case b == 'm':
-			w.hued = !reset(data[2 : 2+i])
+			w.coloured = !reset(data[2 : 2+i])
 			fallthrough
 		case b == 'K':
 			to.Write(data[:i+3])
@@ -120,13 +120,13 @@ func (w *Writer) sequence(to *bytes.Buffer, data []byte) int {
 	return 0
 }
 
-// reset says whether the parameters of a change of colours end all of them.
+// reset reports whether the parameters of a colour sequence turn all colours off.
 func reset(params []byte) bool {
 	last := params[bytes.LastIndexByte(params, ';')+1:]
 	return len(bytes.Trim(last, "0")) == 0
 }
 
-// literal shows a byte as what it is.
+// literal writes a byte as visible text.
 func literal(to *bytes.Buffer, b byte) {
 	switch {
 	case b >= ' ' && b < 0x7f:
@@ -140,8 +140,8 @@ func literal(to *bytes.Buffer, b byte) {
 	}
 }
 
-// harmless is everything that draws, or joins what is drawn. Controls do not, nor do the marks that turn
-// the reading order around and so make text look like another.
+// harmless reports whether a character is safe to print. Control characters are not safe. Marks that change the
+// direction of text are not safe either, because they make text look like other text.
 func harmless(r rune) bool {
 	return !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r) && r != '\u2028' && r != '\u2029'
 }

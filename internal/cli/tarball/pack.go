@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Measure counts what Pack would send.
+// Measure returns the number and size of the files that Pack would write.
 func Measure(ctx context.Context, dir *os.Root) (files int, bytes int64, err error) {
 	err = walk(ctx, dir, func(_ string, info fs.FileInfo) error {
 		if info.Mode().IsRegular() {
@@ -23,7 +23,7 @@ func Measure(ctx context.Context, dir *os.Root) (files int, bytes int64, err err
 	return files, bytes, err
 }
 
-// Pack writes the folder as a tar, names relative to it. What is no file, folder or link is left out.
+// Pack writes the folder as a tar with relative names. It includes only files, folders and links.
 func Pack(ctx context.Context, to io.Writer, dir *os.Root, watch Watch) (Tally, error) {
 	p := &packer{ctx: ctx, dir: dir, tar: tar.NewWriter(to), watch: watch}
 	if err := walk(ctx, dir, p.add); err != nil {
@@ -32,7 +32,7 @@ func Pack(ctx context.Context, to io.Writer, dir *os.Root, watch Watch) (Tally, 
 	return p.Tally, p.tar.Close()
 }
 
-// walk visits everything below the folder, and follows no link.
+// walk visits everything below the folder. It does not follow links.
 func walk(ctx context.Context, dir *os.Root, visit func(name string, info fs.FileInfo) error) error {
 	return fs.WalkDir(dir.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
 		switch {
@@ -74,7 +74,7 @@ func (p *packer) add(name string, info fs.FileInfo) error {
 	case mode.IsRegular():
 		return p.file(name)
 	}
-	p.leave(name, "not a file, folder or link")
+	p.leaveOut(name, "not a file, folder or link")
 	return nil
 }
 
@@ -89,8 +89,8 @@ func (p *packer) header(name string, info fs.FileInfo, kind byte, target string)
 	return p.tar.WriteHeader(h)
 }
 
-// file sends as much as the file held when it was opened. One that is no longer a plain file by then
-// would make us wait, so that opening does not.
+// file adds a file with the size that it had when it was opened. O_NONBLOCK keeps the open from blocking if the file
+// was replaced by a pipe.
 func (p *packer) file(name string) error {
 	file, err := p.dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -102,14 +102,14 @@ func (p *packer) file(name string) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		p.leave(name, "not a file, folder or link")
+		p.leaveOut(name, "not a file, folder or link")
 		return nil
 	}
 	if err := p.header(name, info, tar.TypeReg, ""); err != nil {
 		return err
 	}
 	p.Files++
-	p.watch.tell(1, 0)
+	p.watch.report(1, 0)
 	n, err := io.Copy(p.tar, &meter{p.ctx, io.LimitReader(file, info.Size()), p.watch})
 	p.Bytes += n
 	if err == nil && n < info.Size() {
@@ -118,7 +118,7 @@ func (p *packer) file(name string) error {
 	return err
 }
 
-// meter tells of what is read through it, and ends with the context.
+// meter reports the bytes read through it. It returns an error after the context ended.
 type meter struct {
 	ctx   context.Context
 	from  io.Reader
@@ -130,6 +130,6 @@ func (m *meter) Read(p []byte) (int, error) {
 		return 0, context.Cause(m.ctx)
 	}
 	n, err := m.from.Read(p)
-	m.watch.tell(0, int64(n))
+	m.watch.report(0, int64(n))
 	return n, err
 }

@@ -30,7 +30,7 @@ func open(t testing.TB, dir string) *os.Root {
 	return root
 }
 
-// look is a folder as text: what is where, and what is in it.
+// look lists a folder: the content of each file by its path.
 func look(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}

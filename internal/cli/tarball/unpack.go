@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Unpack writes what is in the archive below the folder. An entry whose name leads out of it ends the
-// copy with an error: no honest archive has one.
+// Unpack extracts the archive into the folder. It returns an error for an entry whose name leads out of the folder,
+// because no legitimate archive has one.
 func Unpack(ctx context.Context, from io.Reader, dir *os.Root, watch Watch) (Tally, error) {
 	u := &unpacker{ctx: ctx, dir: dir, tar: tar.NewReader(from), watch: watch, plain: map[string]bool{".": true}}
 	for {
@@ -41,13 +41,13 @@ type unpacker struct {
 	dir   *os.Root
 	tar   *tar.Reader
 	watch Watch
-	plain map[string]bool // known to be folders, and not links to any
+	plain map[string]bool // paths known to be folders and not links to folders
 }
 
 func (u *unpacker) entry(h *tar.Header) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		if why := h.PAXRecords["comment"]; why != "" {
-			u.leave("", "%s", why) // the packer's own words about what it left out
+			u.leaveOut("", "%s", why) // the packer's note about files that it left out
 		}
 		return nil
 	}
@@ -70,11 +70,12 @@ func (u *unpacker) entry(h *tar.Header) error {
 	case tar.TypeSymlink:
 		return u.link(name, h.Linkname)
 	}
-	u.leave(name, "not a file, folder or link")
+	u.leaveOut(name, "not a file, folder or link")
 	return nil
 }
 
-// folder makes a folder with those above it. What is in its place, a link included, is left alone.
+// folder creates a folder and its parents. It keeps an existing folder and refuses any other existing entry, including
+// a link to a folder.
 func (u *unpacker) folder(name string, perm fs.FileMode) error {
 	if u.plain[name] {
 		return nil
@@ -82,14 +83,14 @@ func (u *unpacker) folder(name string, perm fs.FileMode) error {
 	if err := u.folder(path.Dir(name), 0o755); err != nil {
 		return err
 	}
-	err := u.dir.Mkdir(name, perm|0o700) // what is in it has to be written, too
+	err := u.dir.Mkdir(name, perm|0o700) // the owner must be able to write the contents
 	if errors.Is(err, fs.ErrExist) {
 		info, looked := u.dir.Lstat(name)
 		switch {
 		case looked != nil:
 			return looked
 		case !info.IsDir():
-			return inPlace(u.dir, name, info, "a folder")
+			return wrongKind(u.dir, name, info, "a folder")
 		}
 		err = nil
 	}
@@ -97,8 +98,8 @@ func (u *unpacker) folder(name string, perm fs.FileMode) error {
 	return err
 }
 
-// inPlace says that something stands where another kind of thing should go.
-func inPlace(dir *os.Root, name string, info fs.FileInfo, wanted string) error {
+// wrongKind returns the error that another kind of entry exists at the path.
+func wrongKind(dir *os.Root, name string, info fs.FileInfo, wanted string) error {
 	what := "a file"
 	switch {
 	case info.IsDir():
@@ -109,8 +110,8 @@ func inPlace(dir *os.Root, name string, info fs.FileInfo, wanted string) error {
 	return fmt.Errorf("%s is %s and cannot become %s", filepath.Join(dir.Name(), name), what, wanted)
 }
 
-// file writes beside the place and moves it there when it is whole, so that a link in its place is
-// replaced and not written through, and a copy that breaks off leaves no half file.
+// file extracts a file. It writes a temporary file and renames it, so that it replaces an existing link instead of
+// writing through it, and an interrupted copy leaves no partial file.
 func (u *unpacker) file(name string, h *tar.Header) error {
 	u.Files++
 	n, err := WriteFile(u.ctx, u.dir, name, u.tar, File{h.FileInfo().Mode().Perm(), h.ModTime}, u.watch)
@@ -118,23 +119,23 @@ func (u *unpacker) file(name string, h *tar.Header) error {
 	return err
 }
 
-// File is how a file is besides what is in it.
+// File is the metadata of a file.
 type File struct {
-	Perm    fs.FileMode // the umask takes from it
-	ModTime time.Time   // zero: now
+	Perm    fs.FileMode // the umask applies to it
+	ModTime time.Time   // zero: the current time
 }
 
-// WriteFile writes a file as a whole, in the place of a file or link that is there.
+// WriteFile writes a whole file atomically. It replaces a file or link with the same name.
 func WriteFile(ctx context.Context, dir *os.Root, name string, from io.Reader, like File, watch Watch) (int64, error) {
 	if info, err := dir.Lstat(name); err == nil && info.IsDir() {
-		return 0, inPlace(dir, name, info, "a file")
+		return 0, wrongKind(dir, name, info, "a file")
 	}
 	beside := path.Join(path.Dir(name), ".berth-cp-"+rand.Text())
 	file, err := dir.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, like.Perm.Perm())
 	if err != nil {
 		return 0, err
 	}
-	watch.tell(1, 0)
+	watch.report(1, 0)
 	n, err := io.Copy(file, &meter{ctx, from, watch})
 	err = errors.Join(err, file.Close())
 	if at := like.ModTime; err == nil && !at.IsZero() {
@@ -144,22 +145,22 @@ func WriteFile(ctx context.Context, dir *os.Root, name string, from io.Reader, l
 		err = dir.Rename(beside, name)
 	}
 	if err != nil {
-		_ = dir.Remove(beside) // it may be all there is on a full disk
+		_ = dir.Remove(beside) // on a full disk it may take all remaining space
 	}
 	return n, err
 }
 
-// link makes a link that leads to something in the folder. Others are left out: what a stranger's link
-// points at on this machine is whatever the stranger likes.
+// link creates a link to a path within the folder. It leaves out other links, because an untrusted archive must not
+// choose their targets on this machine.
 func (u *unpacker) link(name, target string) error {
-	if !staysIn(path.Dir(name), target) {
-		u.leave(name, "a link that leads out of the folder, to %s", target)
+	if !linkStaysIn(path.Dir(name), target) {
+		u.leaveOut(name, "a link that leads out of the folder, to %s", target)
 		return nil
 	}
 	info, err := u.dir.Lstat(name)
 	switch {
 	case err == nil && info.IsDir():
-		return inPlace(u.dir, name, info, "a link")
+		return wrongKind(u.dir, name, info, "a link")
 	case err == nil:
 		if err := u.dir.Remove(name); err != nil {
 			return err
@@ -169,10 +170,9 @@ func (u *unpacker) link(name, target string) error {
 	return u.dir.Symlink(target, name)
 }
 
-// staysIn says whether a link in the folder leads to somewhere below the root, whatever other links there
-// are. It may go up first, through folders that are no links, and then only down: a way up behind a link
-// begins wherever that leads.
-func staysIn(folder, target string) bool {
+// linkStaysIn reports whether a link in the folder leads to a path below the root, whatever other links exist. The
+// target may go up only at its beginning: "a/.." can lead anywhere if a is a link.
+func linkStaysIn(folder, target string) bool {
 	if target == "" || path.IsAbs(target) || !filepath.IsLocal(path.Join(folder, target)) {
 		return false
 	}

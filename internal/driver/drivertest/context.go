@@ -21,16 +21,16 @@ func (s *suite) cancelled() context.Context {
 	return ctx
 }
 
-// A Create that was given up says so. What it made nevertheless can be found and ended.
+// A Create whose context was cancelled returns an error. If it made an instance, that can be found and ended.
 func testCancelledCreate(s *suite) {
 	spec := s.spec()
 	s.clean(spec)
 	_, err := s.d.Create(s.cancelled(), spec)
 	s.check(err != nil, "Create under a cancelled context succeeds")
-	s.settle(spec)
+	s.createOnce(spec)
 }
 
-// A read that was given up knows nothing: neither that an instance is missing nor that there is none.
+// An Inspect or List whose context was cancelled returns an error, and not ErrNotFound.
 func testCancelledReads(s *suite) {
 	st := s.create(s.spec())
 	_, err := s.d.Inspect(s.cancelled(), st.ID)
@@ -40,7 +40,7 @@ func testCancelledReads(s *suite) {
 	s.check(err != nil, "List under a cancelled context ends without an error")
 }
 
-// A Destroy that was given up may have worked or not; only if it did may it say so.
+// A Destroy whose context was cancelled may have worked or not. If it returns no error, the instance is gone.
 func testCancelledDestroy(s *suite) {
 	st := s.create(s.spec())
 	if err := s.d.Destroy(s.cancelled(), st.ID); err != nil {
@@ -49,7 +49,7 @@ func testCancelledDestroy(s *suite) {
 	s.gone(st.ID)
 }
 
-// Wherever in its course a Create is cut short, a second one leads to exactly one instance.
+// If a Create is cut short at any moment, a second Create leads to exactly one instance.
 func testCreateCutShort(s *suite) {
 	spec := s.spec()
 	begun := time.Now()
@@ -61,12 +61,12 @@ func testCreateCutShort(s *suite) {
 		ctx, cancel := context.WithTimeout(s.Context(), whole*time.Duration(i)/8)
 		s.d.Create(ctx, spec)
 		cancel()
-		s.settle(spec)
+		s.createOnce(spec)
 	}
 }
 
-// settle creates what may already be there, and checks that there is one, known by its Key.
-func (s *suite) settle(spec driver.Spec) {
+// createOnce creates the instance of spec, which may already exist, checks that exactly one has its Key, and destroys it.
+func (s *suite) createOnce(spec driver.Spec) {
 	s.Helper()
 	st, err := s.d.Create(s.ctx(), spec)
 	if found, ok := errors.AsType[*driver.ExistsError](err); ok {

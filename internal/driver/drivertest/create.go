@@ -31,7 +31,7 @@ func testCreate(s *suite) {
 	s.phase(st.ID, driver.PhaseRunning)
 }
 
-// A second Create changes nothing, even when it asks for something else under the same Key.
+// A second Create with the same Key changes nothing, even if the rest of its Spec is different.
 func testCreateAgain(s *suite) {
 	spec := s.spec()
 	st := s.create(spec)
@@ -59,7 +59,7 @@ func testCreateAfterDestroy(s *suite) {
 	}
 }
 
-// Two incarnations are two instances, or the second is refused with word of the first.
+// Two incarnations are two instances, or the Create of the second returns an *ExistsError about the first.
 func testCreateNextIncarnation(s *suite) {
 	first := s.spec()
 	one := s.create(first)
@@ -103,7 +103,7 @@ type created struct {
 	err error
 }
 
-// createAtOnce begins all Creates together and returns how each ended.
+// createAtOnce runs all Creates concurrently and returns their results.
 func (s *suite) createAtOnce(specs []driver.Spec) []created {
 	results := make([]created, len(specs))
 	begin := make(chan struct{})

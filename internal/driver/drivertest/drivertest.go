@@ -1,11 +1,10 @@
-// Package drivertest is the suite that every driver passes: what Berth relies on, as code.
+// Package drivertest is the conformance suite for drivers. It checks the behaviour that Berth needs from each.
 //
-// A driver's own test calls [Run] with a [Harness]. The suite assumes nothing about speed, about the
-// form of IDs, or about a listing or a phase being up to date at once: it looks again until the
-// harness's patience is over. It makes instances only under sandboxes and tenants of its own, so that
-// it may run against a provider that holds other things and beside itself. The parts for stopping,
-// freezing, running commands and files run when [driver.As] finds the ability; a driver that has it must pass
-// them.
+// A driver's own test calls [Run] with a [Harness]. The suite assumes nothing about speed or about the
+// form of IDs. A listing or a phase may be out of date for a while: the suite repeats a check until
+// Harness.Patience is over. It makes instances only for new sandboxes and tenants, so that it can run at a
+// provider that has other instances, and several times at once. The parts for stopping, freezing, running
+// commands and files run if [driver.As] returns the ability. A driver with an ability must pass its part.
 //
 // Commands need sh, cat and sleep in the instance.
 package drivertest
@@ -17,20 +16,20 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
-// Harness is how the suite gets at a driver.
+// Harness gives the suite access to a driver.
 type Harness struct {
-	// New opens a driver. It is called for each sub-test and cleans up by t.Cleanup; the suite
-	// itself destroys every instance it made first.
+	// New opens a driver. It is called for each sub-test and cleans up with t.Cleanup. The suite
+	// destroys its own instances before.
 	New func(t *testing.T) driver.Driver
 
-	// Reopen opens a second driver on the same place, as another process would. Nil means that the
-	// instances die with the driver value, and that nobody else could see them.
+	// Reopen opens a second driver for the same instances, like another process. Nil means that the instances end
+	// with the driver value.
 	Reopen func(t *testing.T, d driver.Driver) driver.Driver
 
-	// Patience is how long one call, or the visibility of its effect, may take; 10 s if zero.
+	// Patience is the maximum time of one call, and of the wait until its effect is visible. Zero means 10 s.
 	Patience time.Duration
 
-	// Slow keeps the number of instances small, where each costs seconds or money.
+	// Slow keeps the number of instances small, for drivers whose instances cost seconds or money.
 	Slow bool
 }
 

@@ -36,7 +36,7 @@ func (s *suite) guester() driver.Guester {
 	return guester
 }
 
-// guest connects to an instance's helper until the sub-test is over.
+// guest connects to an instance's helper. The connection is closed at the end of the sub-test.
 func (s *suite) guest(id driver.ID) guest.Conn {
 	s.Helper()
 	conn, err := s.guester().Guest(s.ctx(), id)
@@ -49,7 +49,7 @@ func (s *suite) guest(id driver.ID) guest.Conn {
 	return conn
 }
 
-// result is what became of a command.
+// result is the result of a command.
 type result struct {
 	code        int
 	out, errOut string
@@ -66,13 +66,13 @@ func (s *suite) exec(id driver.ID, cmd guest.Cmd, stdin string) result {
 
 func sh(script string) guest.Cmd { return guest.Cmd{Argv: []string{"sh", "-c", script}} }
 
-// output runs a command and checks that it worked and what it wrote.
+// output runs a command and checks that it exits with 0 and writes want.
 func (s *suite) output(id driver.ID, cmd guest.Cmd, want string) {
 	s.Helper()
 	s.echo(id, cmd, "", want)
 }
 
-// echo is output of a command that reads.
+// echo is like output for a command that reads stdin.
 func (s *suite) echo(id driver.ID, cmd guest.Cmd, stdin, want string) {
 	s.Helper()
 	res := s.exec(id, cmd, stdin)
@@ -106,7 +106,7 @@ func testExecStdin(s *suite) {
 	}
 }
 
-// Arguments reach the program as they are: no shell has been at them.
+// Arguments reach the program unchanged: no shell interprets them.
 func testExecArguments(s *suite) {
 	id := s.create(s.spec()).ID
 	args := []string{"", "two words", "$HOME", "*", `"quoted" 'twice'`, "a\nb", "`id`", "; exit 3", "é"}
@@ -114,7 +114,7 @@ func testExecArguments(s *suite) {
 	s.output(id, guest.Cmd{Argv: argv}, "<"+strings.Join(args, "><")+">")
 }
 
-// The environment is the command's, and no other command's.
+// The environment applies to one command only.
 func testExecEnv(s *suite) {
 	id := s.create(s.spec()).ID
 	cmd := sh(`printf '%s|%s' "$ONE" "$TWO"`)
@@ -169,7 +169,7 @@ func testOutputUnknown(s *suite) {
 	}
 }
 
-// outputErr is the error that the output of no process ends with.
+// outputErr returns the error at the end of the output of a process that does not exist.
 func (s *suite) outputErr(id driver.ID) (last error) {
 	for _, err := range s.guester().Output(s.ctx(), id, "nobody", 0) {
 		last = err

@@ -23,7 +23,7 @@ func (s *suite) filer() driver.Filer {
 	return filer
 }
 
-// files opens a root for one use of it.
+// files opens a directory of an instance, calls use with it and closes it.
 func (s *suite) files(id driver.ID, root string, use func(context.Context, files.FS) error) {
 	s.Helper()
 	fs, err := s.filer().Files(s.ctx(), id, root)
@@ -34,7 +34,7 @@ func (s *suite) files(id driver.ID, root string, use func(context.Context, files
 	s.check(err == nil, "close the %s: %v", root, err)
 }
 
-func (s *suite) put(id driver.ID, root, name, text string) {
+func (s *suite) writeFile(id driver.ID, root, name, text string) {
 	s.Helper()
 	s.files(id, root, func(ctx context.Context, fs files.FS) error {
 		_, _, err := fs.Write(ctx, name, strings.NewReader(text), files.WriteOptions{})
@@ -42,7 +42,7 @@ func (s *suite) put(id driver.ID, root, name, text string) {
 	})
 }
 
-func (s *suite) has(id driver.ID, root, name, want string) {
+func (s *suite) checkFile(id driver.ID, root, name, want string) {
 	s.Helper()
 	s.files(id, root, func(ctx context.Context, fs files.FS) error {
 		f, err := fs.Open(ctx, name)
@@ -58,23 +58,23 @@ func (s *suite) has(id driver.ID, root, name, want string) {
 	})
 }
 
-// What commands write is there to be read, and the other way round.
+// The suite can read files that commands write, and commands can read files that the suite writes.
 func testFilesRunning(s *suite) {
 	id := s.create(s.spec()).ID
 	s.output(id, sh("echo inside >inside"), "")
-	s.has(id, files.WorkingDir, "inside", "inside\n")
-	s.put(id, files.WorkingDir, "deep/outside", "outside\n")
+	s.checkFile(id, files.WorkingDir, "inside", "inside\n")
+	s.writeFile(id, files.WorkingDir, "deep/outside", "outside\n")
 	s.output(id, sh("cat deep/outside && echo more >>deep/outside"), "outside\n")
-	s.has(id, files.WorkingDir, "deep/outside", "outside\nmore\n")
+	s.checkFile(id, files.WorkingDir, "deep/outside", "outside\nmore\n")
 }
 
-// The roots are apart from each other.
+// The working directory and the home directory are separate.
 func testFilesRoots(s *suite) {
 	id := s.create(s.spec()).ID
-	s.put(id, files.WorkingDir, "mark", "workspace")
-	s.put(id, files.HomeDir, "mark", "home")
-	s.has(id, files.WorkingDir, "mark", "workspace")
-	s.has(id, files.HomeDir, "mark", "home")
+	s.writeFile(id, files.WorkingDir, "mark", "workspace")
+	s.writeFile(id, files.HomeDir, "mark", "home")
+	s.checkFile(id, files.WorkingDir, "mark", "workspace")
+	s.checkFile(id, files.HomeDir, "mark", "home")
 	s.output(id, guest.Cmd{Argv: []string{"cat", "mark"}}, "workspace")
 	_, err := s.filer().Files(s.ctx(), id, "elsewhere")
 	s.is(err, driver.ErrInvalid, "Files of a root that there is not")
@@ -90,19 +90,19 @@ func testFilesUnknown(s *suite) {
 	}
 }
 
-// Files can be had while nothing runs, and what was changed meanwhile is there when it runs again.
+// Files can be changed while the instance is stopped. The changes are visible when it runs again.
 func testFilesStopped(s *suite) {
 	id := s.create(s.spec()).ID
 	s.output(id, sh("echo inside >inside"), "")
 	s.stop(id)
 	s.phase(id, driver.PhaseStopped)
-	s.has(id, files.WorkingDir, "inside", "inside\n")
-	s.put(id, files.WorkingDir, "outside", "outside\n")
-	s.put(id, files.HomeDir, "outside", "at home\n")
+	s.checkFile(id, files.WorkingDir, "inside", "inside\n")
+	s.writeFile(id, files.WorkingDir, "outside", "outside\n")
+	s.writeFile(id, files.HomeDir, "outside", "at home\n")
 	s.phase(id, driver.PhaseStopped)
 	s.start(id)
 	s.output(id, sh("cat outside; echo more >>outside"), "outside\n")
-	s.has(id, files.HomeDir, "outside", "at home\n")
+	s.checkFile(id, files.HomeDir, "outside", "at home\n")
 }
 
 func testFilesFrozen(s *suite) {
@@ -110,8 +110,8 @@ func testFilesFrozen(s *suite) {
 	s.output(id, sh("echo inside >inside"), "")
 	s.freeze(id)
 	s.phase(id, driver.PhaseFrozen)
-	s.has(id, files.WorkingDir, "inside", "inside\n")
-	s.put(id, files.WorkingDir, "outside", "outside\n")
+	s.checkFile(id, files.WorkingDir, "inside", "inside\n")
+	s.writeFile(id, files.WorkingDir, "outside", "outside\n")
 	s.phase(id, driver.PhaseFrozen)
 	s.thaw(id)
 	s.output(id, sh("cat outside"), "outside\n")

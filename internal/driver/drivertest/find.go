@@ -11,7 +11,7 @@ func runFind(run runner) {
 	run("UnknownIDs", testUnknownIDs)
 }
 
-// unknownIDs are IDs that nobody has, some of them near to the one that somebody has.
+// unknownIDs returns IDs of no instance. Some are similar to id.
 func unknownIDs(id driver.ID) []driver.ID {
 	return []driver.ID{
 		"", " ", ".", "..", "/", "*", "-rf", "--help", "%2e%2e", "../../../etc/passwd", "a/b", "a\x00b", "a\nb",
@@ -21,7 +21,7 @@ func unknownIDs(id driver.ID) []driver.ID {
 	}
 }
 
-// An ID nobody has is not found, and ending it ends nobody else.
+// Inspect does not find an unknown ID, and Destroy of one ends no other instance.
 func testUnknownIDs(s *suite) {
 	st := s.create(s.spec())
 	for _, id := range unknownIDs(st.ID) {
@@ -34,7 +34,7 @@ func testUnknownIDs(s *suite) {
 	s.phase(st.ID, driver.PhaseRunning)
 }
 
-// What one driver made, another on the same place finds, keeps to, and ends.
+// A second driver for the same instances can inspect, list and destroy an instance of the first.
 func testReopen(s *suite) {
 	spec := s.spec()
 	st := s.create(spec)

@@ -40,7 +40,7 @@ func testListSelects(s *suite) {
 	})
 }
 
-// Labels come back as they were given, up to the bounds of driver.Spec.Validate.
+// Labels come back unchanged, up to the bounds of driver.Spec.Validate.
 func testListKeepsLabels(s *suite) {
 	spec := s.spec()
 	spec.Labels = map[string]string{
@@ -70,7 +70,7 @@ func testListKeepsLabels(s *suite) {
 	s.same(s.listed(driver.Selector{Sandbox: bare.Key.Sandbox}, st)[st.ID], bare, "List")
 }
 
-// A caller may leave the loop, and call the driver from within it.
+// A caller may leave the loop over a List, and call the driver within the loop.
 func testListBrokenOff(s *suite) {
 	made := []driver.Status{s.create(s.spec()), s.create(s.spec())}
 	s.listed(driver.Selector{Tenant: s.tenant}, made...)
@@ -88,7 +88,7 @@ func testListBrokenOff(s *suite) {
 	})
 }
 
-// While others come and go, an instance that stays is in every listing.
+// While other instances are created and destroyed, every List contains an instance that stays.
 func testListDuringChange(s *suite) {
 	stays := s.create(s.spec())
 	s.listed(driver.Selector{Tenant: s.tenant}, stays)
@@ -117,7 +117,7 @@ func (s *suite) churn(n int) <-chan error {
 			specs[i] = s.spec()
 			s.clean(specs[i])
 		}
-		workers.Go(func() { errs <- s.cycle(specs) })
+		workers.Go(func() { errs <- s.createAndDestroy(specs) })
 	}
 	s.Cleanup(workers.Wait)
 	done := make(chan error, 1)
@@ -135,7 +135,7 @@ func (s *suite) churn(n int) <-chan error {
 	return done
 }
 
-func (s *suite) cycle(specs []driver.Spec) error {
+func (s *suite) createAndDestroy(specs []driver.Spec) error {
 	for _, spec := range specs {
 		ctx, cancel := context.WithTimeout(s.Context(), 2*s.h.Patience)
 		st, err := s.d.Create(ctx, spec)

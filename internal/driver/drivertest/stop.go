@@ -42,7 +42,7 @@ func testStopStart(s *suite) {
 	}
 }
 
-// A stopped instance is as much there as a running one.
+// A stopped instance keeps its Key and is listed.
 func testStopKeepsKey(s *suite) {
 	spec := s.spec()
 	st, bystander := s.create(spec), s.create(s.spec())

@@ -21,7 +21,7 @@ var kindName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`)
 // runner runs one sub-test.
 type runner func(name string, test func(*suite))
 
-// suite is the bench of one sub-test: its driver and a tenant nobody else has.
+// suite holds the driver of one sub-test and its tenant, which is different in each sub-test.
 type suite struct {
 	*testing.T
 	h      Harness
@@ -41,14 +41,14 @@ func (s *suite) check(ok bool, format string, args ...any) {
 	}
 }
 
-// ctx is for one call.
+// ctx returns the context for one call.
 func (s *suite) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(s.Context(), s.h.Patience)
 	s.Cleanup(cancel)
 	return ctx
 }
 
-// size is how many instances a test makes that would like n.
+// size returns the number of instances for a test: n, or at most 4 if the harness is slow.
 func (s *suite) size(n int) int {
 	if s.h.Slow {
 		return min(n, 4)
@@ -56,7 +56,7 @@ func (s *suite) size(n int) int {
 	return n
 }
 
-// spec is a Spec for the first instance of a new sandbox.
+// spec returns a Spec for the first instance of a new sandbox.
 func (s *suite) spec() driver.Spec {
 	return driver.Spec{
 		Key:    driver.Key{Sandbox: uuid.NewString(), Incarnation: 1},
@@ -65,7 +65,7 @@ func (s *suite) spec() driver.Spec {
 	}
 }
 
-// create makes an instance and sees to its end.
+// create makes an instance. It is destroyed at the end of the sub-test.
 func (s *suite) create(spec driver.Spec) driver.Status {
 	s.Helper()
 	s.clean(spec)
@@ -75,7 +75,7 @@ func (s *suite) create(spec driver.Spec) driver.Status {
 	return st
 }
 
-// clean destroys, when the sub-test is over, what is then listed of the spec's sandbox.
+// clean destroys the remaining instances of the spec's sandbox when the sub-test is over.
 func (s *suite) clean(spec driver.Spec) {
 	s.atEnd(func(ctx context.Context) error {
 		for st, err := range s.d.List(ctx, driver.Selector{Sandbox: spec.Key.Sandbox}) {
@@ -100,7 +100,7 @@ func (s *suite) atEnd(clean func(context.Context) error) {
 	})
 }
 
-// list collects a listing; the error is the one it ended with.
+// list collects the instances of a List. It returns the error of the List if there is one.
 func (s *suite) list(ctx context.Context, sel driver.Selector) (map[driver.ID]driver.Status, error) {
 	found := map[driver.ID]driver.Status{}
 	for st, err := range s.d.List(ctx, sel) {
@@ -142,7 +142,7 @@ func ids(sts []driver.Status) []driver.ID {
 	return out
 }
 
-// eventually repeats look until it is content or the patience is over.
+// eventually repeats look until it returns nil. It ends the sub-test once the harness's patience is over.
 func (s *suite) eventually(look func() error) {
 	s.Helper()
 	over := time.After(s.h.Patience)
@@ -159,7 +159,7 @@ func (s *suite) eventually(look func() error) {
 	}
 }
 
-// phase waits until the instance is seen in the given phase.
+// phase waits until Inspect returns the given phase.
 func (s *suite) phase(id driver.ID, want driver.Phase) {
 	s.Helper()
 	s.eventually(func() error {
@@ -171,7 +171,7 @@ func (s *suite) phase(id driver.ID, want driver.Phase) {
 	})
 }
 
-// gone waits until the instance is known not to exist.
+// gone waits until Inspect returns ErrNotFound.
 func (s *suite) gone(id driver.ID) {
 	s.Helper()
 	s.eventually(func() error {

@@ -9,7 +9,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
-// call is a call in progress.
+// call is a call of the driver that is in progress.
 type call struct {
 	Call    string
 	Op      Op
@@ -20,18 +20,18 @@ type call struct {
 	faults  []fault
 }
 
-func (c *call) start() { c.Call = strconv.FormatUint(rand.Uint64(), 36) }
+func (c *call) setID() { c.Call = strconv.FormatUint(rand.Uint64(), 36) }
 
-// call runs one operation: it logs that it was asked for, lets the faults have their say, acts, logs
-// the effect, lets the faults have their say again, and logs how it ended.
+// call runs one operation. It logs the request, applies the faults of the moment before, calls act, logs
+// the effect, applies the faults of the moment after, and logs the outcome.
 func (d *Driver) call(ctx context.Context, c call, act func(*call) (effect bool, err error)) error {
-	c.start()
-	if err := d.append(c.line(lineAsked)); err != nil {
+	c.setID()
+	if err := d.appendLine(c.line(lineAsked)); err != nil {
 		return err
 	}
 	err := d.run(ctx, &c, act)
 	c.Outcome = driver.Classify(err)
-	if logErr := d.append(c.line(lineEnded)); logErr != nil && err == nil {
+	if logErr := d.appendLine(c.line(lineEnded)); logErr != nil && err == nil {
 		return logErr
 	}
 	return err
@@ -47,18 +47,18 @@ func (d *Driver) run(ctx context.Context, c *call, act func(*call) (bool, error)
 	if err := sleep(ctx, latency/2); err != nil {
 		return err
 	}
-	if err := c.strike(ctx, before); err != nil {
+	if err := c.applyFaults(ctx, before); err != nil {
 		return err
 	}
 	if c.Effect, err = act(c); err != nil {
 		return err
 	}
 	if c.Effect {
-		if err := d.append(c.line(lineEffect)); err != nil {
+		if err := d.appendLine(c.line(lineEffect)); err != nil {
 			return err
 		}
 	}
-	if err := c.strike(ctx, after); err != nil {
+	if err := c.applyFaults(ctx, after); err != nil {
 		return err
 	}
 	return sleep(ctx, latency-latency/2)
@@ -71,7 +71,7 @@ func (d *Driver) latency() time.Duration {
 	return d.minLatency + rand.N(d.maxLatency-d.minLatency+1)
 }
 
-// sleep waits for the given time, or returns ctx's error, which also ends a wait of nothing.
+// sleep waits, at most until ctx ends. It returns ctx's error, also if the time to wait is zero.
 func sleep(ctx context.Context, wait time.Duration) error {
 	if wait <= 0 {
 		return ctx.Err()

@@ -35,9 +35,9 @@ var _ interface {
 // Option changes how a Driver behaves.
 type Option func(*Driver)
 
-// UniqueNames makes Create refuse a second live incarnation of a sandbox, as providers with unique
-// names do, with a *driver.ExistsError that carries the first. All drivers that share a directory
-// must agree on it.
+// UniqueNames makes Create refuse a second incarnation of a sandbox while the first exists, as providers
+// with unique names do. The error is a *driver.ExistsError about the first. All drivers that share a
+// directory must have this option, or none.
 func UniqueNames() Option { return func(d *Driver) { d.uniqueNames = true } }
 
 // Latency makes every call take between min and max, half of it before the effect and half after.
@@ -45,7 +45,7 @@ func Latency(min, max time.Duration) Option {
 	return func(d *Driver) { d.minLatency, d.maxLatency = min, max }
 }
 
-// New opens dir, making it if there is none.
+// New opens dir. It creates the directory if it does not exist.
 func New(dir string, opts ...Option) (*Driver, error) {
 	d := &Driver{dir: dir}
 	for _, o := range opts {
@@ -59,7 +59,7 @@ func New(dir string, opts ...Option) (*Driver, error) {
 	return d, nil
 }
 
-// Kind is "fake".
+// Kind returns "fake".
 func (d *Driver) Kind() string { return "fake" }
 
 // Create makes the file of spec's instance.
@@ -91,8 +91,8 @@ func (d *Driver) Destroy(ctx context.Context, id driver.ID) error {
 	})
 }
 
-// List yields what is in the directory. What is there but is not an instance of ours, or can no
-// longer be read as one, comes without a Key, and only where sel does not narrow.
+// List yields the instances in the directory. If sel is empty, it also yields entries that are not instances of
+// this driver. They have no Key.
 func (d *Driver) List(ctx context.Context, sel driver.Selector) iter.Seq2[driver.Status, error] {
 	return func(yield func(driver.Status, error) bool) {
 		stopped := false
@@ -102,7 +102,7 @@ func (d *Driver) List(ctx context.Context, sel driver.Selector) iter.Seq2[driver
 			if err != nil {
 				return false, err
 			}
-			n, cut := c.cut()
+			n, cut := c.listFault()
 			for i, st := range all {
 				if cut != nil && i == n {
 					return false, cut
@@ -120,36 +120,36 @@ func (d *Driver) List(ctx context.Context, sel driver.Selector) iter.Seq2[driver
 	}
 }
 
-// Stop makes the instance stopped.
+// Stop stops the instance.
 func (d *Driver) Stop(ctx context.Context, id driver.ID) error {
-	_, err := d.turn(ctx, Stop, id, driver.PhaseStopped, anyPhase)
+	_, err := d.changePhase(ctx, Stop, id, driver.PhaseStopped, notFailed)
 	return err
 }
 
-// Start makes the instance run.
+// Start starts or thaws the instance.
 func (d *Driver) Start(ctx context.Context, id driver.ID) (driver.Status, error) {
-	return d.turn(ctx, Start, id, driver.PhaseRunning, anyPhase)
+	return d.changePhase(ctx, Start, id, driver.PhaseRunning, notFailed)
 }
 
-// Freeze makes a running instance frozen.
+// Freeze freezes a running instance.
 func (d *Driver) Freeze(ctx context.Context, id driver.ID) error {
-	_, err := d.turn(ctx, Freeze, id, driver.PhaseFrozen, upPhase)
+	_, err := d.changePhase(ctx, Freeze, id, driver.PhaseFrozen, runningOrFrozen)
 	return err
 }
 
-// Thaw makes a frozen instance run.
+// Thaw resumes a frozen instance.
 func (d *Driver) Thaw(ctx context.Context, id driver.ID) error {
-	_, err := d.turn(ctx, Thaw, id, driver.PhaseRunning, upPhase)
+	_, err := d.changePhase(ctx, Thaw, id, driver.PhaseRunning, runningOrFrozen)
 	return err
 }
 
-func upPhase(p driver.Phase) bool { return p == driver.PhaseRunning || p == driver.PhaseFrozen }
-func anyPhase(p driver.Phase) bool {
-	return upPhase(p) || p == driver.PhaseStarting || p == driver.PhaseStopped
+func runningOrFrozen(p driver.Phase) bool { return p == driver.PhaseRunning || p == driver.PhaseFrozen }
+func notFailed(p driver.Phase) bool {
+	return runningOrFrozen(p) || p == driver.PhaseStarting || p == driver.PhaseStopped
 }
 
-// turn changes an instance's phase to the given one, from any that may.
-func (d *Driver) turn(ctx context.Context, op Op, id driver.ID, to driver.Phase, may func(driver.Phase) bool) (st driver.Status, err error) {
+// changePhase changes an instance's phase, if may reports that this is possible from its present phase.
+func (d *Driver) changePhase(ctx context.Context, op Op, id driver.ID, to driver.Phase, may func(driver.Phase) bool) (st driver.Status, err error) {
 	err = d.call(ctx, call{Op: op, Key: d.keyOf(id), ID: id}, func(*call) (changed bool, err error) {
 		st, err = d.update(id, func(r *record) error {
 			if !may(r.Phase) {
@@ -164,7 +164,7 @@ func (d *Driver) turn(ctx context.Context, op Op, id driver.ID, to driver.Phase,
 	return answer(st, err)
 }
 
-// answer withholds the status of a call that was answered with an error: a lost reply tells nothing.
+// answer returns no status if the call has an error: a caller that lost the reply does not get the status.
 func answer(st driver.Status, err error) (driver.Status, error) {
 	if err != nil {
 		return driver.Status{}, err

@@ -8,10 +8,10 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
-// ErrUnreachable is what a provider that cannot be reached answers: nothing is known.
+// ErrUnreachable is the error for a provider that cannot be reached.
 var ErrUnreachable error = &driver.TransientError{Err: errors.New("fake driver is unreachable")}
 
-// Op is an operation a fault or a log line is about.
+// Op is an operation of the driver, in faults and in the log.
 type Op string
 
 // The operations. Any matches all of them.
@@ -27,26 +27,27 @@ const (
 	Thaw    Op = driver.OpThaw
 )
 
-// fault is one that may strike the call at hand, wherever it was set.
+// fault is a fault that may happen in the current call. It comes from a Rule or a shared Fault.
 type fault struct {
 	when    when
-	entries int
-	slow    time.Duration
+	entries int           // number of entries that a List yields first, for within
+	slow    time.Duration // time to wait before err
 	do      func()
 	err     error
-	take    func() bool // uses it up by one; false when nothing is left
+	take    func() bool // counts one use of the fault; false if none is left
 }
 
+// when is the moment of a fault within a call.
 type when int
 
 const (
-	before when = iota
-	within      // a List, after some of its entries
-	after
+	before when = iota // before the effect of the call
+	within             // during a List, after some of its entries
+	after              // after the effect of the call
 )
 
-// strike lets the faults of one moment happen, up to the first with an error.
-func (c *call) strike(ctx context.Context, now when) error {
+// applyFaults applies the faults of one moment, up to the first with an error.
+func (c *call) applyFaults(ctx context.Context, now when) error {
 	for _, f := range c.faults {
 		if f.when != now || !f.take() {
 			continue
@@ -64,8 +65,9 @@ func (c *call) strike(ctx context.Context, now when) error {
 	return nil
 }
 
-// cut says after how many entries a List breaks off, and with which error, if any.
-func (c *call) cut() (int, error) {
+// listFault returns the error with which a List ends early, and the number of entries that it yields before.
+// A nil error means that the List is complete.
+func (c *call) listFault() (int, error) {
 	for _, f := range c.faults {
 		if f.when == within && f.take() {
 			return f.entries, f.err
@@ -74,10 +76,10 @@ func (c *call) cut() (int, error) {
 	return 0, nil
 }
 
-// faults are those that may strike a call, in the order they were set.
+// faults returns the faults that may happen in a call: first those of the Driver value, then the shared ones.
 func (d *Driver) faults(op Op, key driver.Key) ([]fault, error) {
 	shared, err := d.sharedFaults(op, key)
 	return append(d.ownFaults(op, key), shared...), err
 }
 
-func covers(fault, op Op) bool { return fault == Any || fault == op }
+func matchesOp(fault, op Op) bool { return fault == Any || fault == op }

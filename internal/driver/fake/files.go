@@ -14,12 +14,13 @@ import (
 
 const filesDir = "files"
 
-// Filed is a Driver whose instances have files: directories of this machine, which end with the instance.
+// Filed is a Driver whose instances have files. They are directories of this machine and are removed with the
+// instance.
 type Filed struct{ *Driver }
 
 var _ driver.Filer = (*Filed)(nil)
 
-// Open opens dir as New does. Instances have files if dir has a folder files/, see MakeFiles.
+// Open opens dir like New. Instances have files if dir has a folder files/, see MakeFiles.
 func Open(dir string, opts ...Option) (driver.Driver, error) {
 	d, err := New(dir, opts...)
 	if err != nil {
@@ -35,7 +36,7 @@ func Open(dir string, opts ...Option) (driver.Driver, error) {
 	}
 }
 
-// MakeFiles gives files to the instances of every driver that is opened on dir from now on.
+// MakeFiles makes Open return a Filed for dir, so that its instances have files.
 func MakeFiles(dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, filesDir), 0o700); err != nil {
 		return fmt.Errorf("make the folder of files: %w", err)
@@ -43,7 +44,7 @@ func MakeFiles(dir string) error {
 	return nil
 }
 
-// Files opens a root of an instance, in any phase.
+// Files opens files.WorkingDir or files.HomeDir of an instance, in any phase.
 func (d *Filed) Files(ctx context.Context, id driver.ID, root string) (files.FS, error) {
 	if root != files.WorkingDir && root != files.HomeDir {
 		return nil, fmt.Errorf("%w: no root %q", driver.ErrInvalid, root)
@@ -54,7 +55,7 @@ func (d *Filed) Files(ctx context.Context, id driver.ID, root string) (files.FS,
 	if _, err := d.read(id); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(d.filesOf(id), root)
+	path := filepath.Join(d.filesPath(id), root)
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make files of instance: %w", err)
 	}
@@ -62,10 +63,10 @@ func (d *Filed) Files(ctx context.Context, id driver.ID, root string) (files.FS,
 	if err != nil {
 		return nil, fmt.Errorf("open files of instance: %w", err)
 	}
-	// The instance may have ended since it was read, and its files with it.
+	// The instance may have ended since the first read. MkdirAll has then made its directory again.
 	if _, err := d.read(id); err != nil {
 		_ = dir.Close()
-		_ = os.RemoveAll(d.filesOf(id))
+		_ = os.RemoveAll(d.filesPath(id))
 		return nil, err
 	}
 	opened, err := files.NewDir(dir, files.Owner{})
@@ -76,18 +77,18 @@ func (d *Filed) Files(ctx context.Context, id driver.ID, root string) (files.FS,
 	return opened, nil
 }
 
-func (d *Driver) filesOf(id driver.ID) string { return filepath.Join(d.dir, filesDir, string(id)) }
+func (d *Driver) filesPath(id driver.ID) string { return filepath.Join(d.dir, filesDir, string(id)) }
 
-// dropFiles removes what an ended instance had. It is moved away first, so that nothing can open it.
+// dropFiles removes the files of an ended instance. It moves them away first, so that no call can open them.
 func (d *Driver) dropFiles(id driver.ID) error {
 	gone := filepath.Join(d.dir, tmpDir, "files-"+string(id))
-	err := os.Rename(d.filesOf(id), gone)
+	err := os.Rename(d.filesPath(id), gone)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("remove files of instance: %w", err)
 	}
-	_ = os.RemoveAll(gone) // a call that opened it before may still write there
+	_ = os.RemoveAll(gone) // it may fail, because a call that opened the directory before can still write there
 	return nil
 }

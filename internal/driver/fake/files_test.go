@@ -34,11 +34,11 @@ func TestFilesEndWithTheInstance(t *testing.T) {
 	dir := t.TempDir()
 	d, other := filed(t, dir), filed(t, dir)
 	st := create(t, d, "a", 1)
-	fs := filesOf(t, d, st.ID)
+	fs := filesPath(t, d, st.ID)
 	if _, _, err := fs.Write(t.Context(), "f", strings.NewReader("text"), files.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	f, err := filesOf(t, other, st.ID).Open(t.Context(), "f")
+	f, err := filesPath(t, other, st.ID).Open(t.Context(), "f")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestFilesEndWithTheInstance(t *testing.T) {
 	}
 }
 
-func filesOf(t testing.TB, d driver.Driver, id driver.ID) files.FS {
+func filesPath(t testing.TB, d driver.Driver, id driver.ID) files.FS {
 	t.Helper()
 	fs, err := d.(driver.Filer).Files(t.Context(), id, files.WorkingDir)
 	if err != nil {

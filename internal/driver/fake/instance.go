@@ -13,7 +13,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
-// claim makes the instance of spec.Key, or answers *driver.ExistsError with the one that has it.
+// claim makes the instance with spec.Key. If one exists, it returns a *driver.ExistsError with its status.
 func (d *Driver) claim(spec driver.Spec, madeBy string) (driver.Status, error) {
 	for life := 1; ; {
 		id := driver.ID(fmt.Sprintf("%s%d", d.slot(spec.Key), life))
@@ -29,8 +29,8 @@ func (d *Driver) claim(spec driver.Spec, madeBy string) (driver.Status, error) {
 	}
 }
 
-// slot is the part of an instance's name that only one live instance may have at a time. After it
-// comes which life of the slot the instance is.
+// slot returns the first part of an instance's ID. Only one existing instance can have it at a time. The
+// rest of the ID is a number: 1 for the first instance with this slot, 2 for the next, and so on.
 func (d *Driver) slot(key driver.Key) string {
 	if d.uniqueNames {
 		return prefix(key.Sandbox)
@@ -38,8 +38,8 @@ func (d *Driver) slot(key driver.Key) string {
 	return fmt.Sprintf("%s%d.", prefix(key.Sandbox), key.Incarnation)
 }
 
-// prefix begins the name of every instance of the sandbox. No sandbox id has a dot, so that none of
-// another one's begins so.
+// prefix returns the beginning of the IDs of a sandbox's instances. No sandbox id contains a dot, so no ID
+// of another sandbox begins like this.
 func prefix(sandbox string) string { return "fake-" + sandbox + "." }
 
 var (
@@ -47,28 +47,28 @@ var (
 	errSlotFree = errors.New("the name has just become free")
 )
 
-// occupy makes r's file unless the name has been used.
+// occupy makes r's file. If the name is not free, it returns errSlotUsed, errSlotFree or a *driver.ExistsError.
 func (d *Driver) occupy(r record) error {
 	if used, err := d.isEnded(r.ID); used || err != nil {
 		return cmp.Or(err, errSlotUsed)
 	}
-	err := write(d.dir, r, func(tmp string) error { return os.Link(tmp, d.live(r.ID)) })
+	err := write(d.dir, r, func(tmp string) error { return os.Link(tmp, d.livePath(r.ID)) })
 	if errors.Is(err, fs.ErrExist) {
 		return d.occupied(r.ID)
 	}
 	if err != nil {
 		return fmt.Errorf("make instance: %w", err)
 	}
-	// Between the look above and the link, the name may have lived and ended.
+	// Between the first check and the link, another process may have made and ended an instance of this name.
 	used, err := d.isEnded(r.ID)
 	if used {
-		os.Remove(d.live(r.ID))
+		os.Remove(d.livePath(r.ID))
 		return errSlotUsed
 	}
 	return err
 }
 
-// occupied says who has the name.
+// occupied returns the error for a name that already has a file.
 func (d *Driver) occupied(id driver.ID) error {
 	r, err := d.read(id)
 	switch {
@@ -82,12 +82,12 @@ func (d *Driver) occupied(id driver.ID) error {
 	return &driver.ExistsError{Status: r.status()}
 }
 
-// end makes the instance gone, and says whether it was this call that did.
+// end ends the instance. It reports whether this call, and not an earlier or concurrent one, has ended it.
 func (d *Driver) end(id driver.ID) (bool, error) {
 	if !isName(id) {
 		return false, nil
 	}
-	err := os.Link(d.live(id), d.ended(id))
+	err := os.Link(d.livePath(id), d.endedPath(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = d.missing()
 	}
@@ -98,13 +98,14 @@ func (d *Driver) end(id driver.ID) (bool, error) {
 		return false, fmt.Errorf("end instance: %w", err)
 	}
 	ours := err == nil
-	if err := os.Remove(d.live(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(d.livePath(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return ours, fmt.Errorf("remove ended instance: %w", err)
 	}
 	return ours, d.dropFiles(id)
 }
 
-// update changes the record of an existing instance. A concurrent end wins over it.
+// update changes the record of an existing instance. If the instance is ended at the same time, it stays ended and
+// update returns driver.ErrNotFound.
 func (d *Driver) update(id driver.ID, change func(*record) error) (driver.Status, error) {
 	r, err := d.read(id)
 	if err != nil {
@@ -113,13 +114,13 @@ func (d *Driver) update(id driver.ID, change func(*record) error) (driver.Status
 	if err := change(&r); err != nil {
 		return driver.Status{}, err
 	}
-	err = write(d.dir, r, func(tmp string) error { return os.Rename(tmp, d.live(id)) })
+	err = write(d.dir, r, func(tmp string) error { return os.Rename(tmp, d.livePath(id)) })
 	if err != nil {
 		return driver.Status{}, fmt.Errorf("change instance: %w", err)
 	}
 	gone, err := d.isEnded(id)
 	if gone {
-		os.Remove(d.live(id))
+		os.Remove(d.livePath(id))
 		err = driver.ErrNotFound
 	}
 	return r.status(), err
@@ -135,7 +136,7 @@ func (d *Driver) keyOf(id driver.ID) driver.Key {
 	return r.key()
 }
 
-// all is every entry that sel selects, by name.
+// all returns every entry that sel selects, sorted by name.
 func (d *Driver) all(sel driver.Selector) ([]driver.Status, error) {
 	names, err := d.names()
 	if err != nil {
@@ -165,11 +166,11 @@ func (d *Driver) all(sel driver.Selector) ([]driver.Status, error) {
 	return all, nil
 }
 
-// names lists the directory in order. It is read again only after a change: with thousands of instances
-// reading it for each would be most of what a server does. A directory that changed just before it was
-// read may change again without a newer time, so that what was read then is not kept.
+// names returns the sorted names in the directory of instances. It caches them until the directory changes: with
+// thousands of instances, reading the directory in each call would be most of a server's work. It does not
+// cache a directory that changed less than a second ago, because a further change might not alter its time.
 func (d *Driver) names() ([]string, error) {
-	info, err := os.Stat(d.live(""))
+	info, err := os.Stat(d.livePath(""))
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +179,7 @@ func (d *Driver) names() ([]string, error) {
 		return l.names, nil
 	}
 	settled := time.Since(changed) > time.Second
-	entries, err := os.ReadDir(d.live(""))
+	entries, err := os.ReadDir(d.livePath(""))
 	if err != nil {
 		return nil, err
 	}
@@ -192,9 +193,9 @@ func (d *Driver) names() ([]string, error) {
 	return names, nil
 }
 
-// listed is the directory as it was at the time of its last change.
+// listed is the cached content of the directory of instances.
 type listed struct {
-	changed time.Time
+	changed time.Time // modification time of the directory
 	names   []string
 }
 

@@ -10,19 +10,19 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
-// Life is one instance that the driver has or had, and from when to when it was there.
+// Life is the record of one instance, existing or ended, with the time in which it existed.
 type Life struct {
 	ID       driver.ID
 	Key      driver.Key
 	Tenant   string
 	Labels   map[string]string
-	PID      int       // of the process that made it
-	Asked    time.Time // when the call that made it was asked for
-	From, To time.Time // To is zero while it is there
+	PID      int       // the process that made it
+	Asked    time.Time // time of the request for its Create
+	From, To time.Time // To is zero while it exists
 }
 
-// Lives returns every instance that was ever made, in the order of their beginnings. From is never before
-// the instance was there and To never after it was gone, so that lives which overlap did so.
+// Lives returns every instance that was ever made, ordered by From. From is never earlier than the begin of the
+// instance. To is the time of its end, or a moment later, see endedAt.
 func (d *Driver) Lives() ([]Life, error) {
 	lines, err := readLines(filepath.Join(d.dir, callsFile))
 	if err != nil {
@@ -44,7 +44,7 @@ func (d *Driver) Lives() ([]Life, error) {
 	var lives []Life
 	for _, r := range records {
 		life := Life{ID: r.ID, Key: r.key(), Tenant: r.Tenant, Labels: r.Labels, PID: asked[r.MadeBy].PID, Asked: asked[r.MadeBy].Time, From: r.CreatedAt}
-		if at, told := made[r.MadeBy]; told {
+		if at, logged := made[r.MadeBy]; logged {
 			life.From = at
 		}
 		if life.To, err = d.endedAt(r.ID); err != nil {
@@ -56,14 +56,14 @@ func (d *Driver) Lives() ([]Life, error) {
 	return lives, nil
 }
 
-// endedAt is when the instance ended, zero if it did not: its record's last change was the link that ended
-// it, or the removal right after.
+// endedAt returns the time at which the instance ended, or zero if it exists. That is the time of its file's last
+// status change: the link that ended the instance, or the removal of the other name right after.
 func (d *Driver) endedAt(id driver.ID) (time.Time, error) {
 	if gone, err := d.isEnded(id); err != nil || !gone {
 		return time.Time{}, err
 	}
 	var st syscall.Stat_t
-	if err := syscall.Lstat(d.ended(id), &st); err != nil {
+	if err := syscall.Lstat(d.endedPath(id), &st); err != nil {
 		return time.Time{}, fmt.Errorf("read the end of an instance: %w", err)
 	}
 	return time.Unix(st.Ctim.Unix()), nil

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berthdev/berth/internal/driver"
@@ -21,12 +22,12 @@ type Call struct {
 	Time time.Time
 	PID  int
 	Op   Op
-	Key  driver.Key // zero where the instance was not known or has no Key; a List has its sandbox
+	Key  driver.Key // zero if the instance was not found or has no Key; for a List only the selected sandbox
 	ID   driver.ID
-	// Effect says that the call changed something: an instance made, ended, or in another phase.
+	// Effect reports whether the call made or ended an instance or changed its phase.
 	Effect bool
-	// Outcome is how the call was answered, in the words of driver.Classify; empty when the
-	// process died first, or the call still runs.
+	// Outcome is the result of the call as a word of driver.Classify. It is empty if the process
+	// died first, or the call still runs.
 	Outcome string
 }
 
@@ -41,8 +42,8 @@ func Effects(calls []Call, op Op) int {
 	return n
 }
 
-// The log has a line when a call is asked for, one when it took effect, one when it is answered. Each
-// is one write to a file opened for appending, so that lines of many processes never mix.
+// The kinds of lines in the log: the request of a call, its effect and its end. Each line is one write to
+// a file opened for appending, so that lines of several processes never mix.
 const (
 	lineAsked  = "asked"
 	lineEffect = "effect"
@@ -62,7 +63,7 @@ type line struct {
 	Outcome     string    `json:"outcome,omitempty"`
 }
 
-// maxLogged bounds the caller's own text in a line.
+// maxLogged is the maximum length in bytes of text from the caller in a line.
 const maxLogged = 256
 
 func (c call) line(what string) line {
@@ -73,9 +74,9 @@ func (c call) line(what string) line {
 	}
 }
 
-func clip(s string) string { return s[:min(len(s), maxLogged)] }
+func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxLogged)], "") }
 
-func (d *Driver) append(l line) error {
+func (d *Driver) appendLine(l line) error {
 	data, err := json.Marshal(l)
 	if err != nil {
 		return fmt.Errorf("log call: %w", err)
@@ -91,9 +92,9 @@ func (d *Driver) append(l line) error {
 	return nil
 }
 
-// Log returns every call of every process on the directory, in the order they were asked for. The
-// effect of a Create is known even when its process was killed before it could say so: the instance
-// itself tells which call made it. A killed call of another kind has the effect it had time to log.
+// Log returns every call of every process on the directory, in the order of the requests. The effect of
+// a Create is known even if its process was killed before it logged the effect, because the instance
+// records the call that made it. For other calls of a killed process only a logged effect is known.
 func (d *Driver) Log() ([]Call, error) {
 	lines, err := readLines(filepath.Join(d.dir, callsFile))
 	if err != nil {
@@ -115,7 +116,7 @@ func (d *Driver) Log() ([]Call, error) {
 	return calls, d.addMade(calls, index)
 }
 
-// addMade completes the Creates that never ended from the instances that exist or did.
+// addMade adds the effect of Creates that did not end, from the records of all instances.
 func (d *Driver) addMade(calls []Call, index map[string]int) error {
 	unanswered := func(c Call) bool { return c.Op == Create && c.Outcome == "" }
 	if !slices.ContainsFunc(calls, unanswered) {
@@ -130,7 +131,8 @@ func (d *Driver) addMade(calls []Call, index map[string]int) error {
 	return err
 }
 
-// everMade reads the live ones first, so that one ended meanwhile is found among the ended.
+// everMade returns the records of all existing and ended instances. It reads the existing ones first, so that it finds
+// an instance that ends in between among the ended.
 func (d *Driver) everMade() ([]record, error) {
 	var made []record
 	for _, dir := range []string{instancesDir, endedDir} {
@@ -151,7 +153,7 @@ func (d *Driver) everMade() ([]record, error) {
 	return made, nil
 }
 
-// readLines leaves out a last line that is still being written.
+// readLines reads the lines of the log. It ignores a last line that is still being written.
 func readLines(path string) ([]line, error) {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

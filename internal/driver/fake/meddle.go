@@ -7,10 +7,10 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
-// Live returns everything in the directory, without a call in the log and past all faults.
+// Live returns every entry in the directory. It writes no line to the log and no fault applies to it.
 func (d *Driver) Live() ([]driver.Status, error) { return d.all(driver.Selector{}) }
 
-// Vanish makes an instance disappear, as when somebody deletes it at the provider.
+// Vanish ends an instance, as if it was deleted at the provider.
 func (d *Driver) Vanish(id driver.ID) error {
 	done, err := d.end(id)
 	if err == nil && !done {
@@ -19,13 +19,13 @@ func (d *Driver) Vanish(id driver.ID) error {
 	return err
 }
 
-// Halt stops an instance, as when its machine is restarted.
+// Halt stops an instance, as if its machine was restarted.
 func (d *Driver) Halt(id driver.ID) error {
 	return d.Become(id, driver.PhaseStopped, "halted")
 }
 
-// Become puts an instance into a phase, for a reason. A phase that is not one of driver's is shown as
-// unknown.
+// Become sets the phase of an instance and the reason for it. The status shows a phase that package driver
+// does not define as driver.PhaseUnknown.
 func (d *Driver) Become(id driver.ID, phase driver.Phase, reason string) error {
 	_, err := d.update(id, func(r *record) error {
 		r.Phase, r.Reason = phase, reason
@@ -34,8 +34,8 @@ func (d *Driver) Become(id driver.ID, phase driver.Phase, reason string) error {
 	return err
 }
 
-// ForgetKey takes Key, tenant and labels from an instance: it goes on, and nobody can tell whose it
-// is. Its Key is free again.
+// ForgetKey removes Key, tenant and labels from the record of an instance. The instance still exists without a known
+// owner. Its Key is free again.
 func (d *Driver) ForgetKey(id driver.ID) error {
 	_, err := d.update(id, func(r *record) error {
 		r.Sandbox, r.Incarnation, r.Tenant, r.Labels = "", 0, "", nil
@@ -44,9 +44,9 @@ func (d *Driver) ForgetKey(id driver.ID) error {
 	return err
 }
 
-// Litter puts a foreign file among the instances, or damages the one of that name.
+// Litter writes a foreign file into the directory of instances, or overwrites the file of an instance.
 func (d *Driver) Litter(name string, data []byte) error {
-	if err := os.WriteFile(d.live(driver.ID(name)), data, 0o600); err != nil {
+	if err := os.WriteFile(d.livePath(driver.ID(name)), data, 0o600); err != nil {
 		return fmt.Errorf("litter: %w", err)
 	}
 	return nil

@@ -29,7 +29,7 @@ type record struct {
 	Reason      string            `json:"reason,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	CreatedAt   time.Time         `json:"created_at"`
-	MadeBy      string            `json:"made_by"` // the call that made it, see Log
+	MadeBy      string            `json:"made_by"` // the id of the Create in the log
 }
 
 func newRecord(id driver.ID, spec driver.Spec, madeBy string) record {
@@ -61,26 +61,26 @@ func (r record) status() driver.Status {
 	return st
 }
 
-// stranger is how an entry that is not an instance of ours is shown: it exists, and that is all.
-func stranger(id driver.ID) record {
+// foreignRecord returns the record that stands for an entry that is not an instance of this driver.
+func foreignRecord(id driver.ID) record {
 	return record{ID: id, Reason: "not an instance of this driver"}
 }
 
-// isName says whether an ID could be the name of a file in the directory.
+// isName reports whether an ID could be the name of a file in the directory.
 func isName(id driver.ID) bool {
 	s := string(id)
 	return s != "" && s != "." && s != ".." && len(s) <= 255 && !strings.ContainsAny(s, "/\x00")
 }
 
-func (d *Driver) live(id driver.ID) string  { return filepath.Join(d.dir, instancesDir, string(id)) }
-func (d *Driver) ended(id driver.ID) string { return filepath.Join(d.dir, endedDir, string(id)) }
+func (d *Driver) livePath(id driver.ID) string  { return filepath.Join(d.dir, instancesDir, string(id)) }
+func (d *Driver) endedPath(id driver.ID) string { return filepath.Join(d.dir, endedDir, string(id)) }
 
-// read returns the record of an existing instance. It is driver.ErrNotFound for any other.
+// read returns the record of an existing instance. It returns driver.ErrNotFound if the instance does not exist.
 func (d *Driver) read(id driver.ID) (record, error) {
 	if !isName(id) {
 		return record{}, driver.ErrNotFound
 	}
-	r, err := load(d.live(id), id)
+	r, err := load(d.livePath(id), id)
 	if errors.Is(err, fs.ErrNotExist) {
 		return record{}, d.missing()
 	}
@@ -97,31 +97,32 @@ func (d *Driver) read(id driver.ID) (record, error) {
 	return r, nil
 }
 
-// missing is what a missing file means: no instance, unless the place for them is missing too.
+// missing returns the error for an instance without a file: driver.ErrNotFound, or another error if the directory of
+// instances cannot be read.
 func (d *Driver) missing() error {
-	if _, err := os.Stat(d.live("")); err != nil {
+	if _, err := os.Stat(d.livePath("")); err != nil {
 		return fmt.Errorf("look for instances: %w", err)
 	}
 	return driver.ErrNotFound
 }
 
 func (d *Driver) isEnded(id driver.ID) (bool, error) {
-	_, err := os.Lstat(d.ended(id))
+	_, err := os.Lstat(d.endedPath(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// load reads a record's file. What is there but is not a record of that ID is a stranger; what cannot
-// be read is an error, since it may well be an instance.
+// load reads a record's file. It returns a foreignRecord if the file does not contain a record of that ID. It returns
+// an error if it cannot read the file, because that may be an instance.
 func load(path string, id driver.ID) (record, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return record{}, err
 	}
 	if !info.Mode().IsRegular() {
-		return stranger(id), nil
+		return foreignRecord(id), nil
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -129,13 +130,13 @@ func load(path string, id driver.ID) (record, error) {
 	}
 	var r record
 	if json.Unmarshal(data, &r) != nil || r.ID != id {
-		return stranger(id), nil
+		return foreignRecord(id), nil
 	}
 	return r, nil
 }
 
-// write puts v as JSON into a new file under tmp/ and hands its path to place, which moves or links
-// it to where it belongs.
+// write writes v as JSON to a new file under tmp/. Then it calls place with the path of the file, to move
+// or link it to its final name.
 func write(dir string, v any, place func(tmp string) error) error {
 	data, err := json.Marshal(v)
 	if err != nil {

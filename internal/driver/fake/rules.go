@@ -6,24 +6,24 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
-// Rule is a fault of one Driver value, begun with [Driver.On]. Its methods may come in any order and
-// hold from the next call on:
+// Rule is a fault of one Driver value, made by [Driver.On]. Its methods can be called in any order and
+// apply from the next call of the driver on:
 //
 //	d.On(fake.Create).Fail(err)                    // always, and nothing is made
 //	d.On(fake.Create).Fail(err).After().Times(1)   // one lost reply
 //	d.On(fake.List).FailAfter(3, err)              // the page after three entries fails
-//	d.On(fake.Any).Fail(fake.ErrUnreachable)       // the provider is away
+//	d.On(fake.Any).Fail(fake.ErrUnreachable)       // the provider is unreachable
 //	d.On(fake.Stop).Slow(time.Minute)              // slow, unless the context ends
 type Rule struct {
 	d       *Driver
 	op      Op
 	match   func(driver.Key) bool
 	fault   fault
-	bounded bool
+	bounded bool // the rule ends when left is 0
 	left    int
 }
 
-// On begins a rule for calls of op. Without a further word it changes nothing.
+// On adds a rule for calls of op. The rule has no effect until one of its methods sets a fault.
 func (d *Driver) On(op Op) *Rule {
 	r := &Rule{d: d, op: op}
 	r.fault.take = r.take
@@ -33,7 +33,7 @@ func (d *Driver) On(op Op) *Rule {
 	return r
 }
 
-// Fail makes the call answer err.
+// Fail makes the call return err.
 func (r *Rule) Fail(err error) *Rule { return r.set(func() { r.fault.err = err }) }
 
 // FailAfter makes a List yield at most n entries and then err.
@@ -41,20 +41,22 @@ func (r *Rule) FailAfter(n int, err error) *Rule {
 	return r.set(func() { r.fault.when, r.fault.entries, r.fault.err = within, n, err })
 }
 
-// After moves the fault behind the call's effect: what the caller misses is the reply. A call that
-// fails by itself is not touched.
+// After makes the fault happen after the call's effect, so that only the reply is lost. A call that fails
+// without the fault is not changed.
 func (r *Rule) After() *Rule { return r.set(func() { r.fault.when = after }) }
 
 // Times ends the rule after n calls.
 func (r *Rule) Times(n int) *Rule { return r.set(func() { r.bounded, r.left = true, n }) }
 
-// Slow makes the call wait first, or end with its context.
+// Slow makes the call wait, before the error of Fail if there is one. The end of the call's context ends the wait and
+// the call.
 func (r *Rule) Slow(wait time.Duration) *Rule { return r.set(func() { r.fault.slow = wait }) }
 
-// Do runs f at the moment of the fault, on the caller's goroutine.
+// Do calls f when the fault happens, on the caller's goroutine.
 func (r *Rule) Do(f func()) *Rule { return r.set(func() { r.fault.do = f }) }
 
-// Matching narrows the rule to calls about some Keys. A List's Key has the selected sandbox alone.
+// Matching limits the rule to calls for whose Key match returns true. The Key of a List contains only the
+// selected sandbox.
 func (r *Rule) Matching(match func(driver.Key) bool) *Rule {
 	return r.set(func() { r.match = match })
 }
@@ -79,11 +81,12 @@ func (r *Rule) take() bool {
 	return true
 }
 
-// ownFaults asks the rules outside the lock: a test's match may call the driver.
+// ownFaults returns the faults of the rules that match a call. It calls match without holding the lock,
+// because a test's match may call the driver.
 func (d *Driver) ownFaults(op Op, key driver.Key) []fault {
 	var faults []fault
 	for _, r := range d.snapshot() {
-		if covers(r.op, op) && (r.match == nil || r.match(key)) {
+		if matchesOp(r.op, op) && (r.match == nil || r.match(key)) {
 			faults = append(faults, r.fault)
 		}
 	}

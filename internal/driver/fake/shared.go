@@ -24,23 +24,23 @@ const (
 type Fault struct {
 	Op      Op     `json:"op,omitempty"`      // empty: every operation
 	Sandbox string `json:"sandbox,omitempty"` // empty: every sandbox
-	// Error is the class of error: "unreachable", "transient", "error", or driver.Classify's word
-	// for one of driver's sentinels, such as "quota"; empty: none.
+	// Error is the class of error: "unreachable", "transient", "error", or the word of
+	// driver.Classify for a sentinel error of package driver, such as "quota"; empty: no error.
 	Error string `json:"error,omitempty"`
-	After bool   `json:"after,omitempty"` // the effect takes place first: a lost reply
-	// Entries is how many entries a List yields before the error.
+	After bool   `json:"after,omitempty"` // the fault happens after the effect: only the reply is lost
+	// Entries is the number of entries that a List yields before the error.
 	Entries int           `json:"entries,omitempty"`
 	Slow    time.Duration `json:"slow_ns,omitempty"`
 	Times   int           `json:"times,omitempty"` // over all processes; 0: always
 }
 
 type faultFile struct {
-	Set    string  `json:"set"` // tells the used-up faults of one SetFaults from those of another
+	Set    string  `json:"set"` // random id of the SetFaults call, the prefix of its files in fired/
 	Faults []Fault `json:"faults"`
 }
 
-// SetFaults replaces the faults of every process that uses dir, from their next call on; none at all
-// brings peace.
+// SetFaults replaces the shared faults of all processes that use dir, from their next call on. Without
+// faults it removes them.
 func SetFaults(dir string, faults []Fault) error {
 	for _, f := range faults {
 		if _, known := errorOf(f.Error); !known {
@@ -58,7 +58,7 @@ func SetFaults(dir string, faults []Fault) error {
 	return nil
 }
 
-// errorOf is the error a fault's word stands for.
+// errorOf returns the error for the class in Fault.Error.
 func errorOf(word string) (err error, known bool) {
 	injected := errors.New("injected fault")
 	switch word {
@@ -82,7 +82,8 @@ func errorOf(word string) (err error, known bool) {
 	return nil, false
 }
 
-// sharedFaults reads the file at each call: it is small, mostly absent, and never stale this way.
+// sharedFaults returns the shared faults that match a call. It reads the file each time, which is small and
+// usually does not exist.
 func (d *Driver) sharedFaults(op Op, key driver.Key) ([]fault, error) {
 	file, err := d.faultFile()
 	if err != nil {
@@ -90,7 +91,7 @@ func (d *Driver) sharedFaults(op Op, key driver.Key) ([]fault, error) {
 	}
 	var faults []fault
 	for i, f := range file.Faults {
-		if !covers(f.Op, op) || (f.Sandbox != "" && f.Sandbox != key.Sandbox) {
+		if !matchesOp(f.Op, op) || (f.Sandbox != "" && f.Sandbox != key.Sandbox) {
 			continue
 		}
 		err, known := errorOf(f.Error)
@@ -98,7 +99,7 @@ func (d *Driver) sharedFaults(op Op, key driver.Key) ([]fault, error) {
 			return nil, fmt.Errorf("read faults: unknown class of error %q", f.Error)
 		}
 		faults = append(faults, fault{
-			when: moment(op, f), entries: f.Entries, slow: f.Slow, err: err,
+			when: faultMoment(op, f), entries: f.Entries, slow: f.Slow, err: err,
 			take: func() bool { return d.fire(fmt.Sprintf("%s-%d", file.Set, i), f.Times) },
 		})
 	}
@@ -119,7 +120,7 @@ func (d *Driver) faultFile() (file faultFile, err error) {
 	return file, err
 }
 
-func moment(op Op, f Fault) when {
+func faultMoment(op Op, f Fault) when {
 	switch {
 	case f.After:
 		return after
@@ -129,7 +130,8 @@ func moment(op Op, f Fault) when {
 	return before
 }
 
-// fire takes one of the fault's tickets, each of which is a file that only one process can make.
+// fire reports whether the fault may happen once more. It counts by making a file, which only one process
+// can make. If times is 0, the fault may always happen.
 func (d *Driver) fire(name string, times int) bool {
 	if times <= 0 {
 		return true

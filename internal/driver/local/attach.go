@@ -7,16 +7,17 @@ import (
 	"github.com/berthdev/berth/internal/guest"
 )
 
-// attached is what serves an instance from outside.
+// attached is the result of Options.Attach for one run of an instance.
 type attached struct {
-	run    *running // which of its runs
+	run    *running // the first process of that run
 	conn   guest.Conn
 	cancel context.CancelFunc
-	detach func()
-	ready  chan struct{} // closed once detach is known
+	detach func()        // nil if there is nothing to detach
+	ready  chan struct{} // closed at the end of attach
 }
 
-// attach has the instance served, once. The instance's lock is held, so that it does not end meanwhile.
+// attach calls Options.Attach for an instance, unless it has done so for this run. The caller holds the instance's
+// lock, so that the instance is not stopped at the same time.
 func (d *Driver) attach(st driver.Status, spec driver.Spec) {
 	if d.opts.Attach == nil {
 		return
@@ -33,7 +34,7 @@ func (d *Driver) attach(st driver.Status, spec driver.Spec) {
 	d.mu.Unlock()
 	defer close(a.ready)
 	if was != nil {
-		was.end() // it served a run that is over
+		was.end() // it belongs to an earlier run
 	}
 	conn, err := d.Guest(ctx, st.ID)
 	if err != nil {
@@ -45,7 +46,7 @@ func (d *Driver) attach(st driver.Status, spec driver.Spec) {
 	a.detach = d.opts.Attach(ctx, st, spec, conn)
 }
 
-// unattach forgets what could not be attached, so that it can be tried again.
+// unattach removes a failed attach, so that it can be tried again.
 func (d *Driver) unattach(id driver.ID, a *attached) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,7 +63,7 @@ func (d *Driver) isAttached(id driver.ID) bool {
 	return a != nil && a.run == d.running[id]
 }
 
-// detach ends what serves an instance.
+// detach ends the goroutines and connections that serve an instance.
 func (d *Driver) detach(id driver.ID) {
 	d.mu.Lock()
 	a := d.attached[id]

@@ -11,29 +11,29 @@ import (
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
-// HostBase is the base that is made of this machine's programs.
+// HostBase is the name of the base that consists of this machine's programs.
 const HostBase = "host"
 
-// base is what the root of an instance is made of.
+// base holds the directories that an instance's root is made of.
 type base struct {
-	dir  string // the lower layer
-	mask string // with usr: what hides parts of it
+	dir  string // the lowest layer of the root
+	mask string // a layer over usr that hides parts of it; empty for an image
 	usr  string // the host's programs; empty for an image
 }
 
-// layers of the base. The host's own programs may stay unmapped where their file system cannot be mapped:
-// they are read only, and that they belong to nobody does no harm.
+// layers returns the layers of the base. The layer of the host's programs may stay without an idmap, because not every
+// file system supports one. It is read only, so an unmapped owner does no harm.
 func (b base) layers() []layer {
 	layers := []layer{{role: wire.RoleBase, dir: unix.AT_FDCWD, path: b.dir}}
 	if b.usr != "" {
 		layers = append(layers,
-			layer{role: wire.RoleUsr, dir: unix.AT_FDCWD, path: b.usr, loose: true},
+			layer{role: wire.RoleUsr, dir: unix.AT_FDCWD, path: b.usr, idmapOptional: true},
 			layer{role: wire.RoleMask, dir: unix.AT_FDCWD, path: b.mask})
 	}
 	return layers
 }
 
-// base finds a base by its name: host, an absolute path, or what Options.Bases knows.
+// base finds a base by its name: "host", an absolute path, or a name for Options.Bases.
 func (d *Driver) base(name string) (base, error) {
 	switch {
 	case name == "" || name == HostBase:
@@ -61,14 +61,15 @@ func imageBase(dir string) (base, error) {
 	return base{dir: dir}, nil
 }
 
-// hostBase makes the skeleton once. A failure is not kept: the disk may have been full.
+// hostBase returns the base of the host. It makes the skeleton once, and tries again after an error, such as a full
+// disk.
 func (d *Driver) hostBase() (base, error) {
 	d.skeletonMu.Lock()
 	defer d.skeletonMu.Unlock()
 	if d.skeleton == nil {
 		made, err := buildSkeleton(filepath.Join(d.dir, baseDir))
 		if err != nil {
-			return base{}, full(err)
+			return base{}, asQuotaError(err)
 		}
 		d.skeleton = &made
 	}

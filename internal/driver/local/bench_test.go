@@ -13,6 +13,12 @@ import (
 // BenchmarkColdStart is from nothing to the first result of a command. Where the time goes is reported by
 // the points that the driver passes.
 func BenchmarkColdStart(b *testing.B) {
+	for name, soft := range map[string]bool{"hard": false, "soft": true} {
+		b.Run(name, func(b *testing.B) { coldStart(b, driver.Limits{DiskSoft: soft}) })
+	}
+}
+
+func coldStart(b *testing.B, limits driver.Limits) {
 	var last time.Time
 	spent := map[string]time.Duration{}
 	d := open(b, b.TempDir(), func(o *local.Options) {
@@ -25,12 +31,12 @@ func BenchmarkColdStart(b *testing.B) {
 		spent[point] += time.Since(last)
 		last = time.Now()
 	}
-	warm := create(b, d, spec())
+	warm := create(b, d, limited(limits))
 	run(b, d, warm.ID, guest.Cmd{Argv: []string{"true"}})
 	clear(spent)
 	for b.Loop() {
 		last = time.Now()
-		st, err := d.Create(b.Context(), spec())
+		st, err := d.Create(b.Context(), limited(limits))
 		if err != nil {
 			b.Fatal(err)
 		}

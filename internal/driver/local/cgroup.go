@@ -19,47 +19,47 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
-// cgroups is where the cgroups of instances are made: one directory per instance below each of these. The
-// keys are the controllers of version 1; unified is version 2, which has them all in one.
-type cgroups map[string]cgroupPlace
+// cgroups holds the parent directories for the cgroups of instances. Each instance gets a directory below each of them.
+// The keys are the controllers of cgroup version 1, or only unified for version 2, which has one hierarchy.
+type cgroups map[string]cgroupDir
 
-// cgroupPlace is a directory in a hierarchy.
-type cgroupPlace struct {
+// cgroupDir is a directory in a hierarchy of cgroups.
+type cgroupDir struct {
 	hierarchy
 	dir string
 }
 
-// group is the cgroups of one instance, in the same form.
+// group holds the directories of one instance's cgroups. It has the same keys as cgroups.
 type group map[string]string
 
 const unified = "unified"
 
-// period is over which the use of processors is counted, in microseconds.
-const period = 100_000
+// cpuPeriod is the period of CPU quotas, in microseconds.
+const cpuPeriod = 100_000
 
-// spare is how many processes more than its limit an instance's cgroup takes: they are its helper's
-// threads, which must be there when the commands have used up all of theirs.
-const spare = 64
+// spareProcesses is added to the process limit of an instance's cgroup. The helper's threads need it when the commands have
+// used up the limit.
+const spareProcesses = 64
 
-// group names the cgroups of one run. No two runs have the same: the end of one may still be cleared up
-// when the next begins.
+// group returns new names for the cgroups of one run. Each run has its own names, because the cgroups of the last run
+// may still exist when the next begins.
 func (c cgroups) group(id driver.ID) group {
 	name := string(id) + "." + strings.ToLower(rand.Text()[:8])
 	g := group{}
-	for controller, place := range c {
-		g[controller] = filepath.Join(place.dir, name)
+	for controller, d := range c {
+		g[controller] = filepath.Join(d.dir, name)
 	}
 	return g
 }
 
-// leave removes the parents where nothing is left in them.
-func (c cgroups) leave() {
-	for _, place := range c {
-		_ = os.Remove(place.dir)
+// removeParents removes the parent directories that are empty.
+func (c cgroups) removeParents() {
+	for _, d := range c {
+		_ = os.Remove(d.dir)
 	}
 }
 
-// make makes the cgroups with their limits.
+// make makes the cgroups of an instance and sets its limits.
 func (g group) make(l driver.Limits) error {
 	for name, dir := range g {
 		if err := makeCgroup(dir); err != nil {
@@ -75,7 +75,7 @@ func (g group) make(l driver.Limits) error {
 	return nil
 }
 
-// makeCgroup makes a parent again that another driver has just found empty and removed.
+// makeCgroup makes a cgroup. It makes the parent again if another driver has just removed it as empty.
 func makeCgroup(dir string) error {
 	for try := 0; ; try++ {
 		err := os.Mkdir(dir, 0o755)
@@ -91,17 +91,16 @@ func makeCgroup(dir string) error {
 	}
 }
 
-// setting is what is written into a cgroup's file.
+// setting is a file of a cgroup and the value to write to it.
 type setting struct {
 	file, value string
-	optional    bool // not every kernel has it
+	optional    bool // not every kernel has the file
 }
 
-// settings of one controller for the limits.
+// settings returns the settings of one controller for the limits.
 func settings(controller string, l driver.Limits) []setting {
-	quota := strconv.FormatInt(int64(math.Max(l.CPU*period, 1000)), 10)
 	memory := strconv.FormatInt(l.MemoryBytes, 10)
-	pids := strconv.FormatInt(l.Processes+spare, 10)
+	pids := strconv.FormatInt(l.Processes+spareProcesses, 10)
 	var all []setting
 	add := func(wanted bool, more ...setting) {
 		if wanted {
@@ -110,21 +109,38 @@ func settings(controller string, l driver.Limits) []setting {
 	}
 	switch controller {
 	case "cpu":
-		add(l.CPU > 0, setting{"cpu.cfs_period_us", strconv.Itoa(period), false}, setting{"cpu.cfs_quota_us", quota, false})
+		add(l.CPU > 0, cpuSettings(false, l.CPU)...)
 	case "memory":
-		add(l.MemoryBytes > 0, setting{"memory.limit_in_bytes", memory, false}, setting{"memory.memsw.limit_in_bytes", memory, true})
+		add(l.MemoryBytes > 0, setting{"memory.limit_in_bytes", memory, false}, setting{"memory.memsw.limit_in_bytes", memory, true},
+			setting{socketsFile, strconv.FormatInt(socketBytes(l.MemoryBytes), 10), true})
 	case "pids":
 		add(l.Processes > 0, setting{"pids.max", pids, false})
 	case unified:
-		add(l.CPU > 0, setting{"cpu.max", quota + " " + strconv.Itoa(period), false})
+		add(l.CPU > 0, cpuSettings(true, l.CPU)...)
 		add(l.MemoryBytes > 0, setting{"memory.max", memory, false}, setting{"memory.swap.max", "0", true})
 		add(l.Processes > 0, setting{"pids.max", pids, false})
 	}
 	return all
 }
 
-// writeFile writes to a file of the kernel's. Package os would have it watched meanwhile, which takes longer
-// than writing to it.
+// cpuSettings returns the settings for a CPU quota, in processors.
+func cpuSettings(unified bool, cpus float64) []setting {
+	quota := strconv.FormatInt(int64(math.Max(cpus*cpuPeriod, 1000)), 10)
+	if unified {
+		return []setting{{"cpu.max", quota + " " + strconv.Itoa(cpuPeriod), false}}
+	}
+	return []setting{{"cpu.cfs_period_us", strconv.Itoa(cpuPeriod), false}, {"cpu.cfs_quota_us", quota, false}}
+}
+
+// socketsFile sets the limit of cgroup version 1 for the buffers of TCP and UDP sockets. Version 1 counts them
+// separately from the memory, version 2 as a part of it.
+const socketsFile = "memory.kmem.tcp.limit_in_bytes"
+
+// socketBytes returns the limit for the buffers of sockets in version 1. It applies in addition to the memory limit.
+func socketBytes(memory int64) int64 { return min(max(memory/8, 4<<20), 256<<20) }
+
+// writeFile writes to a file of the kernel, such as a cgroup's. It does not use package os, which would register the
+// file with the poller; that takes longer than the write.
 func writeFile(dir, name, value string) error {
 	path := filepath.Join(dir, name)
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
@@ -138,9 +154,9 @@ func writeFile(dir, name, value string) error {
 	return nil
 }
 
-// procs lists the processes in the cgroups, by the controller that must be there.
+// procs lists the processes in the cgroups. It reads one cgroup, because all of them hold the same processes.
 func (g group) procs() ([]int, error) {
-	dir := g.main()
+	dir := g.procsDir()
 	if dir == "" {
 		return nil, nil
 	}
@@ -160,8 +176,8 @@ func (g group) procs() ([]int, error) {
 	return pids, nil
 }
 
-// main is the cgroup that is asked for its processes.
-func (g group) main() string {
+// procsDir returns the directory of the cgroup from which procs reads the processes.
+func (g group) procsDir() string {
 	for _, name := range []string{unified, "freezer", "pids", "memory", "cpu"} {
 		if dir := g[name]; dir != "" {
 			return dir
@@ -170,10 +186,10 @@ func (g group) main() string {
 	return ""
 }
 
-// canFreeze reports whether there is something to freeze with.
+// canFreeze reports whether the cgroups can be frozen.
 func (g group) canFreeze() bool { return g[unified] != "" || g["freezer"] != "" }
 
-// freeze stops every process in the cgroups, or lets them go on, and waits until it is so.
+// freeze freezes or thaws every process in the cgroups and waits until the kernel has done so.
 func (g group) freeze(ctx context.Context, frozen bool) error {
 	var err error
 	switch {
@@ -195,17 +211,17 @@ func (g group) freeze(ctx context.Context, frozen bool) error {
 	return nil
 }
 
-// frozen reports whether every process in the cgroups is held.
+// frozen reports whether every process in the cgroups is frozen.
 func (g group) frozen() bool {
 	if dir := g[unified]; dir != "" {
-		return strings.Contains(glance(dir, "cgroup.events"), "frozen 1")
+		return strings.Contains(readShort(dir, "cgroup.events"), "frozen 1")
 	}
-	return strings.TrimSpace(glance(g["freezer"], "freezer.state")) == "FROZEN"
+	return strings.TrimSpace(readShort(g["freezer"], "freezer.state")) == "FROZEN"
 }
 
-// glance reads a short file of the kernel's, or nothing, without package os as well: every command is
-// preceded by this.
-func glance(dir, name string) string {
+// readShort reads a file of the kernel, up to 256 bytes. It returns an empty string after an error. Like writeFile, it
+// does not use package os, because it runs before every command.
+func readShort(dir, name string) string {
 	fd, err := unix.Open(filepath.Join(dir, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return ""
@@ -219,9 +235,9 @@ func glance(dir, name string) string {
 	return string(buf[:n])
 }
 
-// members are the processes in the cgroups that are an instance's. A thread of ours that has just started
-// one may still be on its way out of there, and with it all of this process would be listed: whoever is
-// in our own process namespace is never taken for an instance's.
+// members lists the processes of the instance in the cgroups. A thread of the server that has just started the helper
+// may still be in the cgroups, and then the kernel lists the server's process too. So members leaves out processes in
+// the server's own process namespace.
 func (g group) members() ([]int, error) {
 	own, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {
@@ -237,7 +253,7 @@ func (g group) members() ([]int, error) {
 	}), nil
 }
 
-// signal signals every process of the instance in the cgroups.
+// signal sends sig to every process of the instance in the cgroups.
 func (g group) signal(sig unix.Signal) error {
 	pids, err := g.members()
 	for _, pid := range pids {
@@ -262,12 +278,13 @@ func (g group) kill() error {
 	}
 	err := g.signal(unix.SIGKILL)
 	if g.canFreeze() && err == nil {
-		// A held process of version 1 dies only when it is let go.
+		// In version 1 a frozen process dies only after it was thawed.
 		err = g.thawDying()
 	}
 	return err
 }
 
+// thawDying thaws the cgroups, so that killed processes in them can end. It ignores cgroups that do not exist.
 func (g group) thawDying() error {
 	var err error
 	if dir := g["freezer"]; dir != "" {
@@ -281,7 +298,7 @@ func (g group) thawDying() error {
 	return err
 }
 
-// remove removes the cgroups, ending what is still in them.
+// remove removes the cgroups and ends the processes in them.
 func (g group) remove(ctx context.Context) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		err := g.rmdir()

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// start starts a process that is in the cgroups from its first moment. Moving a process there afterwards
-// would make the kernel wait for all processors, once for each hierarchy of version 1; a thread that moves
-// itself costs nothing, and what it starts is where it is.
+// start calls the function start, which starts a process, so that the process begins in the cgroups. In version 1 a
+// thread of the server enters the cgroups first, and the process inherits them. To move the process afterwards would
+// be slow: the kernel would wait for all processors, once for each hierarchy. The function runs on a separate thread.
 func (c cgroups) start(g group, sys *syscall.SysProcAttr, start func() error) error {
 	if dir := g[unified]; dir != "" {
 		f, err := os.Open(dir)
@@ -21,23 +21,22 @@ func (c cgroups) start(g group, sys *syscall.SysProcAttr, start func() error) er
 		}
 		defer f.Close()
 		sys.UseCgroupFD, sys.CgroupFD = true, int(f.Fd())
-		return start()
 	}
-	if len(g) == 0 {
-		return start()
+	if len(g) == 0 || sys.UseCgroupFD {
+		return onThread(func() (back bool, err error) { return true, start() })
 	}
 	return onThread(func() (back bool, err error) { return c.visit(g, start) })
 }
 
-// onThread runs do on a thread of its own, which ends with it unless do brought it back to where it was.
-// It is never the process's first: that one cannot end, and all of the process's memory is counted where
-// it is.
+// onThread runs do on a separate thread. The thread ends after do, unless do reports that it is back in its own
+// cgroups. onThread never uses the main thread of the process, which cannot end, and in whose cgroup the kernel counts
+// the memory of the whole process.
 func onThread(do func() (back bool, err error)) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			done <- onThread(do) // elsewhere: this thread is taken
+			done <- onThread(do) // uses another thread, because this goroutine occupies the main thread
 			runtime.UnlockOSThread()
 			return
 		}
@@ -50,7 +49,8 @@ func onThread(do func() (back bool, err error)) error {
 	return <-done
 }
 
-// visit does something in the cgroups and returns to this thread's own, if it can.
+// visit moves this thread into the cgroups, calls do and moves the thread back. It reports whether the thread is back
+// in its own cgroups.
 func (c cgroups) visit(g group, do func() error) (back bool, err error) {
 	own, err := ownCgroups("/proc/thread-self/cgroup")
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,19 +14,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wanted are the controllers that bound an instance. Version 1 also has one that freezes; in version 2
-// every cgroup can be frozen.
-var wanted = []string{"cpu", "memory", "pids"}
+// neededControllers are the controllers that limit an instance. Version 1 also needs the controller freezer; in version
+// 2 every cgroup can be frozen.
+var neededControllers = []string{"cpu", "memory", "pids"}
 
-// host is where the kernel's tables of cgroups are read; tests have their own.
+// host holds the paths of the kernel's tables of cgroups. Tests use other files.
 type host struct {
 	mountinfo, self string
-	root            bool // may make cgroups anywhere
+	root            bool // this process may make cgroups anywhere
 }
 
 var thisHost = host{"/proc/self/mountinfo", "/proc/self/cgroup", false}
 
-// findCgroups finds where cgroups can be made. An ordinary user may find nothing, root must.
+// findCgroups finds or makes the parent directories for cgroups of instances. It is an error if there are none in
+// TierRoot. In other tiers it then returns no directories.
 func findCgroups(tier Tier) (cgroups, error) {
 	h := thisHost
 	h.root = tier == TierRoot
@@ -36,7 +38,7 @@ func findCgroups(tier Tier) (cgroups, error) {
 	return found, err
 }
 
-// find prefers version 2 where it has every controller, as one mount cannot belong to both.
+// find uses cgroup version 2 if that has every controller, and version 1 otherwise.
 func (h host) find() (cgroups, error) {
 	mounts, err := h.mounts()
 	if err != nil {
@@ -49,26 +51,32 @@ func (h host) find() (cgroups, error) {
 			return nil, err
 		}
 	}
-	return h.findSplit(mounts)
+	return h.findVersion1(mounts)
 }
 
-func (h host) findSplit(mounts map[string]cgroupMount) (cgroups, error) {
+func (h host) findVersion1(mounts map[string]cgroupMount) (cgroups, error) {
 	found := cgroups{}
-	for _, name := range append(wanted, "freezer") {
+	for _, name := range append(neededControllers, "freezer") {
 		m, ok := mounts[name]
 		if !ok {
 			return nil, fmt.Errorf("find cgroups: the controller %s is not mounted", name)
 		}
-		dir, err := firstWritable(m.places("berth")...)
+		dir, err := firstWritable(m.candidates("berth")...)
 		if err != nil {
 			return nil, fmt.Errorf("find cgroups: controller %s: %w", name, err)
 		}
-		found[name] = cgroupPlace{m.hierarchy, dir}
+		setWeight(dir)
+		found[name] = cgroupDir{m.hierarchy, dir}
+	}
+	if m, ok := mounts["cpuacct"]; ok && m.mount != mounts["cpu"].mount {
+		if dir, err := firstWritable(m.candidates("berth")...); err == nil {
+			found["cpuacct"] = cgroupDir{m.hierarchy, dir}
+		}
 	}
 	return found, nil
 }
 
-// firstWritable makes the first of the directories that can be made.
+// firstWritable returns the first of the directories that can be made, or that exists and is writable.
 func firstWritable(dirs ...string) (string, error) {
 	var failure error
 	for _, dir := range dirs {
@@ -81,10 +89,10 @@ func firstWritable(dirs ...string) (string, error) {
 	return "", failure
 }
 
-// hierarchy is a tree of cgroups: which part of it is mounted, and where.
+// hierarchy is a mounted tree of cgroups: root is the cgroup that is mounted, mount is the mount point.
 type hierarchy struct{ root, mount string }
 
-// relative is a cgroup as a path below the mount; what is not there is the mount itself.
+// relative returns the path of a cgroup below the mount. It returns "." for a cgroup outside of the mounted part.
 func (h hierarchy) relative(cgroup string) string {
 	rel, err := filepath.Rel(h.root, cgroup)
 	if cgroup == "" || err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
@@ -93,18 +101,19 @@ func (h hierarchy) relative(cgroup string) string {
 	return rel
 }
 
-// cgroupMount is a hierarchy with the one of its cgroups that this process is in.
+// cgroupMount is a hierarchy and this process's cgroup in it.
 type cgroupMount struct {
 	hierarchy
-	own string
+	own string // path below the mount
 }
 
-// places are where a cgroup of that name could be: in this process's own, or at the top.
-func (m cgroupMount) places(name string) []string {
+// candidates returns the possible directories for a cgroup of that name: below this process's own cgroup, or below the
+// mount.
+func (m cgroupMount) candidates(name string) []string {
 	return []string{filepath.Join(m.mount, m.own, name), filepath.Join(m.mount, name)}
 }
 
-// mounts finds the hierarchies by their controllers.
+// mounts returns the mounted hierarchies by their controllers.
 func (h host) mounts() (map[string]cgroupMount, error) {
 	own, err := ownCgroups(h.self)
 	if err != nil {
@@ -127,7 +136,7 @@ func (h host) mounts() (map[string]cgroupMount, error) {
 	return found, nil
 }
 
-// ownCgroups reads which cgroup a process or a thread is in, by controller.
+// ownCgroups reads the cgroups of a process or a thread from its file in /proc, by controller.
 func ownCgroups(file string) (map[string]string, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -150,7 +159,7 @@ func ownCgroups(file string) (map[string]string, error) {
 	return own, nil
 }
 
-// mountLine is what is of interest in a line of mountinfo.
+// mountLine holds the fields of a line of mountinfo that are needed here.
 type mountLine struct {
 	hierarchy
 	kind, options string
@@ -165,7 +174,7 @@ func parseMount(line string) (mountLine, bool) {
 	return mountLine{hierarchy{unescape(a[3]), unescape(a[4])}, b[0], b[2]}, true
 }
 
-// unescape undoes the octal escapes of spaces and the like.
+// unescape decodes the octal escapes of spaces, tabs, newlines and backslashes.
 func unescape(s string) string {
 	for _, c := range []int{' ', '\t', '\n', '\\'} {
 		s = strings.ReplaceAll(s, fmt.Sprintf(`\%03o`, c), string(rune(c)))
@@ -183,7 +192,7 @@ func (m mountLine) controllers() []string {
 	return nil
 }
 
-// findUnified finds or makes a cgroup of version 2 whose children have every controller.
+// findUnified finds or makes a cgroup of version 2 whose children can use every controller.
 func (h host) findUnified(m cgroupMount) (string, error) {
 	var failure error
 	tops := []string{filepath.Join(m.mount, m.own)}
@@ -201,47 +210,67 @@ func (h host) findUnified(m cgroupMount) (string, error) {
 	return "", fmt.Errorf("find cgroups: %w", failure)
 }
 
-// delegate makes dir below top with the controllers handed down to its children.
+// delegate makes the cgroup dir below top and enables the controllers for its children.
 func delegate(top, dir string) error {
-	if err := hasAll(top, "cgroup.controllers"); err != nil {
+	if err := has(top, "cgroup.controllers", neededControllers...); err != nil {
 		return err
 	}
-	if err := handDown(top); err != nil {
+	if err := enableControllers(top); err != nil {
 		return err
 	}
+	_ = writeFile(filepath.Join(top, serverLeaf), "cpu.weight", serverWeight) // exists if moveToLeaf was necessary
 	return makeParent(dir)
 }
 
-// makeParent makes the cgroup that those of instances are in.
+// serverLeaf is the cgroup of version 2 into which moveToLeaf moves the server. Its CPU weight is ten times that of all
+// instances together.
+const (
+	serverLeaf   = "berth-server"
+	serverWeight = "1000"
+)
+
+// makeParent makes the parent of the instances' cgroups.
 func makeParent(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "cgroup.subtree_control")); err != nil {
-		return nil // version 1 hands everything down by itself
+		setWeight(dir)
+		return nil // version 1, in which children need no enabling
 	}
-	return handDown(dir)
+	return enableControllers(dir)
 }
 
-// handDown enables the controllers for the children of a cgroup. A cgroup that has processes of its own
-// cannot do that: they move into a child first, this one among them.
-func handDown(dir string) error {
-	if hasAll(dir, "cgroup.subtree_control") == nil {
+// setWeight sets the CPU shares of the parent of all instances in version 1: the default for each processor. With the
+// default alone, all instances together would get as much time as one other process. In version 2 the weight of
+// serverLeaf has this purpose.
+func setWeight(parent string) {
+	_ = writeFile(parent, "cpu.shares", strconv.Itoa(1024*runtime.NumCPU()))
+}
+
+// enableControllers enables the controllers for the children of a cgroup. The kernel refuses that for a cgroup that has
+// processes, so moveToLeaf first moves this process into a child.
+func enableControllers(dir string) error {
+	all := neededControllers
+	if has(dir, "cgroup.controllers", "io") == nil {
+		all = append(all[:len(all):len(all)], "io") // optional; limits writes to disks
+	}
+	if has(dir, "cgroup.subtree_control", all...) == nil {
 		return nil
 	}
-	enable := "+" + strings.Join(wanted, " +")
+	enable := "+" + strings.Join(all, " +")
 	err := writeFile(dir, "cgroup.subtree_control", enable)
 	if !errors.Is(err, unix.EBUSY) {
 		return err
 	}
-	if err := stepDown(dir); err != nil {
+	if err := moveToLeaf(dir); err != nil {
 		return err
 	}
 	return writeFile(dir, "cgroup.subtree_control", enable)
 }
 
-// stepDown moves a cgroup's processes into a child, unless somebody else's are among them.
-func stepDown(dir string) error {
+// moveToLeaf moves this process from a cgroup into a child of it. It is an error if the cgroup has other processes.
+func moveToLeaf(dir string) error {
 	pids, err := group{unified: dir}.procs()
 	if err != nil {
 		return err
@@ -249,20 +278,21 @@ func stepDown(dir string) error {
 	if !slices.Equal(pids, []int{os.Getpid()}) {
 		return fmt.Errorf("cgroup %s has other processes: %w", dir, unix.EBUSY)
 	}
-	leaf := filepath.Join(dir, "berth-server")
+	leaf := filepath.Join(dir, serverLeaf)
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return writeFile(leaf, "cgroup.procs", strconv.Itoa(os.Getpid()))
 }
 
-func hasAll(dir, file string) error {
+// has returns an error if a file of a cgroup does not list all of the controllers.
+func has(dir, file string, controllers ...string) error {
 	data, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
 		return err
 	}
 	have := strings.Fields(string(data))
-	for _, name := range wanted {
+	for _, name := range controllers {
 		if !slices.Contains(have, name) {
 			return fmt.Errorf("%s of cgroup %s lacks %s", file, dir, name)
 		}

@@ -2,9 +2,11 @@ package local
 
 import (
 	"context"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -69,7 +71,7 @@ func TestFindSplitCgroups(t *testing.T) {
 	if again := found.group("a-1"); g["cpu"] == again["cpu"] || !strings.HasPrefix(g["cpu"], dir+"/cpu/berth/a-1.") {
 		t.Errorf("groups are %v and %v", g, again)
 	}
-	found.leave()
+	found.removeParents()
 	if _, err := os.Stat(filepath.Join(dir, "cpu/berth")); err == nil {
 		t.Error("an empty parent is left behind")
 	}
@@ -141,7 +143,7 @@ func TestSettings(t *testing.T) {
 	l := driver.Limits{CPU: 1.5, MemoryBytes: 1 << 20, Processes: 10}
 	for controller, want := range map[string]string{
 		"cpu":     "cpu.cfs_period_us=100000 cpu.cfs_quota_us=150000",
-		"memory":  "memory.limit_in_bytes=1048576 memory.memsw.limit_in_bytes=1048576?",
+		"memory":  "memory.limit_in_bytes=1048576 memory.memsw.limit_in_bytes=1048576? memory.kmem.tcp.limit_in_bytes=4194304?",
 		"pids":    "pids.max=74",
 		"freezer": "",
 		unified:   "cpu.max=150000 100000 memory.max=1048576 memory.swap.max=0? pids.max=74",
@@ -279,7 +281,7 @@ func TestStartInCgroups(t *testing.T) {
 			t.Errorf("a thread was left in %v", now)
 		}
 	}
-	c.leave()
+	c.removeParents()
 }
 
 func TestStartInCgroupsThatAreMissing(t *testing.T) {
@@ -300,7 +302,7 @@ const handEnv = "BERTH_LOCAL_TEST_CGROUP"
 // A process that is alone in its cgroup steps down, so that its children can be limited.
 func TestStepDown(t *testing.T) {
 	if dir := os.Getenv(handEnv); dir != "" {
-		wanted = []string{"hugetlb"} // all that this machine's hierarchy has, so it stands for the others
+		neededControllers = []string{"hugetlb"} // all that this machine's hierarchy has, so it stands for the others
 		if err := delegate(dir, filepath.Join(dir, "berth")); err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +310,7 @@ func TestStepDown(t *testing.T) {
 		if err != nil || !strings.HasSuffix(own[unified], "/berth-server") {
 			t.Errorf("this process is in %v, %v", own, err)
 		}
-		if err := hasAll(filepath.Join(dir, "berth"), "cgroup.subtree_control"); err != nil {
+		if err := has(filepath.Join(dir, "berth"), "cgroup.subtree_control", neededControllers...); err != nil {
 			t.Error(err)
 		}
 		if err := delegate(dir, filepath.Join(dir, "berth")); err != nil {
@@ -357,7 +359,45 @@ func TestStepDownAlone(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("1\n2\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := stepDown(dir); err == nil {
+	if err := moveToLeaf(dir); err == nil {
 		t.Error("others were moved")
+	}
+}
+
+func TestOpenFilesOfAnInstance(t *testing.T) {
+	for _, tt := range []struct {
+		processes, machine int64
+		want               uint64
+		warned             bool
+	}{
+		{1024, math.MaxInt64, mostOpenFiles, false},
+		{1024, 4 << 20, 2048, false},
+		{64, 1 << 20, 8192, false},
+		{1024, 1 << 20, leastOpenFiles, true},
+		{0, 1 << 20, mostOpenFiles, false},
+	} {
+		if got := noFile(tt.processes, tt.machine); got != tt.want {
+			t.Errorf("%d processes on a machine with %d files: %d each, want %d", tt.processes, tt.machine, got, tt.want)
+		}
+		if warned := len(fileNotes(tt.processes, tt.machine)) > 0; warned != tt.warned {
+			t.Errorf("%d processes on a machine with %d files: warned %v", tt.processes, tt.machine, warned)
+		}
+	}
+}
+
+// All instances together weigh as much as the processors they may use, not as much as one process beside them.
+func TestInstancesWeighAsMuchAsProcessors(t *testing.T) {
+	c, err := findCgroups(TierRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.removeParents()
+	place, split := c["cpu"]
+	if !split {
+		return // version 2 weighs the server instead
+	}
+	want := strconv.Itoa(1024 * runtime.NumCPU())
+	if got := strings.TrimSpace(readShort(place.dir, "cpu.shares")); got != want {
+		t.Errorf("instances weigh %s, want %s", got, want)
 	}
 }

@@ -13,12 +13,16 @@ import (
 
 // Create claims the ID, makes the instance's directory and starts it.
 func (d *Driver) Create(ctx context.Context, spec driver.Spec) (driver.Status, error) {
-	if err := errors.Join(ctx.Err(), d.valid(spec)); err != nil {
+	if err := errors.Join(ctx.Err(), d.valid(ctx, spec)); err != nil {
 		return driver.Status{}, err
+	}
+	limits, err := d.withDisk(ctx, fill(spec.Limits, d.opts.Defaults))
+	if err != nil {
+		return driver.Status{}, asQuotaError(err)
 	}
 	id := idOf(spec.Key)
 	for {
-		r := record{Spec: spec, Limits: fill(spec.Limits, d.opts.Defaults), CreatedAt: time.Now().UTC().Round(0)}
+		r := record{Spec: spec, Limits: limits, CreatedAt: time.Now().UTC().Round(0)}
 		p, err := d.begin(id, r)
 		if err == nil {
 			defer p.Close()
@@ -33,8 +37,8 @@ func (d *Driver) Create(ctx context.Context, spec driver.Spec) (driver.Status, e
 	}
 }
 
-// valid says what about a Spec this driver could never do.
-func (d *Driver) valid(spec driver.Spec) error {
+// valid returns an error for a Spec that this driver can never make.
+func (d *Driver) valid(ctx context.Context, spec driver.Spec) error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
@@ -49,17 +53,14 @@ func (d *Driver) valid(spec driver.Spec) error {
 	if !spec.Limits.DiskHard {
 		return nil
 	}
-	if d.opts.Tier != TierRoot {
-		return fmt.Errorf("%w: a hard limit on the disk needs root", driver.ErrInvalid)
-	}
-	return checkImage(fill(spec.Limits, d.opts.Defaults))
+	return asQuotaError(d.checkImage(ctx, fill(spec.Limits, d.opts.Defaults)))
 }
 
-// begin claims the ID with the record of what is asked for.
-func (d *Driver) begin(id driver.ID, r record) (*place, error) {
+// begin makes the directory of an instance with its record and claims the ID. It is fs.ErrExist if the ID is taken.
+func (d *Driver) begin(id driver.ID, r record) (*instanceDir, error) {
 	p, err := d.stage(id, r)
 	if err != nil {
-		return nil, full(err)
+		return nil, asQuotaError(err)
 	}
 	if err := d.claim(p); err != nil {
 		p.Close()
@@ -69,17 +70,10 @@ func (d *Driver) begin(id driver.ID, r record) (*place, error) {
 	return p, nil
 }
 
-// finish starts a claimed instance, or leaves nothing of it.
-func (d *Driver) finish(ctx context.Context, p *place, r record) (driver.Status, error) {
-	var err error
-	if r.Limits.DiskHard {
-		err = makeImage(ctx, p, r.Limits.DiskBytes)
-	}
-	if err == nil {
-		err = d.firstRun(ctx, p, r)
-	}
-	if err != nil {
-		return driver.Status{}, errors.Join(fmt.Errorf("create instance: %w", err), d.drop(p))
+// finish starts a claimed instance. It removes the instance after an error.
+func (d *Driver) finish(ctx context.Context, p *instanceDir, r record) (driver.Status, error) {
+	if err := d.firstRun(ctx, p, r); err != nil {
+		return driver.Status{}, errors.Join(fmt.Errorf("create instance: %w", asQuotaError(err)), d.drop(p))
 	}
 	st, err := d.statusOf(p, r)
 	if err == nil {
@@ -88,20 +82,28 @@ func (d *Driver) finish(ctx context.Context, p *place, r record) (driver.Status,
 	return st, err
 }
 
-// firstRun starts the instance and syncs its files at the same time. What is acknowledged after it outlives
-// a power loss.
-func (d *Driver) firstRun(ctx context.Context, p *place, r record) error {
+// firstRun starts the instance and syncs its files at the same time. If it returns no error, the instance survives a
+// power loss.
+func (d *Driver) firstRun(ctx context.Context, p *instanceDir, r record) error {
+	var disk *image
+	if r.Limits.DiskHard {
+		made, err := d.claimImage(ctx, p, r.Limits.DiskBytes)
+		if err != nil {
+			return err
+		}
+		disk = &made
+	}
 	synced := make(chan error, 1)
 	go func() { synced <- p.syncFiles(r) }()
-	if err := errors.Join(d.launch(ctx, p, r), <-synced); err != nil {
+	if err := errors.Join(d.launch(ctx, p, r, disk), <-synced); err != nil {
 		return err
 	}
 	d.opts.At("after-ready", p.id)
 	return p.keep()
 }
 
-// exists answers a Create whose ID is taken. Nil says that it was free after all: what another process
-// left unfinished there is gone.
+// exists returns the error of a Create whose ID is taken. It returns nil if the ID is free now: the instance ended, or
+// its creation was never finished and exists has removed it.
 func (d *Driver) exists(ctx context.Context, id driver.ID) error {
 	p, err := d.lock(ctx, id)
 	if errors.Is(err, driver.ErrNotFound) {

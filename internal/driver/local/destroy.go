@@ -8,8 +8,8 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
-// Destroy kills the instance and takes its name away. Its processes are beyond help then; what is left of
-// them and of its files is removed in the background.
+// Destroy kills the instance and moves its directory to the trash. Its remaining processes and its files are
+// removed in the background.
 func (d *Driver) Destroy(ctx context.Context, id driver.ID) error {
 	p, err := d.lock(ctx, id)
 	if errors.Is(err, driver.ErrNotFound) {
@@ -25,9 +25,9 @@ func (d *Driver) Destroy(ctx context.Context, id driver.ID) error {
 	return nil
 }
 
-// drop ends an instance whose lock is held. Its name goes first: from then on whoever empties the trash
-// ends it, if this process does not get that far.
-func (d *Driver) drop(p *place) error {
+// drop ends an instance whose lock is held. It moves the directory to the trash first: if this process dies after that,
+// the next emptyTrash ends the instance.
+func (d *Driver) drop(p *instanceDir) error {
 	alive, err := d.live(p)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (d *Driver) drop(p *place) error {
 	d.opts.At("mid-destroy", p.id)
 	if alive != nil {
 		d.detach(p.id)
-		d.forget(p.id, alive) // the name is free: whoever takes it must not meet the dying
+		d.forget(p.id, alive) // the ID is free now: a new instance with it must not find the old process
 		err = alive.kill()
 		d.release(p.id, r.Group, alive)
 	}

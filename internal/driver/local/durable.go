@@ -10,22 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disk changes the files that the driver keeps about its instances. Tests replace it with one that forgets
-// what was not synced.
+// disk makes all changes to the driver's own files about instances. Tests replace it with an implementation that
+// loses writes without a sync.
 //
-// Which files are synced follows from what the next boot needs. The record, the mark that the instance was
-// made and the directories of its root are synced before a create is acknowledged: without them an instance
-// cannot start, or is removed as unfinished. The run file, the socket and the reason are made again by the
-// next start, and are never synced.
+// Files that are needed after a power loss are synced before Create returns: the record, the file madeName and
+// the directories of the instance's root. Without them an instance cannot start, or is removed as unfinished.
+// The run file, the socket and the reason are not synced, because the next start makes them again.
 type disk interface {
 	mkdir(path string, perm os.FileMode) error
 	write(path string, data []byte) error // creates the file or replaces its content in place
 	rename(from, to string, flags uint) error
 	remove(path string) error
-	sync(path string) error // a file's content, or the names in a directory
+	sync(path string) error // syncs the content of a file, or the names in a directory
+
+	// copySparse copies a file, keeps its holes and syncs the copy.
+	copySparse(from, to string) error
 }
 
-// machine is the disk of this machine.
+// machine is the disk that uses the file systems of this machine.
 type machine struct{}
 
 func (machine) mkdir(path string, perm os.FileMode) error { return os.Mkdir(path, perm) }
@@ -49,11 +51,14 @@ func (machine) sync(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// syncFiles makes the record and the directories of an instance outlive a power loss.
-func (p *place) syncFiles(r record) error {
+func (machine) copySparse(from, to string) error { return copySparse(from, to) }
+
+// syncFiles syncs the record and the directories of an instance, so that they survive a power loss. The content of an
+// image was synced when it was made.
+func (p *instanceDir) syncFiles(r record) error {
 	paths := []string{p.join(recordName), p.join(fsDir), p.path}
 	if r.Limits.DiskHard {
-		paths = []string{p.join(recordName), p.join(imageName), p.path}
+		paths = []string{p.join(recordName), p.path}
 	}
 	for _, path := range paths {
 		if err := p.disk.sync(path); err != nil {
@@ -63,9 +68,8 @@ func (p *place) syncFiles(r record) error {
 	return nil
 }
 
-// made reports whether the instance was ever ready, and still has its files. An instance without them has
-// nothing to start with.
-func (p *place) made() bool {
+// made reports whether the instance has run before and still has its files. Otherwise it cannot be started.
+func (p *instanceDir) made() bool {
 	if _, err := os.Lstat(p.join(madeName)); err != nil {
 		return false
 	}
@@ -74,8 +78,8 @@ func (p *place) made() bool {
 	return plain == nil || image == nil
 }
 
-// keep marks an instance as made. Its files outlive a power loss from here on; syncFiles comes before.
-func (p *place) keep() error {
+// keep marks an instance as made. After syncFiles and keep, its files survive a power loss.
+func (p *instanceDir) keep() error {
 	err := p.disk.write(p.join(madeName), nil)
 	for _, path := range []string{p.path, filepath.Dir(p.path)} {
 		if err == nil {
@@ -88,8 +92,8 @@ func (p *place) keep() error {
 	return nil
 }
 
-// adopt keeps an instance that another process made and may not have acknowledged.
-func (p *place) adopt() error {
+// adopt syncs and marks an instance that another process has made. That process may have died before it did so.
+func (p *instanceDir) adopt() error {
 	r, err := p.record()
 	if err != nil {
 		return err
@@ -100,8 +104,8 @@ func (p *place) adopt() error {
 	return p.keep()
 }
 
-// makeMissing makes the directories again that a start needs and nothing is kept in.
-func (p *place) makeMissing(r record) error {
+// makeMissing makes missing directories again that a start needs and that hold no files of the instance.
+func (p *instanceDir) makeMissing(r record) error {
 	dirs := []string{spoolDir}
 	if !r.Limits.DiskHard {
 		dirs = append(dirs, filepath.Join(fsDir, "work"))

@@ -40,7 +40,7 @@ func TestFullDisk(t *testing.T) {
 			}
 			defer d.Close()
 			s := spec()
-			s.Base = image
+			s.Base, s.Limits.DiskSoft = image, true
 			id := driver.ID(s.Key.Sandbox + "-1")
 			_, err = d.Create(t.Context(), s)
 			if driver.Classify(err) != "quota" {

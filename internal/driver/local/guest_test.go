@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/berthdev/berth/internal/driver/local"
@@ -26,6 +27,18 @@ func instances(change ...func(*local.Options)) func(t testing.TB) func(t testing
 
 func TestGuestPassesSuite(t *testing.T) {
 	guesttest.Run(t, guesttest.Harness{New: instances(), World: true})
+}
+
+// The files of Berth and of agents are no part of a repository in the workspace.
+func TestGitIgnoresFilesOfBerth(t *testing.T) {
+	conn := instances()(t)(t)
+	const script = `mkdir -p .berth/claude sub/.berth && touch .berth/claude/x .sandbox-state .sandbox-state.idx sub/.berth/kept a &&
+git init -q && git add -A && git status --porcelain`
+	var out strings.Builder
+	exit, err := conn.Run(t.Context(), guest.Cmd{Argv: []string{"/bin/sh", "-c", script}, Dir: guest.Workspace}, guest.Stdio{Stdout: &out, Stderr: &out})
+	if err != nil || exit.Code != 0 || out.String() != "A  a\nA  sub/.berth/kept\n" {
+		t.Errorf("%v, exit %d: %s", err, exit.Code, out.String())
+	}
 }
 
 func TestGuestPassesSuiteAsUser(t *testing.T) {

@@ -12,16 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Without cgroups, an instance's processes are those in its process namespace, and freezing is stopping
-// them all. What is stopped cannot start anything, so it takes a few rounds to find the last one.
+// Without cgroups, the driver finds an instance's processes by their process namespace and freezes them with SIGSTOP.
+// While it sends the signals, a process may start another one. So it repeats until all are stopped.
 
-// others are the processes of an instance but its helper.
-func (d *Driver) others(g group, alive *running) ([]int, error) {
-	list := g.members
+// processes returns the processes of an instance. An empty group means that the instance has no cgroups.
+func (g group) processes(alive *running) ([]int, error) {
 	if len(g) == 0 {
-		list = func() ([]int, error) { return namesakes(alive.pid) }
+		return namespaceProcesses(alive.pid)
 	}
-	pids, err := list()
+	return g.members()
+}
+
+// others returns the processes of an instance without its helper.
+func (d *Driver) others(g group, alive *running) ([]int, error) {
+	pids, err := g.processes(alive)
 	var others []int
 	for _, pid := range pids {
 		if pid != alive.pid {
@@ -31,8 +35,8 @@ func (d *Driver) others(g group, alive *running) ([]int, error) {
 	return others, err
 }
 
-// namesakes are the processes in the same process namespace.
-func namesakes(pid int) ([]int, error) {
+// namespaceProcesses returns the processes in the process namespace of pid. It is an error if that is the server's own.
+func namespaceProcesses(pid int) ([]int, error) {
 	space, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/pid")
 	if err != nil {
 		return nil, fmt.Errorf("find the instance's processes: %w", err)
@@ -58,17 +62,16 @@ func namesakes(pid int) ([]int, error) {
 	return pids, nil
 }
 
-// hold stops every process of an instance, or lets them go on. The helper is the first to stop, so that no
-// new command begins, and the last to go on.
+// hold stops or continues every process of an instance with signals.
 func hold(ctx context.Context, alive *running, stop bool) error {
 	if !stop {
-		return signalSpace(alive, unix.SIGCONT)
+		return signalNamespace(alive, unix.SIGCONT)
 	}
 	for ctx.Err() == nil {
-		if err := signalSpace(alive, unix.SIGSTOP); err != nil {
+		if err := signalNamespace(alive, unix.SIGSTOP); err != nil {
 			return err
 		}
-		pids, err := namesakes(alive.pid)
+		pids, err := namespaceProcesses(alive.pid)
 		if err != nil {
 			return err
 		}
@@ -80,11 +83,11 @@ func hold(ctx context.Context, alive *running, stop bool) error {
 		case <-ctx.Done():
 		}
 	}
-	return errors.Join(ctx.Err(), signalSpace(alive, unix.SIGCONT))
+	return errors.Join(ctx.Err(), signalNamespace(alive, unix.SIGCONT))
 }
 
-func signalSpace(alive *running, sig unix.Signal) error {
-	pids, err := namesakes(alive.pid)
+func signalNamespace(alive *running, sig unix.Signal) error {
+	pids, err := namespaceProcesses(alive.pid)
 	for _, pid := range pids {
 		err = errors.Join(err, ignoreGone(unix.Kill(pid, sig)))
 	}
@@ -100,15 +103,14 @@ func allStopped(pids []int) bool {
 	return true
 }
 
-// stopped reports whether a process that was told to stop does nothing: it has stopped, or ended, or waits
-// in the kernel and stops before it comes back. That may be for a child which it has just forked and which
-// is stopped itself.
+// stopped reports whether a process does not run after SIGSTOP. It has stopped or ended, or it waits in the kernel and
+// will stop before it returns from there. It may wait for a child that it has just forked and that is stopped.
 func stopped(pid int) bool {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return true
 	}
-	// The name before it may hold anything, but ends with the last parenthesis.
+	// The state follows the name, which may contain any character and ends with the last parenthesis.
 	_, rest, _ := cutLast(string(data), ") ")
 	return strings.HasPrefix(rest, "T") || strings.HasPrefix(rest, "D") || strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
 }

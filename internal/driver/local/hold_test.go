@@ -40,7 +40,7 @@ func space(t *testing.T, script string) *running {
 func TestHoldWithoutCgroups(t *testing.T) {
 	r := space(t, "sleep 600 & sleep 600 & while :; do sleep 0.01; done")
 	testkit.Eventually(t, 30*time.Second, func() error {
-		if pids, err := namesakes(r.pid); err != nil || len(pids) < 3 {
+		if pids, err := namespaceProcesses(r.pid); err != nil || len(pids) < 3 {
 			return os.ErrNotExist
 		}
 		return nil
@@ -48,7 +48,7 @@ func TestHoldWithoutCgroups(t *testing.T) {
 	if err := hold(t.Context(), r, true); err != nil {
 		t.Fatal(err)
 	}
-	pids, err := namesakes(r.pid)
+	pids, err := namespaceProcesses(r.pid)
 	if err != nil || len(pids) < 3 || !allStopped(pids) {
 		t.Errorf("held are %v, %v", pids, err)
 	}
@@ -63,7 +63,7 @@ func TestHoldWithoutCgroups(t *testing.T) {
 
 // This process's own namespace is no instance's.
 func TestHoldsNobodyElse(t *testing.T) {
-	if pids, err := namesakes(os.Getpid()); err == nil {
+	if pids, err := namespaceProcesses(os.Getpid()); err == nil {
 		t.Errorf("%d processes would be held", len(pids))
 	}
 }

@@ -11,30 +11,38 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
-	"github.com/berthdev/berth/internal/guest/boot"
+	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/guest/pid1"
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
-// launch is an instance on its way to running.
+// launch is the start of an instance.
 type launch struct {
 	d      *Driver
-	place  *place
+	dir    *instanceDir
 	record record
 	group  group
+	disk   *image // the instance's file system, until the helper gets its mount; nil: it has a directory
 
-	child *running
-	line  *wire.Conn // to the helper, until it is ready
+	child *running   // the helper; nil until clone
+	line  *wire.Conn // connection to the helper for its setup
 }
 
-// namespaces that an instance has of its own. The one for cgroups it makes itself, once it is in them.
+// namespaces are the flags of clone for the namespaces of an instance. The helper makes its cgroup namespace later, once
+// it is in its cgroups.
 const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// launch makes the instance in p run. When it fails, nothing of the run is left but files.
-func (d *Driver) launch(ctx context.Context, p *place, r record) error {
-	l := &launch{d: d, place: p, record: r, group: d.groups.group(p.id)}
+// launch starts the instance in p. disk is its image if that is already mounted. launch closes the mount. After an error
+// it removes the processes and cgroups of the run; files may remain.
+func (d *Driver) launch(ctx context.Context, p *instanceDir, r record, disk *image) error {
+	l := &launch{d: d, dir: p, record: r, group: d.groups.group(p.id), disk: disk}
 	err := l.run(ctx)
+	if l.disk != nil {
+		unix.Close(l.disk.mount)
+	}
 	if l.line != nil {
 		l.line.Close()
 	}
@@ -43,11 +51,11 @@ func (d *Driver) launch(ctx context.Context, p *place, r record) error {
 		d.remember(p.id, l.child)
 		return nil
 	}
-	return errors.Join(full(err), l.undo(context.WithoutCancel(ctx)))
+	return errors.Join(asQuotaError(err), l.undo(context.WithoutCancel(ctx)))
 }
 
-// full makes an error that says that there is no room one of its class. The helper has only words for it.
-func full(err error) error {
+// asQuotaError wraps an error about missing disk space with driver.ErrQuota. It finds the helper's errors by their text.
+func asQuotaError(err error) error {
 	setup, _ := errors.AsType[*setupError](err)
 	for _, errno := range []unix.Errno{unix.ENOSPC, unix.EDQUOT} {
 		if errors.Is(err, errno) || setup != nil && strings.HasSuffix(setup.text, errno.Error()) {
@@ -58,21 +66,38 @@ func full(err error) error {
 }
 
 func (l *launch) run(ctx context.Context) error {
-	if err := writeJSON(l.place, runName, run{Group: l.group}); err != nil {
+	if l.record.Limits.DiskHard && l.disk == nil {
+		mounted, err := mountImage(l.dir.join(imageName))
+		if err != nil {
+			return err
+		}
+		l.disk = &mounted
+		defer mounted.lendRoom()()
+	}
+	this := run{Group: l.group}
+	if l.disk != nil {
+		this.Device = l.disk.device
+	}
+	if err := writeJSON(l.dir, runName, this); err != nil {
 		return err
 	}
 	if err := l.group.make(l.record.Limits); err != nil {
 		return err
 	}
-	l.d.opts.At("after-cgroup", l.place.id)
+	if l.disk != nil {
+		if err := l.d.io.bound(l.group, l.disk.device); err != nil {
+			return err
+		}
+	}
+	l.d.opts.At("after-cgroup", l.dir.id)
 	if err := l.clone(); err != nil {
 		return err
 	}
-	l.d.opts.At("after-clone", l.place.id)
+	l.d.opts.At("after-clone", l.dir.id)
 	return l.setup(ctx)
 }
 
-// undo ends what run began.
+// undo ends the helper and removes the cgroups.
 func (l *launch) undo(ctx context.Context) error {
 	if l.child != nil {
 		if err := errors.Join(l.child.kill(), l.child.wait(ctx)); err != nil {
@@ -95,7 +120,10 @@ func (l *launch) clone() error {
 		return err
 	}
 	defer listener.Close()
-	spools, err := os.Open(l.place.join(spoolDir))
+	if err := l.giveSpools(); err != nil {
+		return err
+	}
+	spools, err := os.Open(l.dir.join(spoolDir))
 	if err != nil {
 		return fmt.Errorf("open spools: %w", err)
 	}
@@ -105,14 +133,32 @@ func (l *launch) clone() error {
 		return err
 	}
 	defer theirs.Close()
-	if l.line, err = lineOf(ours); err != nil {
+	if l.line, err = setupConn(ours); err != nil {
 		return err
 	}
 	return l.exec(ids, listener, theirs, spools)
 }
 
-// lineOf makes a connection of a file, which it closes.
-func lineOf(f *os.File) (*wire.Conn, error) {
+// giveSpools lets the helper write to the spools. In TierMapped the helper writes as root of the instance.
+func (l *launch) giveSpools() error {
+	path := l.dir.join(spoolDir)
+	switch l.d.opts.Tier {
+	case TierMapped:
+		if err := os.Chown(path, mappedRoot, mappedRoot); err != nil {
+			return fmt.Errorf("give spools to the helper: %w", err)
+		}
+	case TierUser:
+		if unix.Access(path, unix.W_OK) != nil {
+			err := fault.Errorf("start instance", api.CodeUnsupported, "its files belong to subordinate ids, which this server does not have")
+			err.Hint = "Start the server as it was when the sandbox was made: " + mappedStart
+			return err
+		}
+	}
+	return nil
+}
+
+// setupConn makes the setup connection from a socket's file. It closes the file.
+func setupConn(f *os.File) (*wire.Conn, error) {
 	defer f.Close()
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -121,17 +167,17 @@ func lineOf(f *os.File) (*wire.Conn, error) {
 	return wire.NewConn(fd)
 }
 
-// bind makes the helper's socket. Nobody listens on it until the helper does: that is how everybody else
-// sees that the instance runs.
+// bind makes the helper's socket. Only the helper listens on it, so other processes can connect to find out whether the
+// instance runs.
 func (l *launch) bind() (*os.File, error) {
-	if err := os.Remove(l.place.join(sockName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(l.dir.join(sockName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("make socket: %w", err)
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make socket: %w", err)
 	}
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: l.place.self(sockName)}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: l.dir.self(sockName)}); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("make socket: %w", err)
 	}
@@ -145,15 +191,19 @@ func (l *launch) exec(ids *identity, listener, line, spools *os.File) error {
 	}
 	defer null.Close()
 	sys := ids.attributes()
-	sys.Setsid = true // a terminal's signals are not for instances
+	sys.Setsid = true // instances do not get the signals of the server's terminal
 	attr := &os.ProcAttr{
-		Dir: "/", Env: boot.Environ(), Sys: sys,
-		Files: []*os.File{null, null, null, listener, line, spools, ids.held(null)},
+		Dir: "/", Env: pid1.Environ(), Sys: sys,
+		Files: append([]*os.File{null, null, null, listener, line, spools}, ids.heldFiles(null)...),
 	}
 	var process *os.Process
-	err = l.d.groups.start(l.group, sys, func() (err error) {
-		process, err = l.d.exe.start(attr)
-		return err
+	err = l.d.groups.start(l.group, sys, func() error {
+		return atOrdinaryPriority(func() error {
+			return ids.start(func() (err error) {
+				process, err = l.d.exe.start(attr)
+				return err
+			})
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("clone the helper: %w", err)
@@ -161,13 +211,16 @@ func (l *launch) exec(ids *identity, listener, line, spools *os.File) error {
 	if l.child, err = childOf(process); err != nil {
 		return err
 	}
-	if err := ids.grant(process.Pid); err != nil {
+	if err := exposeToOOM(process.Pid, l.d.opts.Tier); err != nil {
+		return fmt.Errorf("expose the instance to the kernel's OOM killer: %w", err)
+	}
+	if err := ids.mapIDs(process.Pid); err != nil {
 		return fmt.Errorf("map the instance's uids: %w", err)
 	}
 	return nil
 }
 
-// setup tells the helper what to make and waits until it is made.
+// setup sends the configuration to the helper and waits until the instance is set up.
 func (l *launch) setup(ctx context.Context) error {
 	var t trees
 	defer t.close()
@@ -181,11 +234,11 @@ func (l *launch) setup(ctx context.Context) error {
 	}
 	t.close()
 	t.files = nil
-	l.d.opts.At("mid-mount", l.place.id)
+	l.d.opts.At("mid-mount", l.dir.id)
 	return l.await(ctx)
 }
 
-// await waits for the helper's word that it is ready, and for the end of the line: then it listens.
+// await waits for the helper's reply and then for the end of the connection. The helper listens on its socket by then.
 func (l *launch) await(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { _ = l.line.SetReadDeadline(aLongTimeAgo) })()
 	buf := make([]byte, wire.RecvBuffer)
@@ -208,12 +261,12 @@ func (l *launch) await(ctx context.Context) error {
 	return l.died(err)
 }
 
-// setupError is the helper's word on what it could not make.
+// setupError is an error of the helper during the setup, as text.
 type setupError struct{ text string }
 
 func (e *setupError) Error() string { return "set up the instance: " + e.text }
 
-// died explains a setup line that was closed.
+// died returns the error for a setup connection that the helper closed early.
 func (l *launch) died(err error) error {
 	return fmt.Errorf("the helper ended before it was ready (%s): %w", l.d.opts.Exe, err)
 }

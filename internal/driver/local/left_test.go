@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/local"
 	"github.com/berthdev/berth/internal/testkit"
@@ -55,9 +57,26 @@ func firstUID(t *testing.T, d *local.Driver, id driver.ID) int {
 	return first
 }
 
-func held(first int) bool {
-	data, _ := os.ReadFile("/proc/net/unix")
-	return strings.Contains(string(data), fmt.Sprintf("@berth-uid-%d\n", (first-0x10000000)>>16))
+// held counts what holds a range of uids: its lock and its socket.
+func held(t *testing.T, first int) (n int) {
+	t.Helper()
+	number := int64(first-0x10000000) >> 16
+	if data, _ := os.ReadFile("/proc/net/unix"); strings.Contains(string(data), fmt.Sprintf("@berth-uid-%d\n", number)) {
+		n++
+	}
+	f, err := os.OpenFile("/run/berth/uids.lock", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: number, Len: 1}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock); err != nil {
+		t.Fatal(err)
+	}
+	if lock.Type != unix.F_UNLCK {
+		n++
+	}
+	return n
 }
 
 // After destroying it nothing is left of an instance, whatever it did before.
@@ -79,7 +98,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			id := create(t, d, spec()).ID
 			first := firstUID(t, d, id)
-			if !held(first) {
+			if held(t, first) != 2 {
 				t.Error("nobody holds the uids")
 			}
 			conn, err := d.Guest(t.Context(), id)
@@ -103,8 +122,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 				t.Fatal(err)
 			}
 			testkit.Eventually(t, 30*time.Second, func() error {
-				if found := left(dir, id); len(found) > 0 || held(first) {
-					return fmt.Errorf("left behind: %q, uids held: %v", found, held(first))
+				if found := left(dir, id); len(found) > 0 || held(t, first) > 0 {
+					return fmt.Errorf("left behind: %q, uids held: %d", found, held(t, first))
 				}
 				return nil
 			})
@@ -126,7 +145,7 @@ func TestStoppedInstanceIsOnlyFiles(t *testing.T) {
 			t.Errorf("a stopped instance has a %s", what)
 		}
 	}
-	if held(first) {
+	if held(t, first) > 0 {
 		t.Error("a stopped instance holds its uids")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/berthdev/berth/internal/guest"
 )
 
-// Stop asks the instance's processes to end, gives them the grace, and ends them.
+// Stop sends SIGTERM to the instance's processes, waits up to Options.Grace and then kills them.
 func (d *Driver) Stop(ctx context.Context, id driver.ID) error {
 	p, err := d.lock(ctx, id)
 	if err != nil {
@@ -32,8 +32,9 @@ func (d *Driver) Stop(ctx context.Context, id driver.ID) error {
 	return d.afterRun(ctx, p)
 }
 
-func (d *Driver) halt(ctx context.Context, p *place, alive *running) error {
-	// It may be one that was never acknowledged; its files are kept all the same.
+// halt ends the processes of a running instance.
+func (d *Driver) halt(ctx context.Context, p *instanceDir, alive *running) error {
+	// The Create of the instance may not have returned. Its files are kept in this case too.
 	if !p.made() {
 		if err := p.adopt(); err != nil {
 			return err
@@ -41,7 +42,8 @@ func (d *Driver) halt(ctx context.Context, p *place, alive *running) error {
 	}
 	r := d.lastRun(p)
 	d.detach(p.id)
-	d.ask(ctx, p.id, r.Group, alive)
+	d.terminate(ctx, p.id, r.Group, alive)
+	d.io.removeLimits(r.Group, r.Device)
 	if err := alive.kill(); err != nil {
 		return err
 	}
@@ -53,9 +55,9 @@ func (d *Driver) halt(ctx context.Context, p *place, alive *running) error {
 	return nil
 }
 
-// ask lets the processes of an instance end by themselves. It is done when they are gone, when the grace
-// is over, or when nobody wants to wait.
-func (d *Driver) ask(ctx context.Context, id driver.ID, g group, alive *running) {
+// terminate sends SIGTERM to the processes of an instance. It returns once they have ended, the grace period is over, or
+// ctx ends.
+func (d *Driver) terminate(ctx context.Context, id driver.ID, g group, alive *running) {
 	others, err := d.others(g, alive)
 	if err != nil || len(others) == 0 {
 		return
@@ -79,16 +81,16 @@ func (d *Driver) ask(ctx context.Context, id driver.ID, g group, alive *running)
 	}
 }
 
-// afterRun does what the end of a run asks for: nothing can be written any more.
-func (d *Driver) afterRun(ctx context.Context, p *place) error {
+// afterRun marks the output of the instance's processes as complete and removes the cgroups of a run that has ended.
+func (d *Driver) afterRun(ctx context.Context, p *instanceDir) error {
 	if err := guest.EndSpools(p.join(spoolDir)); err != nil {
-		// The output of a process is no reason not to start the instance again.
+		// An error about the output must not prevent the next start.
 		d.opts.Log.Warn("end the output of an instance's processes", "instance", p.id, "error", err)
 	}
 	return d.lastRun(p).Group.remove(ctx)
 }
 
-// Start makes the instance run as it was made.
+// Start starts a stopped instance with its recorded Spec and limits, or thaws a frozen one.
 func (d *Driver) Start(ctx context.Context, id driver.ID) (driver.Status, error) {
 	p, err := d.lock(ctx, id)
 	if err != nil {
@@ -101,7 +103,7 @@ func (d *Driver) Start(ctx context.Context, id driver.ID) (driver.Status, error)
 	return d.status(p)
 }
 
-func (d *Driver) start(ctx context.Context, p *place) error {
+func (d *Driver) start(ctx context.Context, p *instanceDir) error {
 	alive, err := d.live(p)
 	if err != nil {
 		return err
@@ -113,14 +115,18 @@ func (d *Driver) start(ctx context.Context, p *place) error {
 	if err != nil {
 		return err
 	}
-	// The last run may have ended by itself.
+	// If the last run ended by itself, no Stop has cleaned up after it.
 	if err := errors.Join(d.afterRun(ctx, p), p.setReason("")); err != nil {
 		return err
 	}
 	if err := p.makeMissing(r); err != nil {
 		return err
 	}
-	if err := d.launch(ctx, p, r); err != nil {
+	disk, err := d.moveToImage(ctx, p, &r)
+	if err != nil {
+		return err
+	}
+	if err := d.launch(ctx, p, r, disk); err != nil {
 		return err
 	}
 	if !p.made() {
@@ -136,13 +142,15 @@ func (d *Driver) start(ctx context.Context, p *place) error {
 	return err
 }
 
-// Freeze holds every process of the instance, the helper too.
-func (d *Driver) Freeze(ctx context.Context, id driver.ID) error { return d.turn(ctx, id, true) }
+// Freeze freezes every process of the instance, the helper too.
+func (d *Driver) Freeze(ctx context.Context, id driver.ID) error {
+	return d.freezeOrThaw(ctx, id, true)
+}
 
-// Thaw lets them go on.
-func (d *Driver) Thaw(ctx context.Context, id driver.ID) error { return d.turn(ctx, id, false) }
+// Thaw resumes every process of the instance.
+func (d *Driver) Thaw(ctx context.Context, id driver.ID) error { return d.freezeOrThaw(ctx, id, false) }
 
-func (d *Driver) turn(ctx context.Context, id driver.ID, frozen bool) error {
+func (d *Driver) freezeOrThaw(ctx context.Context, id driver.ID, frozen bool) error {
 	p, err := d.lock(ctx, id)
 	if err != nil {
 		return err
@@ -158,7 +166,7 @@ func (d *Driver) turn(ctx context.Context, id driver.ID, frozen bool) error {
 	return d.setFrozen(ctx, p, alive, frozen)
 }
 
-func (d *Driver) setFrozen(ctx context.Context, p *place, alive *running, frozen bool) error {
+func (d *Driver) setFrozen(ctx context.Context, p *instanceDir, alive *running, frozen bool) error {
 	if d.frozen(p, alive) == frozen {
 		return nil
 	}
@@ -172,7 +180,7 @@ func (d *Driver) setFrozen(ctx context.Context, p *place, alive *running, frozen
 	return r.Group.freeze(ctx, frozen)
 }
 
-func (d *Driver) frozen(p *place, alive *running) bool {
+func (d *Driver) frozen(p *instanceDir, alive *running) bool {
 	g, err := p.groupOf(alive)
 	if err != nil {
 		return false
@@ -183,9 +191,9 @@ func (d *Driver) frozen(p *place, alive *running) bool {
 	return g.frozen()
 }
 
-// groupOf are the cgroups of the run that alive is the first process of: the file is written anew only
-// when that has ended.
-func (p *place) groupOf(alive *running) (group, error) {
+// groupOf returns the cgroups of the run whose first process is alive. The run file is valid for that run while the
+// process exists, because only the next start replaces it.
+func (p *instanceDir) groupOf(alive *running) (group, error) {
 	if known := alive.group.Load(); known != nil {
 		return *known, nil
 	}
@@ -196,7 +204,7 @@ func (p *place) groupOf(alive *running) (group, error) {
 	return r.Group, err
 }
 
-// release lets the processes of an instance go that are held: even a killed one dies only then.
+// release thaws or continues the processes of an instance that is being ended: a frozen process ends only after that.
 func (d *Driver) release(id driver.ID, g group, alive *running) {
 	var err error
 	switch {
@@ -210,7 +218,7 @@ func (d *Driver) release(id driver.ID, g group, alive *running) {
 	}
 }
 
-// watch sees to the end of a run, whoever ended it.
+// watch waits for the end of a run and cleans up after it.
 func (d *Driver) watch(id driver.ID, r *running) {
 	if r.wait(d.ctx) != nil {
 		return
@@ -220,11 +228,11 @@ func (d *Driver) watch(id driver.ID, r *running) {
 	}
 	p, err := d.lock(d.ctx, id)
 	if err != nil {
-		return // destroyed, or we are closing
+		return // the instance is destroyed, or the driver is being closed
 	}
 	defer p.Close()
 	if alive, err := d.live(p); alive != nil || err != nil {
-		return // started again
+		return // the instance was started again
 	}
 	if err := d.afterRun(d.ctx, p); err != nil {
 		d.opts.Log.Warn("clear up after an instance", "instance", id, "error", err)

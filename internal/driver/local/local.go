@@ -1,27 +1,29 @@
-// Package local is the driver for instances on this machine, made of Linux namespaces and nothing else.
+// Package local is the driver for instances on this machine. It makes them with Linux namespaces and needs no container
+// software.
 //
-// An instance is a directory under [Options].Dir, named by its ID, and, while it runs, a process tree whose
-// first process is this very program under another name (package boot). [Driver] makes and ends both; it
-// never keeps one alive: an instance outlives the driver, and the next one finds it by its directory.
+// An instance is a directory under [Options].Dir, named by its ID. While it runs, it also is a process tree whose
+// first process is the helper (package pid1), which runs this same program under another name. [Driver] makes and
+// ends both. An instance runs on when its driver ends, and the next driver finds it by its directory.
 //
-//	<id>/record.json  what was asked for; written before anything else and never changed
-//	<id>/run.json     where this run's cgroups are; written before they are made, of no use after a reboot
-//	<id>/made         the instance ran once: its files are worth keeping
-//	<id>/reason       why its processes were ended, for people
-//	<id>/sock         the helper listens here; whoever listens is the instance's first process
-//	<id>/fs/          upper and work of its root; or <id>/disk.img, where the disk's limit is hard
-//	<id>/spool/       what its processes write
-//	base/             the root of instances that are made of the host
+//	<id>/record.json  the request; written first, changed only when the files move into an image
+//	<id>/run.json     the cgroups of the present run; written before they are made, invalid after a reboot
+//	<id>/made         exists if the instance has run: its files must be kept
+//	<id>/reason       why its processes were ended, or a problem of its disk, for people
+//	<id>/sock         the socket on which the helper listens
+//	<id>/fs/          upper and work directory of its root; or <id>/disk.img, if the disk limit is hard
+//	<id>/spool/       the output of its processes
+//	.disks/           images prepared for the next instances; each server has a directory in it
+//	base/             the root of instances whose base is the host
 //	.new/             instances that are being claimed
 //	.trash/           instances that are being removed
 //
-// An instance exists as long as its directory has its name. Whoever changes one holds the directory's
-// lock. Claiming an ID is one rename, and so is giving it up, so that a process may die between any two
-// steps: what it leaves is finished or removed by the next one ([New]).
+// An instance exists as long as its directory has its name. Each change of an instance holds the directory's
+// lock. An ID is claimed with one rename and released with one rename. So a process may die between any two
+// steps: the next driver finishes or removes its unfinished instances ([New]).
 //
-// What an instance may see and do is decided in three places: here (namespaces, uids, layers, cgroups), in
-// boot's setup (mounts, capabilities, the system call filter), and in the kernel. There are two tiers, and
-// [Probe] finds out by trying which of them this machine can have.
+// Three parts isolate an instance: this package (namespaces, uids, layers, cgroups), the setup of the helper
+// (mounts, capabilities, the system call filter), and the kernel. There are several tiers of isolation ([Tier]).
+// [Probe] makes a trial instance to find the best one that this machine supports.
 package local
 
 import (
@@ -39,28 +41,28 @@ import (
 	"github.com/berthdev/berth/internal/guest"
 )
 
-// Options are the driver's. Only Dir is required.
+// Options are the options of a Driver. Only Dir is required.
 type Options struct {
-	Dir   string        // where instances are kept; made if there is none
-	Exe   string        // the program that becomes the helper, without cgo; empty: this one
-	Tier  Tier          // empty: as Probe finds
-	Grace time.Duration // for processes to end when the instance is stopped
+	Dir   string        // directory of the instances; made if it does not exist
+	Exe   string        // program of the helper, built without cgo; empty: this program
+	Tier  Tier          // empty: the result of Probe
+	Grace time.Duration // time for processes to end when the instance is stopped; zero: DefaultGrace
 
-	// DiskEvery is how often each instance's files are measured; negative: never.
+	// DiskEvery is the interval for measuring each instance's files; zero: DefaultDiskEvery; negative: never.
 	DiskEvery time.Duration
-	Defaults  driver.Limits // for what a Spec leaves open
+	Defaults  driver.Limits // limits that a Spec does not set; zero fields: DefaultLimits
 
-	// ReaderPatience is how long a process waits for a reader of its output that stands still; zero: 30 s.
+	// ReaderPatience is the time that a process waits for a reader of its output that does not read; zero: 30 s.
 	ReaderPatience time.Duration
 
 	// Bases finds the directory of a base that is neither "host" nor an absolute path.
 	Bases func(name string) (dir string, err error)
 
-	// Attach is called for every instance that runs, once it does, with a connection that stays open
-	// until detach has returned. It serves what leads out of the instance.
+	// Attach is called once for each run of an instance. It serves the connections out of the instance
+	// until detach is called. conn stays open until detach has returned.
 	Attach func(ctx context.Context, st driver.Status, spec driver.Spec, conn guest.Conn) (detach func())
 
-	// At is called at named points of what the driver does, for tests.
+	// At is called at named points of the driver's work, for tests.
 	At func(point string, id driver.ID)
 
 	Log *slog.Logger
@@ -72,10 +74,10 @@ const (
 	DefaultDiskEvery = 15 * time.Second
 )
 
-// DefaultLimits bound instances whose Spec and Options do not say.
-var DefaultLimits = driver.Limits{CPU: 2, MemoryBytes: 2 << 30, DiskBytes: 10 << 30, Processes: 1024}
+// DefaultLimits are the limits of instances whose Spec and Options set none.
+var DefaultLimits = driver.Limits{CPU: 2, MemoryBytes: 2 << 30, DiskBytes: 10 << 30, Processes: 512}
 
-func (o Options) filled() Options {
+func (o Options) withDefaults() Options {
 	o.Exe = cmp.Or(o.Exe, "/proc/self/exe")
 	o.Grace = cmp.Or(o.Grace, DefaultGrace)
 	o.DiskEvery = cmp.Or(o.DiskEvery, DefaultDiskEvery)
@@ -89,7 +91,7 @@ func (o Options) filled() Options {
 	return o
 }
 
-// fill takes what l leaves open from defaults.
+// fill returns l with the zero fields taken from defaults.
 func fill(l, defaults driver.Limits) driver.Limits {
 	l.CPU = cmp.Or(l.CPU, defaults.CPU)
 	l.MemoryBytes = cmp.Or(l.MemoryBytes, defaults.MemoryBytes)
@@ -104,19 +106,24 @@ type Driver struct {
 	dir    string
 	disk   disk
 	groups cgroups
+	io     ioBounds
 	exe    exe
 
-	ctx  context.Context // ends with Close
-	stop context.CancelFunc
-	work sync.WaitGroup // what goes on in the background
-	tidy chan struct{}  // one element for each removal under way
+	ctx          context.Context // ends with Close
+	stop         context.CancelFunc
+	work         sync.WaitGroup // the background goroutines
+	removalSlots chan struct{}  // one element for each removal in progress
+	// meters has one element for each instance that is being measured.
+	meters chan struct{}
 
 	mu       sync.Mutex
-	running  map[driver.ID]*running  // whose first process we know
-	attached map[driver.ID]*attached // what Attach served
-	removing map[string]bool         // what is being removed from the trash
-	awaited  map[driver.ID]int       // how many wait to have an instance to themselves
+	running  map[driver.ID]*running  // the known first processes of instances
+	attached map[driver.ID]*attached // the results of Options.Attach
+	removing map[string]bool         // names in the trash that are being removed
+	awaited  map[driver.ID]int       // number of requests that wait for the exclusive lock of an instance
 	closed   bool
+
+	images images
 
 	skeletonMu sync.Mutex
 	skeleton   *skeleton
@@ -130,10 +137,11 @@ var _ interface {
 	driver.Filer
 	driver.Local
 	driver.Reporter
+	driver.Limiter
 } = (*Driver)(nil)
 
-// New opens a directory of instances: it finishes or removes what others left unfinished there, and
-// attaches to what runs. With an empty Tier it tries first what this machine can do.
+// New opens a directory of instances. It finishes or removes unfinished instances of other drivers and
+// attaches to running instances. If opts.Tier is empty, it calls Probe first.
 func New(ctx context.Context, opts Options) (*Driver, error) {
 	if opts.Tier == "" {
 		report, err := Probe(ctx, opts)
@@ -148,29 +156,40 @@ func New(ctx context.Context, opts Options) (*Driver, error) {
 	return newOn(opts, machine{})
 }
 
-// newOn opens the driver on a disk.
+// newOn is New with a known tier and the given disk.
 func newOn(opts Options, disk disk) (*Driver, error) {
 	d, err := open(opts, disk)
 	if err != nil {
 		return nil, err
 	}
-	d.background(func() { _, _ = d.hostBase() }) // before somebody has to wait for it
+	d.background(func() { _, _ = d.hostBase() }) // in advance, so that no request has to wait for it
 	d.sweep()
-	d.background(d.tend)
+	d.images.spare = spareImages
+	d.background(func() { _, _ = d.images.supported(d.ctx) })
+	d.background(d.maintain)
+	if len(d.groups) > 0 {
+		d.background(d.watchUncharged)
+		d.background(d.govern)
+	}
+	d.io.sweep()
 	return d, nil
 }
 
-// open makes the driver without looking at what is there.
+// open makes the driver. It does not look at the instances and starts no background work.
 func open(opts Options, disk disk) (*Driver, error) {
-	opts = opts.filled()
+	opts = opts.withDefaults()
 	dir, err := filepath.Abs(opts.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("open directory of instances: %w", err)
 	}
-	for _, sub := range []string{"", newDir, trashDir, baseDir} {
+	for _, sub := range []string{"", newDir, trashDir, disksDir, baseDir} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("open directory of instances: %w", err)
 		}
+	}
+	// The directory may contain setuid files of root. No other user may reach them.
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open directory of instances: %w", err)
 	}
 	for _, path := range []string{dir, filepath.Dir(dir)} {
 		if err := disk.sync(path); err != nil {
@@ -186,28 +205,44 @@ func open(opts Options, disk disk) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{
-		opts: opts, dir: dir, disk: disk, groups: groups, exe: program, tidy: make(chan struct{}, removals),
+		opts: opts, dir: dir, disk: disk, groups: groups, exe: program, removalSlots: make(chan struct{}, removals), meters: make(chan struct{}, meterSlots),
 		running: map[driver.ID]*running{}, attached: map[driver.ID]*attached{}, removing: map[string]bool{}, awaited: map[driver.ID]int{},
+	}
+	d.images.d = d
+	if opts.Tier == TierRoot {
+		d.io = findIOBounds(thisHost)
 	}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	return d, nil
 }
 
-// Kind is "local".
+// Kind returns "local".
 func (d *Driver) Kind() string { return "local" }
 
-// Tier is what the instances are made with.
+// Tier returns the tier of the driver's instances.
 func (d *Driver) Tier() Tier { return d.opts.Tier }
 
-// Local says that the instances are on this machine.
+// Local implements driver.Local.
 func (d *Driver) Local() {}
 
-// Report is what the instances are made with, and what is limited, in words.
+// Report describes, for people, the tier of the instances and their limits.
 func (d *Driver) Report() string {
-	return strings.Join(append([]string{"tier " + string(d.opts.Tier)}, notes(d.opts)...), "; ")
+	return strings.Join(append([]string{d.opts.Tier.Explain(), d.describeDisk(d.ctx)}, notes(d.opts)...), "; ")
 }
 
-// background runs do until it returns or, if it heeds d.ctx, until Close.
+// Unlimited describes, for people, the resources that are not limited. It returns nil if the driver has cgroups.
+func (d *Driver) Unlimited() []string {
+	if len(d.groups) > 0 {
+		return nil
+	}
+	return []string{noCgroup}
+}
+
+// noCgroup is the note for ordinary users to whom no cgroup was delegated.
+const noCgroup = "MEMORY IS NOT LIMITED, and neither are processors: no cgroup is delegated to the server's user, so one sandbox can use all memory of the machine"
+
+// background runs do in a goroutine, for which Close waits. It does nothing after Close. A long do must end when d.ctx
+// ends.
 func (d *Driver) background(do func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -216,15 +251,17 @@ func (d *Driver) background(do func()) {
 	}
 }
 
-// Close ends what goes on in the background and waits for it. The instances run on.
+// Close ends the background work and waits for it. The instances continue to run.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
 	d.stop()
+	d.images.shut()
 	d.detachAll()
 	d.work.Wait()
-	d.groups.leave()
+	d.images.close()
+	d.groups.removeParents()
 	d.exe.close()
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	_ "github.com/berthdev/berth/internal/guest/boot" // so that what the helper is made of is known to the test's cache
+	_ "github.com/berthdev/berth/internal/guest/pid1" // so that what the helper is made of is known to the test's cache
 )
 
 // helper is a program that can become an instance's first process. A test binary cannot: it may have cgo.

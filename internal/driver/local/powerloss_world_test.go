@@ -36,6 +36,7 @@ type node struct {
 
 	text, safe []byte
 	synced     bool
+	image      bool // a file system that the instance writes to; its content is taken from the real file
 }
 
 func newDirNode(path string) *node {
@@ -45,7 +46,7 @@ func newDirNode(path string) *node {
 // NewPowerDisk is such a disk, for a driver whose directory is dir.
 func NewPowerDisk(dir string, cut int) *PowerDisk {
 	w := &PowerDisk{dir: dir, top: newDirNode(dir), cut: cut}
-	for _, sub := range []string{newDir, trashDir} { // the driver makes them whenever it starts
+	for _, sub := range []string{newDir, trashDir, disksDir} { // the driver makes them whenever it starts
 		w.top.now[sub] = newDirNode(filepath.Join(dir, sub))
 	}
 	w.top.kept = maps.Clone(w.top.now)
@@ -153,6 +154,15 @@ func (w *PowerDisk) sync(path string) error {
 	})
 }
 
+// copySparse makes an image: it is synced, and what is written into it later is the kernel's to sync.
+func (w *PowerDisk) copySparse(from, to string) error {
+	return w.change(func() error { return machine{}.copySparse(from, to) }, func() {
+		if parent, name, _ := w.find(to); parent != nil {
+			parent.now[name] = &node{path: to, image: true}
+		}
+	})
+}
+
 // Survival decides what a power loss leaves of what was not synced.
 type Survival struct {
 	Names func() bool                      // whether a changed name has changed on the disk
@@ -211,6 +221,10 @@ func (n *node) leave(t *testing.T, s Survival, dir string) {
 func (n *node) put(t *testing.T, s Survival, path string) {
 	t.Helper()
 	switch {
+	case n.image:
+		if err := copySparse(n.path, path); !errors.Is(err, fs.ErrNotExist) { // one that was not used is gone
+			check(t, err)
+		}
 	case n.now == nil && n.synced:
 		check(t, os.WriteFile(path, n.safe, 0o600))
 	case n.now == nil:

@@ -11,82 +11,79 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Report is what this machine can do.
+// Report is the result of Probe.
 type Report struct {
 	Tier    Tier
-	Notes   []string // what is limited, and why
-	Problem string   // why there is no tier
-	Remedy  string   // what to do about it
+	Notes   []string // notes on isolation and limits, for people
+	Problem string   // the reason for TierNone
+	Remedy  string   // the remedy for Problem
 }
 
-// refusal is the report of a machine without a tier as an error for people.
+// refusal returns a report with TierNone as an error.
 func (r Report) refusal() error {
-	err := sandbox.Errorf("open local engine", api.CodeUnsupported, "%s", r.Problem)
+	err := fault.Errorf("open local engine", api.CodeUnsupported, "%s", r.Problem)
 	err.Hint = r.Remedy
 	return err
 }
 
-// Probe makes an instance of each kind that this process could have, in a place of its own, and removes
-// it again. There is no third way: what cannot be isolated is refused, with the reason and the remedy. An
-// error means that it could not be tried.
+// Probe makes an instance of the best tier that this process could have, in a temporary directory, and removes
+// it again. If that fails, it returns TierNone with the reason and a remedy: there is no tier without isolation.
+// An error means that the trial was not possible.
 func Probe(ctx context.Context, opts Options) (Report, error) {
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return Report{}, fmt.Errorf("probe: %w", err)
 	}
-	opts.Tier = TierUser
-	if os.Geteuid() == 0 {
-		opts.Tier = TierRoot
-	}
-	err := trial(ctx, opts)
+	opts.Tier = possibleTier()
+	disk, err := trial(ctx, opts)
 	if ctx.Err() != nil {
 		return Report{}, fmt.Errorf("probe: %w", ctx.Err())
 	}
 	if err != nil {
 		return explain(err, readFacts("/")), nil
 	}
-	return Report{Tier: opts.Tier, Notes: notes(opts)}, nil
+	return Report{Tier: opts.Tier, Notes: append([]string{disk}, notes(opts)...)}, nil
 }
 
-// Names of what a probe makes.
+// Names of the directories of a probe.
 const (
 	probePrefix = ".probe-"
 	probeDir    = "local"
 )
 
-// trial makes an instance with nothing in it.
-func trial(ctx context.Context, opts Options) (err error) {
+// trial makes an instance with an empty base and removes it. It returns the description of the disk limits.
+func trial(ctx context.Context, opts Options) (disk string, err error) {
 	dir, err := os.MkdirTemp(opts.Dir, probePrefix)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer os.RemoveAll(dir)
-	p, err := openPlace("", dir)
+	p, err := openInstanceDir("", dir)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer p.Close()
 	if err := p.tryLock(unix.LOCK_EX); err != nil {
-		return err
+		return "", err
 	}
 	empty := filepath.Join(dir, "empty")
 	if err := os.Mkdir(empty, 0o755); err != nil {
-		return err
+		return "", err
 	}
 	opts.Dir, opts.Attach, opts.At, opts.DiskEvery = filepath.Join(dir, probeDir), nil, nil, -1
 	d, err := open(opts, machine{})
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer d.Close()
 	st, err := d.Create(ctx, driver.Spec{Key: driver.Key{Sandbox: "probe", Incarnation: 1}, Base: empty})
 	if err != nil {
-		return err
+		return "", err
 	}
 	ctx = context.WithoutCancel(ctx)
-	return errors.Join(d.ping(ctx, st.ID), d.Destroy(ctx, st.ID), d.WaitIdle(ctx))
+	return d.describeDisk(ctx), errors.Join(d.ping(ctx, st.ID), d.Destroy(ctx, st.ID), d.WaitIdle(ctx))
 }
 
 func (d *Driver) ping(ctx context.Context, id driver.ID) error {
@@ -97,18 +94,51 @@ func (d *Driver) ping(ctx context.Context, id driver.ID) error {
 	return errors.Join(conn.Ping(ctx), conn.Close())
 }
 
-// notes say what a tier lacks here.
+// notes returns notes on the limits of the tier on this machine, for people.
 func notes(opts Options) []string {
 	var notes []string
 	var usr unix.Statfs_t
 	if err := unix.Statfs("/usr", &usr); err == nil && usr.Type == unix.OVERLAYFS_SUPER_MAGIC {
 		notes = append(notes, "this machine's /usr is an overlay, whose owners cannot be mapped: in instances of base host its files belong to nobody")
 	}
-	if opts.Tier == TierUser {
-		notes = append(notes, "without root an instance has one user: commands cannot run as its root")
-		if groups, err := findCgroups(TierUser); err != nil || len(groups) == 0 {
-			notes = append(notes, "limits partial: no cgroup is delegated to this user, so that memory and processors are not limited, only the number of processes and the size of files")
+	if opts.Tier != TierRoot {
+		if opts.Tier == TierUser {
+			notes = append(notes, "without root an instance has one user: commands cannot run as its root, unless the user has subordinate ids (/etc/subuid) and starts the server with: "+mappedStart)
 		}
+		if groups, err := findCgroups(opts.Tier); err != nil || len(groups) == 0 {
+			notes = append(notes, noCgroup+"; the number of processes and the size of files are")
+		}
+		return append(notes, "the kernel's counters per user (inotify, pending signals, message queues) are shared by all instances and this user")
 	}
-	return notes
+	if groups, err := findCgroups(TierRoot); err == nil {
+		notes = append(notes, findIOBounds(thisHost).describe(groups))
+	}
+	return append(append(notes, socketNotes()...), fileNotes(opts.withDefaults().Defaults.Processes, maxOpenFiles())...)
+}
+
+// mappedStart is the command that starts a server in TierMapped. unshare is part of util-linux and needs the package
+// uidmap.
+const mappedStart = "unshare --map-root-user --map-auto berth serve"
+
+// socketNotes returns a note on the limit for the buffers of sockets.
+func socketNotes() []string {
+	groups, err := findCgroups(TierRoot)
+	if err != nil {
+		return nil
+	}
+	if _, ok := groups[unified]; ok {
+		return []string{"cgroup v2: the buffers of sockets count as memory"}
+	}
+	if _, err := os.Stat(filepath.Join(groups["memory"].dir, socketsFile)); err != nil {
+		return []string{"limits partial: this kernel's cgroup v1 does not limit the buffers of sockets; boot it with cgroup v2"}
+	}
+	return []string{"cgroup v1: the buffers of sockets are limited apart from memory, to an eighth of it"}
+}
+
+// fileNotes returns a warning if the machine's limit for open files is so low that one instance could use most of them.
+func fileNotes(processes, machine int64) []string {
+	if n := int64(noFile(processes, machine)) * processes; n > machine/2 {
+		return []string{fmt.Sprintf("fs.file-max is %d and one instance can have %d files open; raise it: sysctl -w fs.file-max=%d", machine, n, 4*n)}
+	}
+	return nil
 }

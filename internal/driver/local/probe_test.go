@@ -15,7 +15,7 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/local"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 func TestProbeAsRoot(t *testing.T) {
@@ -46,7 +46,7 @@ func TestProbeAsUser(t *testing.T) {
 	if err != nil || report.Tier != local.TierUser {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	if notes := strings.Join(report.Notes, "\n"); !strings.Contains(notes, "limits partial") || !strings.Contains(notes, "root") {
+	if notes := strings.Join(report.Notes, "\n"); !strings.Contains(notes, "MEMORY IS NOT LIMITED") || !strings.Contains(notes, "root") {
 		t.Errorf("the notes are %q", notes)
 	}
 	s := spec()
@@ -81,7 +81,7 @@ func TestProbeRefuses(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	_, err = local.New(t.Context(), opts)
-	refusal, ok := errors.AsType[*sandbox.Error](err)
+	refusal, ok := errors.AsType[*fault.Error](err)
 	if !ok || refusal.Code != api.CodeUnsupported || refusal.Hint != report.Remedy {
 		t.Errorf("New: %v", err)
 	}

@@ -11,7 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
 	"github.com/berthdev/berth/internal/guest"
 )
@@ -33,8 +35,8 @@ func (d *Driver) Guest(ctx context.Context, id driver.ID) (guest.Conn, error) {
 	return conn, nil
 }
 
-// connect gives the place to the connection, which closes it.
-func (d *Driver) connect(p *place) (guest.Conn, error) {
+// connect connects to the helper of the instance in p. The connection closes p.
+func (d *Driver) connect(p *instanceDir) (guest.Conn, error) {
 	alive, err := d.live(p)
 	if err != nil {
 		return nil, err
@@ -47,16 +49,18 @@ func (d *Driver) connect(p *place) (guest.Conn, error) {
 		return nil, err
 	}
 	opts := guest.Options{Spools: p.join(spoolDir), Owner: -1, Root: -1, Patience: d.opts.ReaderPatience}
-	if first >= 0 {
+	switch {
+	case d.opts.Tier == TierMapped:
+		opts.Root = mappedRoot
+	case first >= 0:
 		opts.Owner, opts.Root = first+agentID, first
 	}
 	return guest.Open(p.dir, opts), nil
 }
 
-// firstUID is where the uids of a running instance begin on this machine; -1 says that it has none of its
-// own.
+// firstUID returns the first uid of a running instance on this machine, or -1 if the instance has no uids of its own.
 func (d *Driver) firstUID(alive *running) (int, error) {
-	if d.opts.Tier == TierUser {
+	if d.opts.Tier != TierRoot {
 		return -1, nil
 	}
 	if first := alive.first.Load(); first > 0 {
@@ -78,7 +82,7 @@ func (d *Driver) firstUID(alive *running) (int, error) {
 	return first, nil
 }
 
-// Output reads a process's spool from the disk.
+// Output reads the spool of a process from the disk.
 func (d *Driver) Output(ctx context.Context, id driver.ID, process string, after int64) iter.Seq2[guest.Chunk, error] {
 	return func(yield func(guest.Chunk, error) bool) {
 		p, err := d.find(id)
@@ -91,11 +95,12 @@ func (d *Driver) Output(ctx context.Context, id driver.ID, process string, after
 	}
 }
 
-// roots are where an instance's files are, by the name of their root.
+// roots are the paths of files.WorkingDir and files.HomeDir in an instance.
 var roots = map[string]string{files.WorkingDir: "workspace", files.HomeDir: "home/agent"}
 
-// Files opens a root of the instance's files: within its own root while it runs, else in its upper layer.
-// Once it is started or stopped, what was opened before changes nothing any more.
+// Files opens files.WorkingDir or files.HomeDir of an instance. If the instance runs, it opens the directory in the root
+// of its first process, else in its upper layer. After a start or stop of the instance, changes through the opened
+// files fail.
 func (d *Driver) Files(ctx context.Context, id driver.ID, root string) (files.FS, error) {
 	path, ok := roots[root]
 	if !ok {
@@ -113,42 +118,46 @@ func (d *Driver) Files(ctx context.Context, id driver.ID, root string) (files.FS
 	switch {
 	case err != nil:
 	case alive != nil:
-		dir, err = d.liveFiles(alive, path)
+		dir, err = d.runningFiles(alive, path)
 	default:
-		dir, err = d.restingFiles(ctx, p, path)
+		dir, err = d.stoppedFiles(ctx, p, path)
 	}
 	if err != nil {
 		defer p.Close()
-		return nil, d.unopened(p, alive, err)
+		return nil, d.openError(p, alive, err)
 	}
 	return d.guarded(dir, p, alive), nil
 }
 
-// liveFiles looks through the root of the instance's first process. It is there when the instance is
-// frozen, too, and nobody has to be asked.
-func (d *Driver) liveFiles(alive *running, path string) (*files.Dir, error) {
+// runningFiles opens a directory in the root of a running instance's first process. It does not need the helper, so it also
+// works while the instance is frozen.
+func (d *Driver) runningFiles(alive *running, path string) (*files.Dir, error) {
 	first, err := d.firstUID(alive)
 	if err != nil {
 		return nil, err
 	}
 	root, err := unix.Open("/proc/"+strconv.Itoa(alive.pid)+"/root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == unix.ENOENT || err == unix.ESRCH {
-		return nil, changed() // it is ending, and has none any more
+		return nil, changedError() // the process is ending and has no root any more
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the instance's root: %w", err)
 	}
 	defer unix.Close(root)
 	if !alive.alive() {
-		return nil, driver.ErrNotRunning // and the number may be another's by now
+		return nil, driver.ErrNotRunning // another process may have its pid now
 	}
 	owner := files.Owner{UID: first + agentID, GID: first + agentID, Set: first >= 0}
-	return openFiles(root, path, owner)
+	dir, err := openFiles(root, path, owner)
+	if errors.Is(err, unix.ENOENT) && alive.alive() {
+		return nil, notDirectory(path) // the instance still runs, so the directory was removed inside
+	}
+	return dir, err
 }
 
-// restingFiles opens what a stopped instance left. The overlay is not mounted then, so the layer may be
-// changed.
-func (d *Driver) restingFiles(ctx context.Context, p *place, path string) (*files.Dir, error) {
+// stoppedFiles opens a directory of a stopped instance in its upper layer. The overlay is not mounted, so the layer may
+// be changed.
+func (d *Driver) stoppedFiles(ctx context.Context, p *instanceDir, path string) (*files.Dir, error) {
 	r, err := p.record()
 	if err != nil {
 		return nil, err
@@ -167,23 +176,33 @@ func (d *Driver) restingFiles(ctx context.Context, p *place, path string) (*file
 	}
 	defer p.unlock()
 	if alive, err := d.live(p); alive != nil || err != nil {
-		return nil, errors.Join(err, changed())
+		return nil, errors.Join(err, changedError())
 	}
-	disk, err := mountImage(p)
+	disk, err := mountImage(p.join(imageName))
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(disk)
-	return openFiles(disk, "upper/"+path, owner)
+	defer unix.Close(disk.mount)
+	return openFiles(disk.mount, "upper/"+path, owner)
 }
 
-// openFiles opens a directory below root. Whoever was root in the instance decides what is there, so that
-// no link and no mount is followed.
+// notDirectory returns the error for a directory that the user root of the instance has removed or replaced.
+func notDirectory(path string) error {
+	return &fault.Error{
+		Op: "open files", Code: api.CodeNotADirectory, Err: fmt.Errorf("/%s: %w", strings.TrimPrefix(path, "upper/"), driver.ErrNoDirectory),
+		Hint: "Stop and start the sandbox: what is there is then moved aside, and the directory is made again.",
+	}
+}
+
+// openFiles opens a directory below root. It follows no link and no mount, because the instance controls the content.
 func openFiles(root int, path string, owner files.Owner) (*files.Dir, error) {
 	fd, err := unix.Openat2(root, path, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
 	})
+	if err == unix.ELOOP || err == unix.ENOTDIR {
+		return nil, notDirectory(path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the instance's %s: %w", path, err)
 	}

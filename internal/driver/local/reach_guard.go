@@ -9,56 +9,58 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// A layer must not be changed behind the back of an overlay that is mounted, nor through one that is not
-// any more. So every change of files holds the instance's lock together with other such changes, which
-// keeps the instance as it is, and looks first whether it is what it was when the files were opened.
+// A layer must not be changed directly while an overlay with it is mounted, nor through an overlay that is no longer
+// mounted. So every change of files holds the instance's shared lock, which prevents starts and stops. Then it checks
+// that the instance has not been started, stopped or destroyed since the files were opened.
 
-// opened are files of an instance in one state of it.
+// opened is an open directory of an instance's files. It is valid for the state in which the instance was opened.
 type opened struct {
 	*files.Dir
-	d     *Driver
-	place *place
-	alive *running // nil: it did not run
+	d        *Driver
+	instance *instanceDir
+	alive    *running // the first process at that time; nil: the instance did not run
 }
 
-// guarded takes over the directory and the place.
-func (d *Driver) guarded(dir *files.Dir, p *place, alive *running) files.FS {
+// guarded returns the files in dir with the guard. Their Close closes dir and p.
+func (d *Driver) guarded(dir *files.Dir, p *instanceDir, alive *running) files.FS {
 	o := &opened{dir, d, p, alive}
 	dir.Guard = o.hold
 	return o
 }
 
-// Close closes the directory and what the guard goes by.
-func (o *opened) Close() error { return errors.Join(o.Dir.Close(), o.place.Close()) }
+// Close closes the files and the instance's directory.
+func (o *opened) Close() error { return errors.Join(o.Dir.Close(), o.instance.Close()) }
 
-// hold keeps the instance from being started, stopped or destroyed until release.
+// hold prevents that the instance is started, stopped or destroyed until release is called. It returns an error if that
+// has already happened since the files were opened.
 func (o *opened) hold(ctx context.Context) (release func(), err error) {
-	p, err := o.d.share(ctx, o.place.id)
+	p, err := o.d.share(ctx, o.instance.id)
 	if errors.Is(err, driver.ErrNotFound) {
-		return nil, changed()
+		return nil, changedError()
 	}
 	if err != nil {
 		return nil, err
 	}
 	same, err := o.same(p)
 	if err == nil && !same {
-		err = changed()
+		err = changedError()
 	}
 	if err != nil {
 		p.Close()
 		return nil, err
 	}
-	// Closing alone would leave the lock to a process that is being started just now, for a moment.
+	// Close alone is not enough: a process that is being started has a copy of the descriptor until its exec.
 	return func() { _ = errors.Join(p.unlock(), p.Close()) }, nil
 }
 
-// same reports whether an instance whose lock is held is in the state that the files were opened in.
-func (o *opened) same(p *place) (bool, error) {
-	was, err := o.place.dir.Stat()
+// same reports whether the instance has not been started, stopped or replaced since the files were opened. The caller
+// holds the lock of p.
+func (o *opened) same(p *instanceDir) (bool, error) {
+	was, err := o.instance.dir.Stat()
 	if err != nil {
 		return false, err
 	}
@@ -73,30 +75,29 @@ func (o *opened) same(p *place) (bool, error) {
 	return alive == nil, err
 }
 
-// unopened is why files could not be opened: what could not be found because the instance was changed
-// meanwhile is no error of its own.
-func (d *Driver) unopened(p *place, was *running, err error) error {
+// openError returns the error for files that could not be opened. If the instance was destroyed, started or stopped in the
+// meantime, it returns an error about that instead of err.
+func (d *Driver) openError(p *instanceDir, was *running, err error) error {
 	is, failed := d.live(p)
 	switch {
 	case !p.current():
 		return driver.ErrNotFound
 	case failed == nil && is != was:
-		return changed()
+		return changedError()
 	}
 	return err
 }
 
-func changed() error {
-	return &sandbox.Error{
+func changedError() error {
+	return &fault.Error{
 		Op: "use files", Code: api.CodeBusy, Retry: true, Hint: "Send the same request again.",
-		Err: errors.New("the sandbox was started, stopped or deleted meanwhile"),
+		Err: errors.New("the sandbox was started, stopped or deleted in between"),
 	}
 }
 
-// share is lock for what may happen at the same time: nobody has the instance to itself meanwhile. It is
-// to be held for a moment only, and whoever waits to have the instance alone goes first: else many who
-// take turns at sharing it could keep that one waiting for ever.
-func (d *Driver) share(ctx context.Context, id driver.ID) (*place, error) {
+// share opens an instance's directory and waits for its shared lock. Hold the lock only for a short time. Requests for
+// the exclusive lock come first, because many holders of the shared lock could otherwise delay them without end.
+func (d *Driver) share(ctx context.Context, id driver.ID) (*instanceDir, error) {
 	p, err := d.find(id)
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func (d *Driver) share(ctx context.Context, id driver.ID) (*place, error) {
 	}))
 }
 
-// announce says that somebody waits to have an instance alone, until done.
+// announce registers a request that waits for the exclusive lock of an instance, until done is called.
 func (d *Driver) announce(id driver.ID) (done func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

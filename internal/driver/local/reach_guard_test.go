@@ -18,8 +18,8 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/local"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
-	"github.com/berthdev/berth/internal/sandbox"
 )
 
 func workspace(t testing.TB, d *local.Driver, id driver.ID) files.FS {
@@ -94,7 +94,7 @@ func take(t testing.TB, d *local.Driver, id driver.ID, steps []step) {
 
 func isBusy(t testing.TB, what string, err error) {
 	t.Helper()
-	known, _ := errors.AsType[*sandbox.Error](err)
+	known, _ := errors.AsType[*fault.Error](err)
 	if known == nil || known.Code != api.CodeBusy || !known.Retry {
 		t.Errorf("%s: %v", what, err)
 	}
@@ -199,7 +199,7 @@ func TestWritersAndRestartsGetAlong(t *testing.T) {
 		writers.Go(func() error {
 			for n := 0; writing.Err() == nil; n++ {
 				err := writeSome(writing, d, id, fmt.Sprintf("%d/%d", i, n%10))
-				if err != nil && writing.Err() == nil && sandbox.CodeOf(err) != api.CodeBusy {
+				if err != nil && writing.Err() == nil && fault.CodeOf(err) != api.CodeBusy {
 					return err
 				}
 			}

@@ -20,23 +20,24 @@ const (
 	reasonName = "reason"
 )
 
-// record is what is known of an instance before it runs, for as long as it exists.
+// record is the content of recordName. It describes an instance as long as it exists.
 type record struct {
 	Spec      driver.Spec
-	Limits    driver.Limits // with the defaults of the time
+	Limits    driver.Limits // the limits of Spec with the defaults at the time of Create
 	CreatedAt time.Time
 }
 
-// run is what is known of an instance while it runs.
+// run is the content of runName. It describes one run of an instance.
 type run struct {
-	Group group // its cgroups
+	Group  group  // its cgroups
+	Device string `json:",omitempty"` // the loop device of its disk, for example loop0
 }
 
-// maxRecord is far more than the bounds of a Spec allow.
+// maxRecord limits the bytes that readJSON reads. No valid file is as large.
 const maxRecord = 1 << 20
 
-// writeJSON replaces a file of an instance at once. It does not sync it.
-func writeJSON(p *place, name string, v any) error {
+// writeJSON replaces a file of an instance with one rename. It does not sync the file.
+func writeJSON(p *instanceDir, name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
@@ -67,8 +68,8 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
-// record reads what was asked for. An instance without a readable record is there, and nobody's.
-func (p *place) record() (record, error) {
+// record reads the record of the instance. If the instance has an image, its limit is hard, whatever the record says.
+func (p *instanceDir) record() (record, error) {
 	var r record
 	if err := readJSON(p.join(recordName), &r); err != nil {
 		return r, err
@@ -76,11 +77,14 @@ func (p *place) record() (record, error) {
 	if idOf(r.Spec.Key) != p.id {
 		return r, fmt.Errorf("read %s: it is of instance %s", recordName, idOf(r.Spec.Key))
 	}
+	if _, err := os.Lstat(p.join(imageName)); err == nil {
+		r.Limits.DiskHard = true
+	}
 	return r, nil
 }
 
-// run reads where this run's cgroups are; there are none where there is no such file.
-func (p *place) run() (run, error) {
+// run reads the run file. It returns an empty run if the file does not exist.
+func (p *instanceDir) run() (run, error) {
 	var r run
 	err := readJSON(p.join(runName), &r)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,9 +93,9 @@ func (p *place) run() (run, error) {
 	return r, err
 }
 
-// lastRun reads the run file of a run that has ended or is being ended. A file that a power loss left empty
-// or garbled counts as none: the cgroups it named ended with the machine, and the next start writes it anew.
-func (d *Driver) lastRun(p *place) run {
+// lastRun reads the run file of a run that has ended or is being ended. If a power loss has damaged the file, it returns
+// an empty run: the cgroups ended with the machine, and the next start writes a new file.
+func (d *Driver) lastRun(p *instanceDir) run {
 	r, err := p.run()
 	if err != nil {
 		d.opts.Log.Warn("read the run file of an instance; its cgroups are unknown", "path", p.path, "error", err)
@@ -100,10 +104,10 @@ func (d *Driver) lastRun(p *place) run {
 	return r
 }
 
-// maxReason bounds what is kept for people to read.
+// maxReason is the maximum length of a reason, in bytes.
 const maxReason = 1 << 10
 
-func (p *place) reason() string {
+func (p *instanceDir) reason() string {
 	data, err := os.ReadFile(p.join(reasonName))
 	if err != nil || bytes.IndexByte(data, 0) >= 0 { // a power loss may leave zeros
 		return ""
@@ -111,7 +115,7 @@ func (p *place) reason() string {
 	return string(data[:min(len(data), maxReason)])
 }
 
-func (p *place) setReason(text string) error {
+func (p *instanceDir) setReason(text string) error {
 	if text == "" {
 		err := p.disk.remove(p.join(reasonName))
 		if errors.Is(err, fs.ErrNotExist) {

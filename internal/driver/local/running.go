@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// running is the first process of an instance. It is known by a descriptor, which a number that comes
-// back as another process cannot deceive.
+// running is the first process of an instance. It holds a pidfd, so that it never acts on another process that has got
+// the same pid later.
 type running struct {
 	pid  int
 	file *os.File
 	raw  syscall.RawConn
 
-	first atomic.Int64          // of its uids; zero: not looked up yet
+	first atomic.Int64          // first of its uids; zero: not looked up yet
 	group atomic.Pointer[group] // its cgroups; nil: not looked up yet
 
-	process *os.Process // if it is our child
+	process *os.Process // nil if another server started it
 	reap    sync.Once
 }
 
-// childOf is a process that we started.
+// childOf returns the running for a process that this server started.
 func childOf(process *os.Process) (*running, error) {
 	fd, err := unix.PidfdOpen(process.Pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -47,7 +47,7 @@ func newRunning(pid, fd int, process *os.Process) (*running, error) {
 	return &running{pid: pid, file: file, raw: raw, process: process}, nil
 }
 
-func (r *running) reaped() {
+func (r *running) reapChild() {
 	r.reap.Do(func() {
 		if r.process != nil {
 			_, _ = r.process.Wait()
@@ -55,14 +55,14 @@ func (r *running) reaped() {
 	})
 }
 
-// alive reports whether the process has not ended yet; it does not wait for what is left of it.
+// alive reports whether the process has not ended yet. A process that was not reaped yet has ended.
 func (r *running) alive() bool {
 	ended := true
 	err := r.raw.Control(func(fd uintptr) { ended = readable(int(fd)) })
 	return err == nil && !ended
 }
 
-// readable reports whether a poll of the descriptor has something to say.
+// readable reports whether a poll of the descriptor returns an event or an error.
 func readable(fd int) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
@@ -73,15 +73,15 @@ func readable(fd int) bool {
 	}
 }
 
-// kill sends SIGKILL, from which the first process of an instance has no protection against us. With it
-// the kernel ends every other process of the instance.
+// kill sends SIGKILL to the process. It is the first in its process namespace, so the kernel then ends every other process
+// of the instance.
 func (r *running) kill() error {
 	var err error
 	control := r.raw.Control(func(fd uintptr) { err = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) })
 	return errors.Join(control, ignoreGone(err))
 }
 
-// wait waits until the process is gone, and with it all others of its instance.
+// wait waits until the process has ended, and with it all other processes of the instance.
 func (r *running) wait(ctx context.Context) error {
 	own, err := r.dup()
 	if err != nil {
@@ -96,11 +96,11 @@ func (r *running) wait(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("wait for the instance's end: %w", err)
 	}
-	r.reaped()
+	r.reapChild()
 	return nil
 }
 
-// dup is the same process under a descriptor of its own, whose deadline is nobody else's.
+// dup returns the same process with a copy of the descriptor, which has a separate deadline.
 func (r *running) dup() (*running, error) {
 	var fd int
 	var err error
@@ -111,8 +111,8 @@ func (r *running) dup() (*running, error) {
 	return newRunning(r.pid, fd, nil)
 }
 
-// peerOf is the process that listens on an instance's socket, or nil where nobody does.
-func peerOf(p *place) (*running, error) {
+// socketListener returns the process that listens on an instance's socket, or nil if there is none.
+func socketListener(p *instanceDir) (*running, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("look for the helper: %w", err)
@@ -133,7 +133,7 @@ func peerOf(p *place) (*running, error) {
 }
 
 // openPeer opens the process at the other end of a connection.
-func openPeer(p *place, conn, pid int) (*running, error) {
+func openPeer(p *instanceDir, conn, pid int) (*running, error) {
 	pidfd, err := unix.GetsockoptInt(conn, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	if err == nil {
 		unix.CloseOnExec(pidfd)

@@ -21,7 +21,7 @@ func TestWhoWaitsForAnInstanceAloneGoesFirst(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	var held []*place
+	var held []*instanceDir
 	for range 2 {
 		p, err := d.share(over, id) // no wait, so that the end of the context does not matter
 		if err != nil {

@@ -17,17 +17,17 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
-// skeleton is the root of instances that are made of the host: what is not under /usr, which is mounted
-// into it. Of the host's /etc it has what programs need to work at all, and nothing about the host.
+// skeleton is the root directory of instances whose base is the host, without /usr, which is mounted into it. It
+// contains the files of the host's /etc that programs need to run, and no data about the host.
 type skeleton struct {
 	root string
 	mask string // a layer over /usr that hides /usr/local
 }
 
-// skeletonVersion changes with what buildSkeleton makes.
+// skeletonVersion is part of the digest of a skeleton. Change it when buildSkeleton makes other files.
 const skeletonVersion = "2"
 
-// fromHost is what is taken from the host's /etc.
+// fromHost are the files and directories that are copied from the host's /etc.
 var fromHost = []string{
 	"alternatives", "ca-certificates", "ca-certificates.conf", "fonts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
 	"localtime", "mime.types", "pki/tls/certs", "pki/ca-trust/extracted", "protocols", "services", "ssl/certs", "ssl/openssl.cnf",
@@ -49,16 +49,18 @@ var skeletonFiles = map[string]string{
 		"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
 	"etc/group":         "root:x:0:\ndaemon:x:1:\ntty:x:5:\nagent:x:1000:\nnogroup:x:65534:\n",
 	"etc/resolv.conf":   resolvConf,
+	"etc/gitconfig":     gitConfig,
+	gitIgnore[1:]:       gitIgnored,
 	"etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 	"etc/shells":        "/bin/sh\n/bin/bash\n",
 	"etc/profile":       "export PATH=${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}\n",
 }
 
-// linked are the directories that are links into /usr where the host has them so.
+// linked are the directories that are made as links into /usr if the host has them.
 var linked = []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 
-// skeletonPrefix begins the names of skeletons that were made since this machine was booted. A skeleton is
-// not synced: after a power loss it may lack anything, so no boot uses what another one made.
+// skeletonPrefix returns the prefix for the names of skeletons, which contains the id of the present boot. A skeleton
+// is not synced and may be incomplete after a power loss, so each boot makes its own.
 func skeletonPrefix() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil || len(boot) < 8 {
@@ -67,10 +69,10 @@ func skeletonPrefix() string {
 	return "host-" + string(boot[:8]) + "-"
 }
 
-// skeletonForm is the name of a skeleton that belongs to one boot.
+// skeletonForm matches the name of a skeleton: the prefix with the id of the boot, and the digest of the host's files.
 var skeletonForm = regexp.MustCompile(`^host-[0-9a-f]{8}-[0-9a-f]{16}$`)
 
-// sweepSkeletons discards the skeletons of earlier boots. No instance that runs is made of them.
+// sweepSkeletons discards the skeletons of earlier boots. No running instance uses them.
 func (d *Driver) sweepSkeletons() {
 	entries, err := os.ReadDir(filepath.Join(d.dir, baseDir))
 	for _, e := range entries {
@@ -83,7 +85,7 @@ func (d *Driver) sweepSkeletons() {
 	}
 }
 
-// buildSkeleton finds the skeleton for the host as it is, or makes it.
+// buildSkeleton returns the skeleton for the present files of the host. It makes the skeleton if it does not exist.
 func buildSkeleton(dir string) (skeleton, error) {
 	sum, err := hostDigest()
 	if err != nil {
@@ -140,7 +142,8 @@ func fillSkeleton(dir string) error {
 	return copyEtc(filepath.Join(root, "etc"))
 }
 
-// makeMask hides /usr/local, which is the host's own and not its distribution's, behind empty directories.
+// makeMask makes the layer that hides /usr/local behind empty directories. The files there do not belong to the host's
+// distribution.
 func makeMask(mask string) error {
 	local := filepath.Join(mask, "local")
 	for _, dir := range []string{mask, local, filepath.Join(local, "bin"), filepath.Join(local, "lib"), filepath.Join(local, "sbin")} {
@@ -154,7 +157,8 @@ func makeMask(mask string) error {
 	return nil
 }
 
-// linkUsr links what is merged into /usr on the host.
+// linkUsr makes the links in linked. It returns driver.ErrInvalid if the host's /usr is not merged, so that /bin is a
+// directory.
 func linkUsr(root string) error {
 	for _, name := range linked {
 		target, err := os.Readlink("/" + name)
@@ -171,7 +175,7 @@ func linkUsr(root string) error {
 	return nil
 }
 
-// mkdirMode makes a directory with a mode, whatever the umask.
+// mkdirMode makes a directory with exactly this mode, whatever the umask.
 func mkdirMode(path string, mode fs.FileMode) error {
 	if err := os.Mkdir(path, 0o755); err != nil {
 		return err
@@ -197,7 +201,7 @@ func copyEtc(to string) error {
 		}
 		err := filepath.WalkDir(src, func(path string, e fs.DirEntry, err error) error {
 			if err != nil {
-				return nil // gone, or not for us
+				return nil // the file was removed or cannot be read
 			}
 			return copyOne(path, filepath.Join(to, strings.TrimPrefix(path, "/etc/")), e)
 		})
@@ -208,8 +212,8 @@ func copyEtc(to string) error {
 	return nil
 }
 
-// copyOne copies what everybody on the host may read. A link is kept if what it leads to is there inside,
-// too; otherwise what it leads to is copied.
+// copyOne copies a directory entry. It skips files that not every user of the host may read. It keeps a link if its
+// target exists in the instance too; otherwise it copies the target.
 func copyOne(src, dst string, e fs.DirEntry) error {
 	info, err := e.Info()
 	if err != nil {
@@ -245,8 +249,8 @@ func copyLink(src, dst string) error {
 	return copyFile(src, dst)
 }
 
-// inside reports whether a path of the host is the same inside: under /usr but not /usr/local, or within
-// what is copied of /etc.
+// inside reports whether a path of the host is the same file in the instance: under /usr but not /usr/local, or one of
+// the files that are copied from /etc.
 func inside(path string) bool {
 	if strings.HasPrefix(path, "/usr/") {
 		return !strings.HasPrefix(path, "/usr/local/")
@@ -273,7 +277,7 @@ func copyFile(src, dst string) error {
 	return errors.Join(err, out.Chmod(0o644), out.Close())
 }
 
-// hostDigest changes when what is copied from the host does.
+// hostDigest returns a digest of the names, sizes, modes and times of the files that are copied from the host.
 func hostDigest() (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, skeletonVersion, skeletonFiles, skeletonDirs, linked, os.Geteuid())

@@ -14,14 +14,14 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
-// live finds the first process of an instance; nil says that the instance does not run.
-func (d *Driver) live(p *place) (*running, error) {
+// live returns the first process of an instance, or nil if the instance does not run.
+func (d *Driver) live(p *instanceDir) (*running, error) {
 	if r := d.known(p.id); r != nil {
 		if r.alive() {
 			return r, nil
 		}
 	}
-	r, err := peerOf(p)
+	r, err := socketListener(p)
 	if r == nil || err != nil {
 		return nil, err
 	}
@@ -34,7 +34,8 @@ func (d *Driver) known(id driver.ID) *running {
 	return d.running[id]
 }
 
-// remember keeps a process that was found, unless another call found it first, and sees to its end.
+// remember stores the first process of an instance and watches for its end. If another call has stored one that is
+// alive, remember returns that one instead.
 func (d *Driver) remember(id driver.ID, r *running) *running {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -48,7 +49,7 @@ func (d *Driver) remember(id driver.ID, r *running) *running {
 	return r
 }
 
-// forget drops a process that has ended, or is about to; it reports whether it was the newest of its
+// forget removes a first process that has ended or is being ended. It reports whether it was the stored one of the
 // instance.
 func (d *Driver) forget(id driver.ID, r *running) bool {
 	d.mu.Lock()
@@ -60,8 +61,8 @@ func (d *Driver) forget(id driver.ID, r *running) bool {
 	return true
 }
 
-// status says what an instance is doing.
-func (d *Driver) status(p *place) (driver.Status, error) {
+// status returns the status of an instance.
+func (d *Driver) status(p *instanceDir) (driver.Status, error) {
 	r, err := p.record()
 	if err != nil {
 		return d.unreadable(p, err)
@@ -69,8 +70,8 @@ func (d *Driver) status(p *place) (driver.Status, error) {
 	return d.statusOf(p, r)
 }
 
-// statusOf is status for who knows what was asked for.
-func (d *Driver) statusOf(p *place, r record) (driver.Status, error) {
+// statusOf is status for a caller that has read the record.
+func (d *Driver) statusOf(p *instanceDir, r record) (driver.Status, error) {
 	st := driver.Status{
 		ID: p.id, Key: r.Spec.Key, Tenant: r.Spec.Tenant, Labels: maps.Clone(r.Spec.Labels),
 		CreatedAt: r.CreatedAt, Reason: p.reason(),
@@ -83,11 +84,19 @@ func (d *Driver) statusOf(p *place, r record) (driver.Status, error) {
 	if st.Phase == driver.PhaseFailed {
 		st.Reason = cutShort
 	}
-	st.Raw = string(st.Phase)
+	if st.Reason == "" && !r.Limits.DiskHard {
+		st.Reason = p.kept()
+	}
+	if alive != nil && r.Limits.DiskHard && !strings.Contains(st.Reason, ended) {
+		if now, err := d.diskProblem(p, r, alive); err == nil {
+			st.Reason = now // the recorded reason is from the last measurement
+		}
+	}
+	st.Raw, st.Disk = string(st.Phase), describeLimit(r.Limits)
 	return st, nil
 }
 
-func (d *Driver) phase(p *place, alive *running) driver.Phase {
+func (d *Driver) phase(p *instanceDir, alive *running) driver.Phase {
 	switch {
 	case alive != nil && d.frozen(p, alive):
 		return driver.PhaseFrozen
@@ -101,9 +110,9 @@ func (d *Driver) phase(p *place, alive *running) driver.Phase {
 	return driver.PhaseFailed
 }
 
-// unreadable is the status of a directory whose record cannot be read: something is there, and nobody
-// acts on it. What was removed meanwhile is not there.
-func (d *Driver) unreadable(p *place, err error) (driver.Status, error) {
+// unreadable returns the status of a directory whose record cannot be read. It is PhaseFailed if the creation was never
+// finished and PhaseUnknown otherwise. If the directory was removed in between, it returns driver.ErrNotFound.
+func (d *Driver) unreadable(p *instanceDir, err error) (driver.Status, error) {
 	if !p.current() {
 		return driver.Status{}, driver.ErrNotFound
 	}
@@ -117,14 +126,14 @@ func (d *Driver) unreadable(p *place, err error) (driver.Status, error) {
 
 const cutShort = "its creation was cut short"
 
-// unfinished reports whether a directory is left of a creation that was never acknowledged. The record is
-// synced before the mark that the instance was made.
-func (d *Driver) unfinished(p *place) bool {
+// unfinished reports whether the creation of an instance was cut short, so that no Create of it has returned. A finished
+// instance has the file madeName, which is written after the record was synced.
+func (d *Driver) unfinished(p *instanceDir) bool {
 	alive, err := d.live(p)
 	return err == nil && alive == nil && !p.made() && !p.busy()
 }
 
-// Inspect looks at the instance's directory and asks the kernel for its first process.
+// Inspect returns the status of an instance. It reads the instance's directory and finds its first process.
 func (d *Driver) Inspect(ctx context.Context, id driver.ID) (driver.Status, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Status{}, err
@@ -141,7 +150,7 @@ func (d *Driver) Inspect(ctx context.Context, id driver.ID) (driver.Status, erro
 	return st, err
 }
 
-// List yields every instance in the directory.
+// List yields every instance in the directory that sel selects.
 func (d *Driver) List(ctx context.Context, sel driver.Selector) iter.Seq2[driver.Status, error] {
 	return func(yield func(driver.Status, error) bool) {
 		entries, err := os.ReadDir(d.dir)
@@ -151,7 +160,7 @@ func (d *Driver) List(ctx context.Context, sel driver.Selector) iter.Seq2[driver
 		}
 		for _, e := range entries {
 			if sel.Sandbox != "" && !strings.HasPrefix(e.Name(), sel.Sandbox+"-") {
-				continue // the name says it, without a look inside
+				continue // the name shows that it is another sandbox
 			}
 			st, err := d.listed(ctx, driver.ID(e.Name()), sel)
 			if errors.Is(err, driver.ErrNotFound) {
@@ -167,7 +176,7 @@ func (d *Driver) List(ctx context.Context, sel driver.Selector) iter.Seq2[driver
 	}
 }
 
-// listed is ErrNotFound for what is not to be listed.
+// listed returns the status of an instance for List. It returns driver.ErrNotFound if sel does not select the instance.
 func (d *Driver) listed(ctx context.Context, id driver.ID, sel driver.Selector) (driver.Status, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Status{}, err
@@ -190,7 +199,7 @@ func (d *Driver) listed(ctx context.Context, id driver.ID, sel driver.Selector) 
 	return st, err
 }
 
-// ids are the instances there are.
+// ids returns the IDs of all instances in the directory.
 func (d *Driver) ids() []driver.ID {
 	entries, err := os.ReadDir(d.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -23,7 +23,7 @@ import (
 func open(t testing.TB, dir string, change ...func(*local.Options)) *local.Driver {
 	t.Helper()
 	shareBase(t, dir)
-	opts := local.Options{Dir: dir, Exe: helper, Tier: local.TierRoot, Grace: 200 * time.Millisecond}
+	opts := local.Options{Dir: dir, Exe: helper, Tier: local.Tier(cmp.Or(os.Getenv(tierEnv), string(local.TierRoot))), Grace: 200 * time.Millisecond}
 	for _, c := range change {
 		c(&opts)
 	}
@@ -107,16 +107,18 @@ func asRoot(cmd guest.Cmd) guest.Cmd {
 	return cmd
 }
 
-func TestDriverPassesSuite(t *testing.T) {
+func TestDriverPassesSuite(t *testing.T) { passesSuite(t) }
+
+func passesSuite(t *testing.T, change ...func(*local.Options)) {
 	dirs := map[driver.Driver]string{}
 	drivertest.Run(t, drivertest.Harness{
 		New: func(t *testing.T) driver.Driver {
 			dir := t.TempDir()
-			d := open(t, dir)
+			d := open(t, dir, change...)
 			dirs[d] = dir
 			return d
 		},
-		Reopen:   func(t *testing.T, d driver.Driver) driver.Driver { return open(t, dirs[d]) },
+		Reopen:   func(t *testing.T, d driver.Driver) driver.Driver { return open(t, dirs[d], change...) },
 		Patience: 30 * time.Second,
 	})
 }

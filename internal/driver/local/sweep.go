@@ -12,26 +12,28 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
-// sweep removes what others left unfinished, and finds what runs.
+// sweep removes unfinished work of drivers that have ended, and attaches to running instances.
 func (d *Driver) sweep() {
 	d.background(d.emptyTrash)
-	d.sweepNew()
+	d.sweepUnlocked(newDir)
 	d.sweepProbes()
+	d.sweepUnlocked(disksDir)
 	d.sweepSkeletons()
 	for _, id := range d.ids() {
 		d.adopt(id)
 	}
 }
 
-// sweepNew discards claims that nobody is making any more.
-func (d *Driver) sweepNew() {
-	staged := filepath.Join(d.dir, newDir)
-	entries, err := os.ReadDir(staged)
+// sweepUnlocked discards the subdirectories of name that no process has locked: unfinished claims, and prepared disks of
+// servers that have ended.
+func (d *Driver) sweepUnlocked(name string) {
+	top := filepath.Join(d.dir, name)
+	entries, err := os.ReadDir(top)
 	if err != nil {
-		d.opts.Log.Warn("sweep unfinished claims", "error", err)
+		d.opts.Log.Warn("sweep unfinished instances", "path", top, "error", err)
 	}
 	for _, e := range entries {
-		p, err := openPlace("", filepath.Join(staged, e.Name()))
+		p, err := openInstanceDir("", filepath.Join(top, e.Name()))
 		if err != nil {
 			continue
 		}
@@ -40,16 +42,16 @@ func (d *Driver) sweepNew() {
 		}
 		p.Close()
 		if err != nil {
-			d.opts.Log.Warn("sweep unfinished claims", "error", err)
+			d.opts.Log.Warn("sweep unfinished instances", "path", top, "error", err)
 		}
 	}
 }
 
-// sweepProbes discards what a probe left that was not allowed to finish.
+// sweepProbes discards the directories of probes that were cut short.
 func (d *Driver) sweepProbes() {
 	left, err := filepath.Glob(filepath.Join(d.dir, probePrefix+"*"))
 	for _, path := range left {
-		p, openErr := openPlace("", path)
+		p, openErr := openInstanceDir("", path)
 		if openErr != nil {
 			continue
 		}
@@ -63,7 +65,8 @@ func (d *Driver) sweepProbes() {
 	}
 }
 
-// discardProbe discards the instances of a probe one by one, so that they are ended like any other.
+// discardProbe discards the directory of a probe. It discards the instances in it one by one before, so that emptyTrash
+// ends their processes.
 func (d *Driver) discardProbe(path string) error {
 	var err error
 	for _, sub := range []string{"", newDir, trashDir} {
@@ -77,17 +80,23 @@ func (d *Driver) discardProbe(path string) error {
 	return errors.Join(err, d.discard(path))
 }
 
-// sweepAge is how old a file must be to be taken for one whose writer is gone.
-const sweepAge = 5 * time.Second
+// sweepAfter is the time between a start and the sweep of uploads. An upload that made its file just before the start
+// has locked it by then.
+const sweepAfter = 5 * time.Second
 
-// sweepUploads removes, in the background, what uploads left in an instance that a crash cut off. Uploads that
-// go on, of this server or another one, stay.
+// sweepUploads removes, in the background, files of uploads that a crash cut short before now. It keeps the files of
+// uploads that are in progress in this or another server.
 func (d *Driver) sweepUploads(id driver.ID) {
-	before := time.Now().Add(-sweepAge)
+	before := time.Now()
 	d.background(func() {
 		select {
-		case d.tidy <- struct{}{}:
-			defer func() { <-d.tidy }()
+		case <-time.After(sweepAfter):
+		case <-d.ctx.Done():
+			return
+		}
+		select {
+		case d.removalSlots <- struct{}{}:
+			defer func() { <-d.removalSlots }()
 		case <-d.ctx.Done():
 			return
 		}
@@ -118,8 +127,8 @@ func (d *Driver) sweepRoot(id driver.ID, name string, before time.Time) error {
 	return err
 }
 
-// adopt attaches to an instance that runs. One whose creation was cut short goes; one that ended while
-// nobody looked is cleared up.
+// adopt attaches to a running instance, removes an unfinished one, and cleans up after an instance that ended while no
+// server ran. It does nothing if another process has the lock of the instance.
 func (d *Driver) adopt(id driver.ID) {
 	p, err := d.find(id)
 	if err != nil {
@@ -127,7 +136,7 @@ func (d *Driver) adopt(id driver.ID) {
 	}
 	defer p.Close()
 	if p.tryLock(unix.LOCK_EX) != nil {
-		return // somebody sees to it
+		return // another process is changing the instance
 	}
 	p.held = true
 	if !p.current() {
@@ -138,7 +147,8 @@ func (d *Driver) adopt(id driver.ID) {
 	}
 }
 
-func (d *Driver) settle(p *place) error {
+// settle attaches to an instance, cleans up after it or removes it, according to its phase.
+func (d *Driver) settle(p *instanceDir) error {
 	st, err := d.status(p)
 	if err != nil {
 		return err

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long the background waits for what should be gone in a moment.
+// patience limits a step of the background work that normally takes a moment, such as the end of a process.
 const patience = 30 * time.Second
 
-// removals is how many instances are removed at a time.
+// removals is the number of instances that are removed at the same time.
 const removals = 4
 
-// emptyTrash removes what is in the trash, but for what is being removed already.
+// emptyTrash removes the directories in the trash, except those that another goroutine is removing.
 func (d *Driver) emptyTrash() {
 	entries, err := os.ReadDir(filepath.Join(d.dir, trashDir))
 	if err != nil {
@@ -29,9 +29,9 @@ func (d *Driver) emptyTrash() {
 	}
 	var all sync.WaitGroup
 	for _, e := range entries {
-		if d.takeOn(e.Name()) {
+		if d.startRemoval(e.Name()) {
 			all.Go(func() {
-				defer d.doneWith(e.Name())
+				defer d.endRemoval(e.Name())
 				d.removeOne(e.Name())
 			})
 		}
@@ -39,8 +39,8 @@ func (d *Driver) emptyTrash() {
 	all.Wait()
 }
 
-// takeOn claims an entry of the trash for this goroutine.
-func (d *Driver) takeOn(name string) bool {
+// startRemoval claims an entry of the trash for this goroutine.
+func (d *Driver) startRemoval(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.removing[name] {
@@ -50,17 +50,17 @@ func (d *Driver) takeOn(name string) bool {
 	return true
 }
 
-func (d *Driver) doneWith(name string) {
+func (d *Driver) endRemoval(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.removing, name)
 }
 
-// removeOne removes an entry of the trash, when it is its turn.
+// removeOne removes an entry of the trash, once fewer than removals others are being removed.
 func (d *Driver) removeOne(name string) {
 	select {
-	case d.tidy <- struct{}{}:
-		defer func() { <-d.tidy }()
+	case d.removalSlots <- struct{}{}:
+		defer func() { <-d.removalSlots }()
 	case <-d.ctx.Done():
 		return
 	}
@@ -69,7 +69,7 @@ func (d *Driver) removeOne(name string) {
 	}
 }
 
-// WaitIdle waits until everything that was destroyed is gone from this machine.
+// WaitIdle waits until all destroyed instances are removed from this machine.
 func (d *Driver) WaitIdle(ctx context.Context) error {
 	for {
 		d.emptyTrash()
@@ -85,11 +85,11 @@ func (d *Driver) WaitIdle(ctx context.Context) error {
 	}
 }
 
-// remove removes a directory that was an instance's, once nothing of the instance runs.
+// remove ends the processes of a discarded instance and then removes its directory.
 func (d *Driver) remove(outer context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(outer, patience)
 	defer cancel()
-	p, err := openPlace("", path)
+	p, err := openInstanceDir("", path)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return os.Remove(path)
 	}
@@ -103,15 +103,16 @@ func (d *Driver) remove(outer context.Context, path string) error {
 	return removeTree(outer, path)
 }
 
-// end ends what runs of a discarded instance.
-func (d *Driver) end(ctx context.Context, p *place) error {
+// end ends the processes of a discarded instance and removes its cgroups.
+func (d *Driver) end(ctx context.Context, p *instanceDir) error {
 	r := d.lastRun(p)
-	alive, err := peerOf(p)
+	alive, err := socketListener(p)
 	if err != nil {
 		return err
 	}
 	if alive != nil {
 		defer alive.file.Close()
+		d.io.removeLimits(r.Group, r.Device)
 		if err := alive.kill(); err != nil {
 			return err
 		}
@@ -134,9 +135,9 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// removeTree removes a directory with everything in it, however deep, however large, and whatever its
-// modes. It follows no link and holds three descriptors at most: a directory in a directory is moved up
-// beside the top one, and its turn comes later.
+// removeTree removes a directory with its content, of any depth, size and modes. It follows no link and has at most
+// three descriptors open: it does not descend into nested directories, but moves them up into the top directory and
+// clears them there.
 func removeTree(ctx context.Context, top string) error {
 	dir, err := openAny(unix.AT_FDCWD, top)
 	if err != nil {
@@ -144,7 +145,7 @@ func removeTree(ctx context.Context, top string) error {
 	}
 	defer unix.Close(dir)
 	r := &remover{ctx: ctx, top: dir}
-	// What was moved up is in the top directory, so that is read until nothing is left in it.
+	// Directories are moved up into the top directory, so it is cleared again until it is empty.
 	for {
 		left, err := r.clear(dir, true)
 		if err != nil {
@@ -162,8 +163,8 @@ type remover struct {
 	next int // number for the next directory that is moved up
 }
 
-// clear removes what is in a directory. In the top one it also goes into the directories there; below,
-// it moves them up. It reports whether anything was there.
+// clear removes the content of a directory. In the top directory it also clears the directories there. In the others it
+// moves directories up. It reports whether the directory had any entry.
 func (r *remover) clear(dir int, top bool) (left bool, err error) {
 	f, err := reopen(dir)
 	if err != nil {
@@ -177,7 +178,7 @@ func (r *remover) clear(dir int, top bool) (left bool, err error) {
 		entries, err := f.ReadDir(1024)
 		for _, e := range entries {
 			left = true
-			if err := r.one(dir, e.Name(), top); err != nil && err != unix.ENOENT {
+			if err := r.removeEntry(dir, e.Name(), top); err != nil && err != unix.ENOENT {
 				return left, fmt.Errorf("%q: %w", e.Name(), err)
 			}
 		}
@@ -187,7 +188,7 @@ func (r *remover) clear(dir int, top bool) (left bool, err error) {
 	}
 }
 
-func (r *remover) one(dir int, name string, top bool) error {
+func (r *remover) removeEntry(dir int, name string, top bool) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if err != unix.EISDIR && err != unix.EPERM {
 		return err
@@ -216,7 +217,7 @@ func (r *remover) moveUp(dir int, name string) error {
 		r.next++
 		err := unix.Renameat2(dir, name, r.top, ".up-"+strconv.Itoa(r.next), unix.RENAME_NOREPLACE)
 		if err == unix.EACCES {
-			// An ordinary user moves only directories that he may write to.
+			// An ordinary user can move only directories with write permission.
 			if err := allow(dir, name); err != nil {
 				return err
 			}
@@ -228,7 +229,7 @@ func (r *remover) moveUp(dir int, name string) error {
 	}
 }
 
-// openAny opens a directory, even one whose owner may not read it.
+// openAny opens a directory, even if its mode does not allow its owner to read it.
 func openAny(dir int, name string) (int, error) {
 	if err := allow(dir, name); err != nil {
 		return -1, err
@@ -236,7 +237,7 @@ func openAny(dir int, name string) (int, error) {
 	return unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
-// allow gives the owner all rights on a directory, and only on a directory.
+// allow gives the owner all rights on a directory. It changes no other kind of file.
 func allow(dir int, name string) error {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

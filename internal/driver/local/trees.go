@@ -13,30 +13,31 @@ import (
 
 // layer is a directory of this machine that becomes part of an instance's root.
 type layer struct {
-	role   wire.Role
-	dir    int // path is relative to it; AT_FDCWD for an absolute one
-	path   string
-	target string
-	write  bool
-	loose  bool   // may stay without an idmap: its files then belong to nobody inside
-	image  *place // not a directory but the disk of an instance
+	role          wire.Role
+	dir           int // descriptor of the directory that path is relative to; AT_FDCWD for an absolute path
+	path          string
+	target        string // mount point inside, for wire.RoleMount
+	write         bool   // the instance may write to it
+	idmapOptional bool   // it may stay without an idmap: its files then have an unmapped owner inside
+	image         *image // an image whose mount is used instead of path; nil: none
 }
 
-// trees are layers on their way into an instance: mounts that are nowhere yet.
+// trees are the detached mounts that the helper gets for an instance's root.
 type trees struct {
 	specs []wire.Tree
-	files []int
+	files []int // descriptors of the mounts, in the order of specs
 }
 
 func (t *trees) close() { wire.CloseAll(t.files) }
 
-// add clones a layer and gives its files, owned by uids from 0 on, to the user namespace.
+// add adds a detached mount of a layer whose owners are mapped to the user namespace. The owners on the disk are uids
+// from 0 on.
 func (t *trees) add(l layer, userns int) error {
 	fd, err := l.mount()
 	if err != nil {
 		return err
 	}
-	if err := hand(fd, l, userns); err != nil {
+	if err := setAttributes(fd, l, userns); err != nil {
 		unix.Close(fd)
 		return err
 	}
@@ -44,10 +45,10 @@ func (t *trees) add(l layer, userns int) error {
 	return nil
 }
 
-// mount makes a mount of the layer that is nowhere yet.
+// mount returns a detached mount of the layer.
 func (l layer) mount() (int, error) {
 	if l.image != nil {
-		return mountImage(l.image)
+		return l.image.mount, nil
 	}
 	fd, err := unix.OpenTree(l.dir, l.path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
@@ -61,8 +62,9 @@ func (t *trees) append(l layer, fd int) {
 	t.files = append(t.files, fd)
 }
 
-// hand sets the attributes of a mount that is going to an instance.
-func hand(fd int, l layer, userns int) error {
+// setAttributes sets the attributes of a detached mount for an instance: no setuid, no devices, the idmap, and read only
+// unless the layer may be written.
+func setAttributes(fd int, l layer, userns int) error {
 	attr := unix.MountAttr{
 		Attr_set:    unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_IDMAP,
 		Propagation: unix.MS_PRIVATE,
@@ -72,7 +74,7 @@ func hand(fd int, l layer, userns int) error {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
 	}
 	err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr)
-	if l.loose && errors.Is(err, unix.EINVAL) {
+	if l.idmapOptional && errors.Is(err, unix.EINVAL) {
 		attr.Attr_set &^= unix.MOUNT_ATTR_IDMAP
 		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr)
 	}

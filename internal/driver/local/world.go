@@ -2,6 +2,8 @@ package local
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,17 +14,17 @@ import (
 
 var aLongTimeAgo = time.Unix(1, 0)
 
-// layers are the directories that the instance's root is made of.
+// layers returns the layers of the instance's root.
 func (l *launch) layers() ([]layer, error) {
 	base, err := l.d.base(l.record.Spec.Base)
 	if err != nil {
 		return nil, err
 	}
 	layers := base.layers()
-	dir := int(l.place.dir.Fd())
+	dir := int(l.dir.dir.Fd())
 	upper := layer{role: wire.RoleUpper, dir: dir, path: fsDir, write: true}
-	if l.record.Limits.DiskHard {
-		upper.path, upper.image = imageName, l.place
+	if l.disk != nil {
+		upper.path, upper.image = imageName, l.disk
 	}
 	layers = append(layers, upper,
 		layer{role: wire.RoleSpool, dir: dir, path: spoolDir, write: true})
@@ -32,14 +34,14 @@ func (l *launch) layers() ([]layer, error) {
 	return layers, nil
 }
 
-// trees clones the layers for the helper, or tells it where they are if this process may not.
+// trees adds the layers to t: as detached mounts in TierRoot, as paths for the helper in other tiers.
 func (l *launch) trees(t *trees) error {
 	layers, err := l.layers()
 	if err != nil {
 		return err
 	}
-	if l.d.opts.Tier == TierUser {
-		t.name(l.place, layers)
+	if l.d.opts.Tier != TierRoot {
+		t.name(l.dir, layers)
 		return nil
 	}
 	userns, err := userNamespace(l.child.pid)
@@ -48,15 +50,18 @@ func (l *launch) trees(t *trees) error {
 	}
 	defer userns.Close()
 	for _, layer := range layers {
+		if layer.image != nil {
+			l.disk = nil // t.add, or later t.close, closes its mount
+		}
 		if err := t.add(layer, int(userns.Fd())); err != nil {
 			return err
 		}
 	}
-	return nil
+	return t.devices(int(userns.Fd()))
 }
 
-// name leaves the cloning to the helper. It has its spools already, as the user who owns them.
-func (t *trees) name(p *place, layers []layer) {
+// name adds the layers as paths, for the helper to mount. It skips the spools, which the helper already has open.
+func (t *trees) name(p *instanceDir, layers []layer) {
 	for _, l := range layers {
 		if l.role == wire.RoleSpool {
 			continue
@@ -69,10 +74,18 @@ func (t *trees) name(p *place, layers []layer) {
 	}
 }
 
-// resolvConf is the same everywhere, so that the host's base has it already.
+// resolvConf is the same for all instances, so the skeleton contains it too.
 const resolvConf = "# Names are resolved by the proxy outside.\n"
 
-// config is what the helper is told about its limits and names.
+// Git never sees the files of Berth and of agents in a workspace. They are named for the whole system, because a
+// workspace has no .git/info before its first git init. A base that has a gitconfig keeps it.
+const (
+	gitIgnore  = "/etc/berth-gitignore"
+	gitConfig  = "[core]\n\texcludesFile = " + gitIgnore + "\n"
+	gitIgnored = "/.berth/\n/.sandbox-state*\n"
+)
+
+// config returns the configuration of the helper, without the trees.
 func (l *launch) config() wire.Config {
 	limits := l.record.Limits
 	name := hostname(l.record.Spec.Key.Sandbox)
@@ -81,19 +94,46 @@ func (l *launch) config() wire.Config {
 		Single:   l.d.opts.Tier == TierUser,
 		Limits: wire.Limits{
 			FileSize:  uint64(limits.DiskBytes),
+			NoFile:    noFile(limits.Processes, maxOpenFiles()),
 			Processes: uint64(limits.Processes),
 			TmpBytes:  min(512<<20, share(limits.MemoryBytes, 4, 512<<20)),
 			ShmBytes:  min(64<<20, share(limits.MemoryBytes, 8, 64<<20)),
+			// The output has its own limit, so that commands can still run when the instance's disk is full.
+			SpoolBytes: min(512<<20, share(limits.DiskBytes, 4, 512<<20)),
 		},
 		Etc: []wire.EtcFile{
 			{Path: "/etc/hostname", Mode: 0o644, Data: []byte(name + "\n")},
 			{Path: "/etc/hosts", Mode: 0o644, Data: []byte("127.0.0.1 localhost\n::1 localhost ip6-localhost\n127.0.1.1 " + name + "\n")},
 			{Path: "/etc/resolv.conf", Mode: 0o644, Data: []byte(resolvConf)},
+			{Path: "/etc/gitconfig", Mode: 0o644, Data: []byte(gitConfig)},
+			{Path: gitIgnore, Mode: 0o644, Data: []byte(gitIgnored)},
 		},
 	}
 }
 
-// share is a part of the memory, so that full file systems in it leave room for the processes.
+// The bounds of the limit for open files of one process.
+const (
+	leastOpenFiles = 1 << 10
+	mostOpenFiles  = 1 << 16
+)
+
+// noFile returns the limit for open files of each process of an instance. All processes of an instance together can use
+// at most half of the machine's limit, unless that leaves less than leastOpenFiles for each.
+func noFile(processes, machine int64) uint64 {
+	return uint64(min(max(machine/2/max(processes, 1), leastOpenFiles), mostOpenFiles))
+}
+
+// maxOpenFiles returns the machine's limit for open files.
+func maxOpenFiles() int64 {
+	n, err := strconv.ParseInt(strings.TrimSpace(readShort("/proc/sys/fs", "file-max")), 10, 64)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return n
+}
+
+// share returns the given part of a limit of n bytes, at least 1 MiB, for a file system inside the instance. It returns
+// otherwise if there is no limit.
 func share(n, part int64, otherwise uint64) uint64 {
 	if n <= 0 {
 		return otherwise
@@ -101,7 +141,7 @@ func share(n, part int64, otherwise uint64) uint64 {
 	return max(uint64(n/part), 1<<20)
 }
 
-// hostname is a short name for people to tell instances apart.
+// hostname returns a short name by which people can distinguish instances.
 func hostname(sandbox string) string {
 	if len(sandbox) > 12 {
 		sandbox = sandbox[len(sandbox)-12:]

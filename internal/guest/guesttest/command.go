@@ -23,7 +23,7 @@ var commandCases = []testCase{
 	{name: "LargeInputAndOutput", test: largeInputAndOutput},
 	{name: "InputNobodyReads", test: inputNobodyReads},
 	{name: "DevStdoutCanBeOpened", test: devStdout},
-	{name: "FiftyAtOnce", test: fiftyAtOnce},
+	{name: "FiftyAtOnce", test: fiftyCommandsAtOnce},
 	{name: "NonsenseIsInvalid", test: nonsenseIsInvalid},
 }
 
@@ -80,7 +80,7 @@ func commandsThatCannotRun(t *testing.T, in instance) {
 			t.Errorf("start %s: exit %+v, want %d and a reason", name, w.exit, code)
 		}
 	}
-	// A file that cannot be executed is passed over where PATH has a better one.
+	// A file that cannot be executed is skipped if a later directory of PATH has an executable one.
 	in.sh(t, "mkdir a b; echo > a/tool; printf '#!/bin/sh\\necho found' > b/tool; chmod +x b/tool")
 	here := strings.TrimSpace(in.sh(t, "pwd"))
 	r := in.run(t, guest.Cmd{Argv: []string{"tool"}, Env: []string{"PATH=" + here + "/a:" + here + "/b"}})
@@ -135,7 +135,7 @@ func longArguments(t *testing.T, in instance) {
 		Argv: []string{"sh", "-c", `printf %s "$*" | wc -c; printf %s "$ONE$TWO$THREE" | wc -c`, "sh", long, long, long},
 		Env:  []string{"ONE=" + long, "TWO=" + long, "THREE=" + long},
 	}
-	// In a file system that grows, cp and friends are elsewhere; PATH is added all the same.
+	// cmd.Env has no PATH: the helper adds the default.
 	if r := in.run(t, cmd); strings.Join(strings.Fields(r.out), " ") != fmt.Sprint(3*len(long)+2, " ", 3*len(long)) {
 		t.Errorf("exit %+v, output %q, stderr %q", r.Exit, r.out, r.err)
 	}
@@ -158,7 +158,7 @@ func largeInputAndOutput(t *testing.T, in instance) {
 	}
 }
 
-// silent is a reader that has nothing to say for a long time.
+// silent is a reader whose Read blocks for a long time.
 type silent struct{ ended chan struct{} }
 
 func (s silent) Read([]byte) (int, error) {
@@ -192,7 +192,7 @@ func devStdout(t *testing.T, in instance) {
 	}
 }
 
-func fiftyAtOnce(t *testing.T, in instance) {
+func fiftyCommandsAtOnce(t *testing.T, in instance) {
 	ctx, cancel := contextFor(patience)
 	defer cancel()
 	var wg sync.WaitGroup

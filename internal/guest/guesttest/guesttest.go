@@ -1,7 +1,7 @@
-// Package guesttest is the suite that every [guest.Conn] passes, and a helper to test others with.
+// Package guesttest is the conformance suite of [guest.Conn], and a helper for tests of other packages.
 //
-// [Run] runs the suite. [Plain] is a connection to a real helper that is an ordinary process: it needs no
-// privileges, and isolates nothing.
+// [Run] runs the suite. [Plain] returns a connection to a real helper that is an ordinary process: it needs no
+// privileges and isolates nothing.
 package guesttest
 
 import (
@@ -14,26 +14,26 @@ import (
 	"github.com/berthdev/berth/internal/guest"
 )
 
-// Harness is what the suite is run on.
+// Harness makes and describes the instances that the suite tests.
 type Harness struct {
-	// New makes a running instance, which ends with the test, and returns how to connect to it. Each call
-	// of that is a Conn of its own, to be closed at the end of the test.
+	// New makes a running instance, which ends with the test. It returns a function that opens a new Conn to the
+	// instance and closes it at the end of the test.
 	New func(t testing.TB) func(t testing.TB) guest.Conn
 
-	// World says that instances are machines of their own: with an agent, a root, and a first process
-	// that cannot be ended from within.
+	// World is set if instances are isolated: they have an agent user, a root user, and a helper that their
+	// processes cannot end.
 	World bool
-	// Single says that instances have only one user.
+	// Single is set if instances have only one user.
 	Single bool
 }
 
-// patience is how long anything may take on a machine that has other things to do.
+// patience is the timeout of every operation. It is long because the machine may be busy.
 const patience = 60 * time.Second
 
 type testCase struct {
 	name  string
 	test  func(t *testing.T, in instance)
-	world bool // only where instances are machines of their own
+	world bool // the case needs Harness.World
 }
 
 var cases = [][]testCase{commandCases, killCases, userCases, outputCases, inputCases, terminalCases, networkCases, lifeCases}
@@ -53,20 +53,20 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// instance is what a case works with.
+// instance is the connection and the harness of one case.
 type instance struct {
 	guest.Conn
 	connect func(t testing.TB) guest.Conn
 	harness Harness
 }
 
-// result is all that a command left.
+// result is the exit and the output of a command.
 type result struct {
 	guest.Exit
 	out, err string
 }
 
-// run runs a command that must be runnable at all.
+// run runs a command and fails the test if the command cannot be run. Any exit code is allowed.
 func (in instance) run(t testing.TB, cmd guest.Cmd) result {
 	t.Helper()
 	var out, err bytes.Buffer
@@ -79,7 +79,7 @@ func (in instance) run(t testing.TB, cmd guest.Cmd) result {
 	return result{exit, out.String(), err.String()}
 }
 
-// sh runs a line of shell, which must succeed, and returns what it wrote.
+// sh runs a line of shell, which must succeed, and returns its stdout.
 func (in instance) sh(t testing.TB, line string) string {
 	t.Helper()
 	r := in.run(t, shell(line))
@@ -91,7 +91,7 @@ func (in instance) sh(t testing.TB, line string) string {
 
 func shell(line string) guest.Cmd { return guest.Cmd{Argv: []string{"sh", "-c", line}} }
 
-// start starts a process that must be startable.
+// start starts a process and fails the test on an error.
 func (in instance) start(t testing.TB, id string, cmd guest.Cmd) guest.Process {
 	t.Helper()
 	ctx, cancel := contextFor(patience)
@@ -102,15 +102,15 @@ func (in instance) start(t testing.TB, id string, cmd guest.Cmd) guest.Process {
 	return in.Process(id)
 }
 
-// written is what a process wrote, from an offset to its end.
+// written is the output of a process from an offset to its end.
 type written struct {
-	all      string // both streams, in their order
+	all      string // the output of both streams, in the order of the chunks
 	out, err string
 	next     int64
 	exit     *guest.Exit
 }
 
-// collect reads a process's output to the end, and checks that it is whole.
+// collect reads a process's output from an offset to the end, and checks that no byte is missing.
 func collect(t testing.TB, p guest.Process, after int64) written {
 	t.Helper()
 	ctx, cancel := contextFor(patience)
@@ -148,7 +148,7 @@ func (w *written) add(t testing.TB, c guest.Chunk) {
 	}
 }
 
-// until reads a process's output until it has a text, and returns the offset behind what was read.
+// until reads a process's output until it contains text, and returns the offset after the last chunk.
 func until(t testing.TB, p guest.Process, after int64, text string) int64 {
 	t.Helper()
 	ctx, cancel := contextFor(patience)
@@ -171,7 +171,7 @@ func contextFor(d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), d)
 }
 
-// want fails a test whose error is another.
+// want fails the test if err is not wanted.
 func want(t testing.TB, doing string, err, wanted error) {
 	t.Helper()
 	if !errors.Is(err, wanted) {

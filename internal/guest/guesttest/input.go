@@ -24,7 +24,7 @@ func input(t *testing.T, in instance) {
 		}
 		next = until(t, p, next, text[len(text)-4:])
 	}
-	// Another server writes, too.
+	// Another server can write to the same input.
 	if _, err := in.connect(t).Process("p").Write(t.Context(), []byte("another\n")); err != nil {
 		t.Fatal(err)
 	}

@@ -25,14 +25,14 @@ var killCases = []testCase{
 	{name: "HelperSurvivesSignals", test: helperSurvivesSignals, world: true},
 }
 
-// count counts the processes inside whose arguments contain a text that occurs nowhere else.
+// count counts the processes inside whose arguments contain text. The text must be unique.
 func (in instance) count(t testing.TB, text string) int {
 	t.Helper()
 	out := in.sh(t, `for p in /proc/[0-9]*; do tr '\0' ' ' < $p/cmdline; echo; done 2>/dev/null; true`)
 	return strings.Count(out, text)
 }
 
-// The helper itself ends a process whose time is over; nobody has to watch.
+// timeoutKillsTheSession checks that the helper kills a process after Cmd.Timeout.
 func timeoutKillsTheSession(t *testing.T, in instance) {
 	const mark = "86399.375"
 	p := in.start(t, "late", guest.Cmd{Argv: []string{"sh", "-c", fmt.Sprintf("trap '' TERM; echo begun; set -m; sleep %[1]s & sleep %[1]s", mark)}, Timeout: 300 * time.Millisecond})
@@ -55,7 +55,7 @@ func timeoutKillsTheSession(t *testing.T, in instance) {
 }
 
 func cancelKillsTheGroup(t *testing.T, in instance) {
-	// Two in the command's group, one in a group of its own within the session.
+	// Two processes in the command's group, one in another group of the session.
 	const mark = "86399.125"
 	line := fmt.Sprintf("trap '' TERM HUP INT; sleep %[1]s & set -m; sleep %[1]s & echo ready; sleep %[1]s", mark)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -129,7 +129,7 @@ func signals(t *testing.T, in instance) {
 
 func straysAreReaped(t *testing.T, in instance) {
 	in.sh(t, "for i in 1 2 3 4 5 6 7 8 9 10; do (sleep 0.0${i}7431 & ) ; done")
-	// PPID is the helper: what it does not wait for stays there as a zombie.
+	// PPID is the helper: its children that it does not reap stay zombies.
 	script := `for f in /proc/[0-9]*/stat; do sed 's/.*) //' $f; done 2>/dev/null | while read state parent rest; do
 		if [ $state = Z ] && [ $parent = $PPID ]; then echo zombie; fi; done`
 	testkit.Eventually(t, patience, func() error {
@@ -174,7 +174,7 @@ func helperSurvivesSignals(t *testing.T, in instance) {
 	if out := in.sh(t, "echo still there"); out != "still there\n" {
 		t.Errorf("after it: %q", out)
 	}
-	// What the helper does about signals is not inherited.
+	// Commands do not inherit the helper's signal handling.
 	if r := in.run(t, shell("kill -QUIT $$; sleep 1")); r.Signal != syscall.SIGQUIT {
 		t.Errorf("a command ended by SIGQUIT: exit %+v", r.Exit)
 	}

@@ -16,7 +16,7 @@ var networkCases = []testCase{
 	{name: "DialIsRefused", test: dialIsRefused},
 }
 
-// freePort is a port that nobody listens on, here or in a world of its own.
+// freePort returns a port without a listener.
 func freePort(t testing.TB) uint16 {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,7 +37,7 @@ func listen(t testing.TB, c guest.Conn, port uint16) net.Listener {
 	return l
 }
 
-// talk dials a port and has whoever accepts it answer.
+// talk dials a port of the instance. It checks that text arrives at l's side, and that the close of l's side arrives here.
 func talk(t testing.TB, c guest.Conn, port uint16, l net.Listener, text string) {
 	t.Helper()
 	conn, err := c.Dial(t.Context(), port)
@@ -86,7 +86,7 @@ func listenersAreShared(t *testing.T, in instance) {
 	if err := second.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody accepts, but the port is taken: it waits for the next server.
+	// No server accepts now. The helper keeps the listener, so the connection waits for the next server.
 	conn, err := in.Dial(t.Context(), port)
 	if err != nil {
 		t.Fatalf("dial with nobody there: %v", err)

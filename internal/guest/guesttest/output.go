@@ -23,7 +23,7 @@ var outputCases = []testCase{
 
 func outputIsFollowed(t *testing.T, in instance) {
 	before := time.Now().Add(-time.Minute)
-	p := in.start(t, "p", shell("echo one; sleep 0.2; echo two >&2; sleep 0.2; echo three; exit 7"))
+	p := in.start(t, "p", shell("echo one; sleep 1; echo two >&2; sleep 1; echo three; exit 7"))
 	w := collect(t, p, 0)
 	if w.out != "one\nthree\n" || w.err != "two\n" || w.all != "one\ntwo\nthree\n" {
 		t.Errorf("stdout %q, stderr %q, all %q", w.out, w.err, w.all)
@@ -63,7 +63,7 @@ func outputResumesAnywhere(t *testing.T, in instance) {
 			t.Fatalf("after %d: %q, want %q", after, part.all, whole.all[after:])
 		}
 	}
-	// Stopping in the middle, and going on from there.
+	// A reader can stop and another can continue at its offset.
 	q := in.start(t, "q", shell("echo one; sleep 0.3; echo two"))
 	next := until(t, q, 0, "one\n")
 	if w := collect(t, q, next); w.all != "two\n" {
@@ -89,7 +89,7 @@ func oldOutputIsTrimmed(t *testing.T, in instance) {
 	}
 }
 
-// waitFor waits for a process's end without reading more of its output than there is by then.
+// waitFor waits for a process's end. It reads only output that is newer than the first status.
 func waitFor(t testing.TB, p guest.Process) guest.Status {
 	t.Helper()
 	ctx, cancel := contextFor(patience)
@@ -110,7 +110,7 @@ func waitFor(t testing.TB, p guest.Process) guest.Status {
 	}
 }
 
-// manySmallWrites has a process write one byte at a time, as fast as it can.
+// manySmallWrites checks the output of a process that writes single bytes as fast as it can.
 func manySmallWrites(t *testing.T, in instance) {
 	p := in.start(t, "p", shell("i=0; while [ $i -lt 5000 ]; do printf x; i=$((i+1)); done; echo .; echo end >&2"))
 	if w := collect(t, p, 0); w.out != strings.Repeat("x", 5000)+".\n" || w.err != "end\n" {
@@ -125,7 +125,7 @@ func descendantsMayFinish(t *testing.T, in instance) {
 	}
 }
 
-// descendantsAreNotWaitedFor has a process flood its output from behind its own end.
+// descendantsAreNotWaitedFor checks that a process ends while a descendant still writes to its output.
 func descendantsAreNotWaitedFor(t *testing.T, in instance) {
 	p := in.start(t, "p", guest.Cmd{Argv: []string{"sh", "-c", "echo main; yes & exit 4"}, Keep: 64 << 10})
 	end := waitFor(t, p)

@@ -14,24 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berthdev/berth/internal/guest"
-	"github.com/berthdev/berth/internal/guest/boot"
+	"github.com/berthdev/berth/internal/guest/pid1"
 )
 
-// Helper is a helper without an instance: it serves, and what it runs are ordinary processes of this
-// machine and this user. It isolates nothing.
+// Helper is a helper without an instance: its commands are ordinary processes of this machine and this user. It
+// isolates nothing.
 type Helper struct {
-	Dir     string // with sock, spool, workspace and home
+	Dir     string // contains sock, spool, workspace and home
 	command *exec.Cmd
-	said    *bytes.Buffer
+	said    *bytes.Buffer // the helper's stderr
 }
 
-// Plain is a connection to a helper of its own, for tests of what is built upon a guest.Conn.
+// Plain starts a Helper and returns a connection to it, for tests of packages that use guest.Conn.
 func Plain(t testing.TB) *guest.Local {
 	t.Helper()
 	return NewHelper(t).Connect(t)
 }
 
-// NewHelper starts a helper, which ends with the test, and so do the processes that it started.
+// NewHelper starts a helper. The helper and the processes that it started end with the test.
 func NewHelper(t testing.TB) *Helper {
 	t.Helper()
 	h := &Helper{Dir: t.TempDir(), said: new(bytes.Buffer)}
@@ -63,7 +63,7 @@ func (h *Helper) start() error {
 	}
 	defer spools.Close()
 	h.command = exec.Command(program, filepath.Join(h.Dir, "workspace"), filepath.Join(h.Dir, "home"))
-	h.command.Env = boot.Environ()
+	h.command.Env = pid1.Environ()
 	h.command.Stderr = h.said
 	h.command.ExtraFiles = []*os.File{listener, spools}
 	h.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -83,7 +83,7 @@ func socketIn(dir string) (*os.File, error) {
 		return nil, err
 	}
 	defer at.Close()
-	// By descriptor: the path of a test's directory can be too long for an address.
+	// Name the socket by the directory's descriptor: the path of a test's directory can be too long for an address.
 	err = unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/sock", at.Fd())})
 	if err == nil {
 		err = unix.Listen(fd, 128)
@@ -107,10 +107,10 @@ func (h *Helper) Connect(t testing.TB) *guest.Local {
 	return conn
 }
 
-// PID is the helper's process.
+// PID returns the process id of the helper.
 func (h *Helper) PID() int { return h.command.Process.Pid }
 
-// Kill ends the helper as a crash would.
+// Kill ends the helper with SIGKILL, to simulate a crash.
 func (h *Helper) Kill(t testing.TB) {
 	t.Helper()
 	_ = h.command.Process.Kill()
@@ -132,9 +132,9 @@ func (h *Helper) stop(t testing.TB) {
 	}
 }
 
-// build builds the helper's program, once in a test's process. It is not the test's own program because
-// that is larger and slower, and may carry the race detector. The file is gone at once: what remains is a
-// descriptor, which ends with the process.
+// build builds the helper's program once per test process and returns its path. The test's own program would be larger
+// and slower, and may include the race detector. The file is removed at once; the path names an open descriptor, which
+// closes with the test process.
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "berth-plain-")
 	if err != nil {

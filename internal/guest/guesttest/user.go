@@ -36,9 +36,9 @@ func users(t *testing.T, in instance) {
 	}
 }
 
-// nothingIsInherited looks for descriptors of the helper's in a command.
+// nothingIsInherited checks that a command inherits no descriptors of the helper.
 func nothingIsInherited(t *testing.T, in instance) {
-	const line = "ls /proc/self/fd | wc -l" // three, and the directory that ls reads
+	const line = "ls /proc/self/fd | wc -l" // the three standard ones, and the directory that ls reads
 	if out := strings.TrimSpace(in.sh(t, line)); out != "4" {
 		t.Errorf("a command has %s descriptors", out)
 	}
@@ -46,7 +46,7 @@ func nothingIsInherited(t *testing.T, in instance) {
 	if strings.TrimSpace(w.out) != "4" {
 		t.Errorf("a process has %s descriptors", w.out)
 	}
-	// A session of its own, without the helper's terminal.
+	// The command runs in a new session without a terminal.
 	if out := strings.Fields(in.sh(t, "sed 's/.*) //' /proc/$$/stat; echo $$")); out[2] != out[len(out)-1] || out[3] != out[2] || out[4] != "0" {
 		t.Errorf("group %s, session %s, terminal %s", out[2], out[3], out[4])
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
-// Close ends every spool in root that has no end, with the exit given. It is for an instance whose helper
-// is gone for sure: nobody writes there any more. A missing root has no spools.
+// Close writes the exit x to every spool in root that has none. The caller has made sure that the instance's helper
+// has ended, so no process writes to the spools. A missing root is not an error.
 func Close(root string, x wire.Exit) error {
 	entries, err := os.ReadDir(root)
 	if errors.Is(err, os.ErrNotExist) {
@@ -43,7 +43,7 @@ func closeOne(dir string, x wire.Exit) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// mend cuts off what was only half written, and finds the offset behind the rest.
+// mend truncates the newest segment after its last complete frame and returns the end offset of the output.
 func mend(dir string) (end int64, err error) {
 	starts, err := segments(dir)
 	if err != nil || len(starts) == 0 {

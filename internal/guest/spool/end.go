@@ -6,8 +6,8 @@ import (
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
-// readEnd is how the process ended; exit is nil while it has not. The file is there, empty, from the start,
-// and is written in place: once open it stays so.
+// readEnd returns the end offset and the exit of the process. exit is nil while the process runs. The exit file is
+// created empty with the spool and is later written in place, so readEnd keeps it open.
 func (r *reader) readEnd() (end int64, exit *wire.Exit, err error) {
 	if r.exit == nil {
 		r.exit, err = openFile(r.dir + "/" + exitFile)
@@ -16,7 +16,7 @@ func (r *reader) readEnd() (end int64, exit *wire.Exit, err error) {
 		return 0, nil, err
 	}
 	if r.exit == nil {
-		// The helper died between making the directory and the file, or is about to make it.
+		// The helper has not made the file yet, or died after it made the directory.
 		_, err := os.Stat(r.dir)
 		return 0, nil, none(err)
 	}
@@ -34,7 +34,7 @@ func (r *reader) readEnd() (end int64, exit *wire.Exit, err error) {
 	return end, &x, err
 }
 
-// forgetEnd closes the file of the end, which is opened anew when it is looked for again.
+// forgetEnd closes the exit file. The next readEnd opens it again.
 func (r *reader) forgetEnd() {
 	closeFile(r.exit)
 	r.exit = nil

@@ -10,7 +10,7 @@ import (
 	"github.com/berthdev/berth/internal/guest/unix"
 )
 
-// openFile opens one of a spool's files for reading. Nil says that there is none.
+// openFile opens a file of a spool for reading. It returns nil, nil if the file does not exist.
 func openFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -31,7 +31,7 @@ func readAt(f *os.File, b []byte, at int64) (n int, err error) {
 	return n, err
 }
 
-// lengthOf tells how long a file is, and whether it still has a name.
+// lengthOf returns the size of a file and reports whether it still has a name.
 func lengthOf(f *os.File) (size int64, linked bool, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -41,7 +41,7 @@ func lengthOf(f *os.File) (size int64, linked bool, err error) {
 	return info.Size(), !ok || stat.Nlink > 0, nil
 }
 
-// closeFile closes a file, if there is one.
+// closeFile closes f if it is not nil.
 func closeFile(f *os.File) {
 	if f != nil {
 		_ = f.Close()

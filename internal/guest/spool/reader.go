@@ -13,9 +13,9 @@ import (
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
-// Read yields the frames of the spool in dir that lie behind an offset, waits for more while there is no
-// end, and ends with the frame that carries the Exit. An offset within a frame yields the rest of it; a
-// negative one stands for the oldest there is.
+// Read yields the frames of the spool in dir after an offset, waits for more while the process runs, and ends with the
+// frame that has the Exit. For an offset within a frame, Read first yields the rest of the frame. A negative offset
+// means the oldest one in the spool.
 func Read(ctx context.Context, dir string, after int64) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		r := reader{dir: dir, next: after}
@@ -26,27 +26,27 @@ func Read(ctx context.Context, dir string, after int64) iter.Seq2[Frame, error] 
 	}
 }
 
-// reader is one walk along a spool.
+// reader is the state of one Read or Follow.
 type reader struct {
 	dir  string
 	next int64 // the offset of the next byte to yield
 
-	file  *os.File // the segment at hand, or nil
-	start int64    // its offset
-	size  int64    // how long it was when it was last read
-	pos   int64    // where its next frame begins, in the file
-	at    int64    // and in the output
+	file  *os.File // the current segment, or nil
+	start int64    // the output offset at which the segment starts
+	size  int64    // the size of the segment file at the last read
+	pos   int64    // the position of the next frame in the segment file
+	at    int64    // the output offset of the next frame
 
-	root, id  string        // of a spool that is followed; empty: it is only read
-	patience  time.Duration // how long the writer waits for us
-	mark      *mark         // where the writer sees how far we are
-	announced bool
+	root, id  string        // the directory and id of a spool that Follow reads; empty for Read
+	patience  time.Duration // the longest time the writer waits without progress of this reader
+	mark      *mark         // the file with this reader's offset, for the writer
+	announced bool          // announce was called
 
-	exit *os.File // where the end is to be found, or nil
-	buf  []byte   // for what is found there
+	exit *os.File // the exit file, or nil
+	buf  []byte   // for the content of the exit file
 }
 
-// read returns nil when the end was yielded or nobody listens any more.
+// read returns nil when the end was yielded or the caller has stopped.
 func (r *reader) read(ctx context.Context, yield func(Frame, error) bool) error {
 	news := watch(r.dir)
 	defer news.Close()
@@ -55,7 +55,7 @@ func (r *reader) read(ctx context.Context, yield func(Frame, error) bool) error 
 		var end int64
 		var exit *wire.Exit
 		if all {
-			// The end is looked for first: what is written before it is then there to be read.
+			// The end is read before the frames: if it is there, all output is there too.
 			var err error
 			if end, exit, err = r.readEnd(); err != nil {
 				return err
@@ -64,7 +64,7 @@ func (r *reader) read(ctx context.Context, yield func(Frame, error) bool) error 
 		if exit == nil && r.root != "" && r.mark == nil && !r.announced {
 			r.announced = true
 			r.announce()
-			continue // what was there before may be gone
+			continue // the writer may have removed segments before it saw the mark: read again
 		}
 		before := r.next
 		stopped, err := r.catchUp(ctx, all, yield)
@@ -84,7 +84,7 @@ func (r *reader) read(ctx context.Context, yield func(Frame, error) bool) error 
 	}
 }
 
-// finish yields the end, if all that comes before it was there.
+// finish yields the last frame. It returns an error if the yielded output does not stop exactly at end.
 func (r *reader) finish(end int64, exit *wire.Exit, yield func(Frame, error) bool) error {
 	r.next = max(r.next, 0)
 	switch {
@@ -97,7 +97,7 @@ func (r *reader) finish(end int64, exit *wire.Exit, yield func(Frame, error) boo
 	return nil
 }
 
-// catchUp yields all there is, or, if nothing else happened, what the segment at hand has more.
+// catchUp yields the new frames of the current segment and, if all is set, of the segments after it.
 func (r *reader) catchUp(ctx context.Context, all bool, yield func(Frame, error) bool) (stopped bool, err error) {
 	for more := true; more; {
 		stopped, err := r.advance(ctx, yield)
@@ -111,7 +111,7 @@ func (r *reader) catchUp(ctx context.Context, all bool, yield func(Frame, error)
 	return false, nil
 }
 
-// advance yields what the segment at hand has more.
+// advance yields the new frames of the current segment.
 func (r *reader) advance(ctx context.Context, yield func(Frame, error) bool) (stopped bool, err error) {
 	for r.file != nil {
 		if err := ctx.Err(); err != nil {
@@ -139,7 +139,7 @@ func (r *reader) advance(ctx context.Context, yield func(Frame, error) bool) (st
 	return false, nil
 }
 
-// frames reads the next whole frames of the segment, in one go. Who gets them may keep them.
+// frames reads the next complete frames of the segment with one read. The buffer is not used again.
 func (r *reader) frames() ([]Frame, error) {
 	size, _, err := lengthOf(r.file)
 	if err != nil {
@@ -159,7 +159,8 @@ func (r *reader) frames() ([]Frame, error) {
 	return frames, err
 }
 
-// parse finds the whole frames in b, the first of which starts at an offset.
+// parse returns the complete frames in b and the number of bytes that they use. The first frame starts at the output
+// offset at.
 func parse(b []byte, at int64) (frames []Frame, used int, err error) {
 	for len(b)-used >= header {
 		h := b[used:]
@@ -177,9 +178,9 @@ func parse(b []byte, at int64) (frames []Frame, used int, err error) {
 	return frames, used, nil
 }
 
-// move goes on to the next segment, and tells whether there may be more to read. The writer makes that when
-// the one at hand is complete, and removes the oldest first: while the one at hand has its name, a next one
-// that is not there is yet to come.
+// move opens the next segment and reports whether there may be more to read. The writer makes a segment only when the
+// one before it is complete, and removes the oldest first. So while the current segment still has its name, a missing
+// next segment has not been made yet.
 func (r *reader) move() (more bool, err error) {
 	if r.file == nil {
 		return r.find()
@@ -189,7 +190,7 @@ func (r *reader) move() (more bool, err error) {
 			return moved, err
 		}
 	}
-	// The segment at hand may have been written on since it was read to its end.
+	// The writer may have appended to the current segment after it was read to its end.
 	size, linked, err := lengthOf(r.file)
 	switch {
 	case err != nil || size > r.size:
@@ -202,7 +203,7 @@ func (r *reader) move() (more bool, err error) {
 	return r.find()
 }
 
-// find goes to the segment that has the next byte, if that is not the one at hand.
+// find opens the segment with the byte at r.next, unless it is the current one.
 func (r *reader) find() (moved bool, err error) {
 	starts, err := r.segments()
 	if err != nil || len(starts) == 0 {
@@ -227,7 +228,8 @@ func (r *reader) find() (moved bool, err error) {
 	return false, r.trimmed(starts[i])
 }
 
-// missing is what it means that there is no segment: no output yet, unless some was seen before.
+// missing returns the error of a spool without segments: err if it is set, or ErrTrimmed if this reader has read a
+// segment before. Otherwise the process has no output yet, which is not an error.
 func (r *reader) missing(err error) error {
 	if err == nil && r.file != nil {
 		return ErrTrimmed
@@ -235,7 +237,7 @@ func (r *reader) missing(err error) error {
 	return err
 }
 
-// open opens the segment that starts at an offset, if there is one.
+// open makes the segment that starts at an offset the current one. It returns false if there is no such segment.
 func (r *reader) open(start int64) (bool, error) {
 	f, err := openFile(r.dir + "/" + segmentName(start))
 	if f == nil || err != nil {
@@ -246,7 +248,7 @@ func (r *reader) open(start int64) (bool, error) {
 	return true, nil
 }
 
-// trimmed tells whether what comes at an offset, at which no segment starts, is gone.
+// trimmed returns ErrTrimmed if all segments start after the offset at.
 func (r *reader) trimmed(at int64) error {
 	starts, err := r.segments()
 	if err != nil {
@@ -258,8 +260,8 @@ func (r *reader) trimmed(at int64) error {
 	return nil
 }
 
-// segments lists what there is now. That may be nothing, or another spool, if this one was removed, and then
-// the end at hand is not its end.
+// segments lists the segments that exist now. It closes the exit file: this spool may have been removed and another
+// made under its name, with another exit file.
 func (r *reader) segments() ([]int64, error) {
 	r.forgetEnd()
 	return segments(r.dir)
@@ -273,7 +275,7 @@ func (r *reader) close() {
 	r.mark = nil
 }
 
-// segments are the starts of a spool's segments, in order.
+// segments lists the start offsets of a spool's segments, in ascending order.
 func segments(dir string) ([]int64, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -297,7 +299,7 @@ func segments(dir string) ([]int64, error) {
 // maxNames is far more than a spool has segments.
 const maxNames = 1 << 16
 
-// none names a missing spool.
+// none returns ErrNone for the error of a missing file, and any other error as it is.
 func none(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNone

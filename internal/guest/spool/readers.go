@@ -13,25 +13,26 @@ import (
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
-// A reader that follows a spool has a file in a directory beside the spools, named by the spool's id and a
-// number. The file holds the offset of the next byte that the reader wants, and how long it may stand still.
-// The reader holds an exclusive lock on it, which ends with the reader's process: a dead server holds nothing
-// back. The writer looks there only when it is about to remove a segment.
+// A reader of Follow has a file in a directory beside the spools. The name of the file is the spool's id and a number.
+// The file holds the offset of the next byte that the reader needs, and the reader's patience. The reader holds an
+// exclusive lock on the file. The lock ends with the reader's process, so a server that died does not keep a writer
+// waiting. The writer reads these files only before it removes a segment.
 const (
 	readersDir = ".readers"
 	markSize   = 16
-	// markStep is how far a reader goes before it says so, unless it waits.
+	// markStep is the number of bytes after which a reader writes its offset to its file. It also writes it
+	// before it waits.
 	markStep = minSegment
 )
 
-// Patience is how long a writer waits for a reader that does not go on.
+// Patience is the default of the longest time that a writer waits for a reader without progress.
 const Patience = 30 * time.Second
 
-// mostPatience bounds what a reader may ask for.
+// mostPatience is the maximum of a reader's patience.
 const mostPatience = time.Hour
 
-// Follow is Read for a spool by its id in a directory. While it reads, the writer keeps what it has not yielded
-// yet, and the process waits, as long as the reader goes on within its patience; zero is Patience.
+// Follow is Read for the spool id in the directory root. The writer keeps the output that Follow has not yielded yet,
+// and the process has to wait, unless the reader makes no progress for longer than its patience; zero means Patience.
 func Follow(ctx context.Context, root, id string, after int64, patience time.Duration) iter.Seq2[Frame, error] {
 	if patience <= 0 {
 		patience = Patience
@@ -45,7 +46,7 @@ func Follow(ctx context.Context, root, id string, after int64, patience time.Dur
 	}
 }
 
-// mark is the file of a reader. A nil one does nothing.
+// mark is the file of a reader. The methods of a nil mark do nothing.
 type mark struct {
 	fd   int
 	path string
@@ -54,11 +55,11 @@ type mark struct {
 
 var marks atomic.Int64
 
-// newMark makes the file of a reader. Without one, for whatever reason, the reader is not waited for.
+// newMark makes the file of a reader. It returns nil if that fails; the writer then does not wait for the reader.
 func newMark(root, id string, at int64, patience time.Duration) *mark {
 	dir := root + "/" + readersDir
 	for range 100 {
-		// Another process of the same number may have left a file of this name.
+		// An earlier process with the same process id may have left a file of this name.
 		path := dir + "/" + id + "." + segmentName(int64(os.Getpid())<<32|marks.Add(1)&0xffffffff)
 		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 		switch err {
@@ -88,7 +89,7 @@ func (m *mark) write(at int64, patience time.Duration) bool {
 	return n == len(b) && err == nil
 }
 
-// move says how far the reader is, if that is far enough from where it last said.
+// move writes the reader's offset to the file if it is at least step bytes after the last one written.
 func (m *mark) move(at, step int64) {
 	if m == nil || at-m.at < step {
 		return
@@ -119,7 +120,7 @@ func readInt(b []byte) (n int64) {
 	return n
 }
 
-// expected are the readers that were announced and have not come yet.
+// expected holds the marks of readers that Expect announced and that have not started yet, by directory and id.
 var expected = struct {
 	sync.Mutex
 	marks map[string]*expectation
@@ -127,15 +128,15 @@ var expected = struct {
 
 type expectation struct {
 	mark *mark
-	over *time.Timer
+	over *time.Timer // removes the expectation after expectTime
 }
 
-// expectTime is how long an announced reader may take to come.
+// expectTime is the longest time between Expect and the start of the reader.
 const expectTime = 10 * time.Second
 
-// Expect announces a reader that follows a spool from its beginning, before the spool is made: what is written
-// until it comes is kept for it. The next Follow of the spool in this process is that reader. Calling forget
-// says that it will not come.
+// Expect announces a Follow from the start of a spool, before the spool is made. The writer keeps all output until the
+// reader starts. The next Follow of the spool in this process is the announced reader. forget withdraws the
+// announcement.
 func Expect(root, id string, patience time.Duration) (forget func()) {
 	if patience <= 0 {
 		patience = Patience
@@ -158,7 +159,7 @@ func Expect(root, id string, patience time.Duration) (forget func()) {
 	return drop
 }
 
-// takeExpected reports whether the expectation is still there, and takes it. Nil stands for any.
+// takeExpected removes the expectation of key and reports whether there was one. If e is not nil, it removes only e.
 func takeExpected(key string, e *expectation) bool {
 	expected.Lock()
 	defer expected.Unlock()
@@ -171,7 +172,7 @@ func takeExpected(key string, e *expectation) bool {
 	return true
 }
 
-// announce makes the reader's file, or takes over the one that was made for it.
+// announce makes the reader's mark, or takes the one that Expect made for it.
 func (r *reader) announce() {
 	key := r.root + "/" + r.id
 	expected.Lock()
@@ -185,14 +186,14 @@ func (r *reader) announce() {
 	}
 }
 
-// standing is a reader that the writer waits for.
+// standing is the progress of a reader that the writer waits for.
 type standing struct {
-	at    int64
-	since time.Time
-	over  bool // it stood still for too long, and is not waited for again
+	at    int64     // the reader's offset
+	since time.Time // when the writer first saw this offset
+	over  bool      // the reader exceeded its patience; the writer does not wait for it again
 }
 
-// held reports whether a reader that goes on needs what lies before an offset.
+// held reports whether the writer has to wait for a reader that still needs output before the offset line.
 func (w *Writer) held(line int64) bool {
 	dir, err := unix.Openat(w.root, readersDir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -210,7 +211,7 @@ func (w *Writer) held(line int64) bool {
 	return held
 }
 
-// waits reports whether one reader is to be waited for.
+// waits reports whether the writer has to wait for the reader with this mark.
 func (w *Writer) waits(dir int, name string, line int64) bool {
 	at, patience, alive := readMark(dir, name)
 	if !alive || at >= line {
@@ -236,7 +237,7 @@ func (w *Writer) waits(dir int, name string, line int64) bool {
 	return false
 }
 
-// readMark reads the file of a reader. One that is not locked belongs to a process that is gone.
+// readMark reads the file of a reader. alive is false if the file is not locked: its process has ended.
 func readMark(dir int, name string) (at int64, patience time.Duration, alive bool) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -253,7 +254,7 @@ func readMark(dir int, name string) (at int64, patience time.Duration, alive boo
 	return readInt(b[:]), min(time.Duration(readInt(b[8:])), mostPatience), true
 }
 
-// sweepReaders removes the files that readers of processes left which are gone.
+// sweepReaders removes the files of readers whose process has ended.
 func sweepReaders(root string) {
 	entries, _ := os.ReadDir(root + "/" + readersDir)
 	for _, e := range entries {
@@ -269,5 +270,5 @@ func sweepReaders(root string) {
 	}
 }
 
-// isSpool tells a spool from the directory of readers.
+// isSpool reports whether a directory entry is a spool. The directory of readers is not one.
 func isSpool(e os.DirEntry) bool { return e.IsDir() && wire.ValidID(e.Name()) }

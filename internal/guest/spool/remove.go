@@ -8,7 +8,7 @@ import (
 	"github.com/berthdev/berth/internal/guest/unix"
 )
 
-// Remove removes the spool id from the directory root. Who reads it still has the segment at hand.
+// Remove removes the spool id from the directory root. A reader can still read the segment that it has open.
 func Remove(root int, id string) error {
 	dir, err := unix.Openat(root, id, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -26,8 +26,8 @@ func Remove(root int, id string) error {
 	return os.NewSyscallError("unlinkat", unix.Unlinkat(root, id, unix.AT_REMOVEDIR))
 }
 
-// Prune removes the oldest spools in root until there are no more than so many, with no more bytes than
-// that altogether. It is for an instance that does not run: all of its spools have ended.
+// Prune removes the oldest spools in root until their number is at most most and their total size at most bytes.
+// The instance must not run: all of its spools must have ended.
 func Prune(root string, most int, bytes int64) error {
 	dir, err := os.Open(root)
 	if err != nil {

@@ -1,14 +1,14 @@
-// Package spool keeps what a long-lived process writes, on the host's side of an instance.
+// Package spool stores the output of long-lived processes in files on the host, outside their instance.
 //
-// A spool is a directory. The output lies in segments, each a file named by the offset of its first byte;
-// a segment is a row of frames, each a piece of one stream. When more is written than the spool keeps, the
-// oldest segments go. How the process ended is in a file of its own, which is made with the spool, so that
-// a full disk cannot keep the end from being recorded, and written last.
+// A spool is a directory. The output is in segments. A segment is a file; its name is the offset of its first byte, and
+// its content is a sequence of frames. A frame is a piece of one stream. When the output exceeds the size of the spool,
+// the oldest segments are removed. The exit of the process is in a separate file, which is written last. It is made
+// and its space is allocated with the spool, so the exit can be recorded also on a full disk.
 //
-// The instance's helper writes ([Create], [Writer]); the process itself never holds any of these files.
-// The server reads ([Read]), from any offset that is still there, while the process runs and after it, its
-// instance or the server itself ended; [Close] ends what nobody will write on. Readers take nothing for
-// granted: a file may be cut short, or be no spool at all.
+// The instance's helper writes ([Create], [Writer]); the process itself never has any of these files open.
+// The server reads ([Read], [Follow]) from any offset that is still there, also after the process, its instance or the
+// server ended. [Close] writes the exit of spools whose writer has ended. Readers check all they read: a file may be
+// truncated or damaged.
 package spool
 
 import (
@@ -26,26 +26,26 @@ var (
 	ErrDamaged = errors.New("the spool is damaged")
 )
 
-// ErrExists is a spool that Create would have to make a second time.
+// ErrExists is the error of Create for an id that has a spool.
 var ErrExists = errors.New("there is such a spool")
 
 // Frame is a piece of output, or the end of it.
 type Frame struct {
 	Stream uint8 // 1: stdout, 2: stderr
 	Data   []byte
-	Next   int64      // the offset behind Data
+	Next   int64      // the offset after Data
 	Exit   *wire.Exit // on the last frame, which has no Data
 }
 
-// MaxFrame is how long the Data of a frame can be.
+// MaxFrame is the maximum length of a frame's Data in bytes.
 const MaxFrame = 64 << 10
 
-// A frame is its stream, its length in three bytes, and its data.
+// header is the length of a frame's header: one byte for the stream and three for the length of the data.
 const header = 4
 
 const exitFile = "exit"
 
-// How long segments are: an eighth of what is kept, within these bounds.
+// The bounds of a segment's size in bytes. Within them it is an eighth of the kept output.
 const (
 	minSegment = 32 << 10
 	maxSegment = 2 << 20
@@ -53,7 +53,8 @@ const (
 
 func segmentSize(keep int64) int64 { return min(max(keep/8, minSegment), maxSegment) }
 
-// segmentName is sixteen hexadecimal digits, so that names sort like offsets.
+// segmentName returns the name of the segment that starts at an offset: sixteen hexadecimal digits, so that names sort
+// like offsets.
 func segmentName(start int64) string {
 	var name [16]byte
 	for i := len(name) - 1; i >= 0; i-- {
@@ -63,7 +64,7 @@ func segmentName(start int64) string {
 	return string(name[:])
 }
 
-// segmentStart is the offset in a segment's name; no other file has a name like that.
+// segmentStart returns the offset in a segment's name. ok is false for the names of other files.
 func segmentStart(name string) (start int64, ok bool) {
 	if len(name) != 16 || name[0] > '7' {
 		return 0, false
@@ -81,7 +82,7 @@ func segmentStart(name string) (start int64, ok bool) {
 	return start, true
 }
 
-// The end of a spool: a version, the offset behind the last byte, and the exit.
+// The exit file holds a version byte, the offset after the last byte of output, and the exit.
 const (
 	exitVersion = 1
 	maxExit     = 1 << 10
@@ -113,7 +114,7 @@ func decodeEnd(b []byte) (end int64, x wire.Exit, err error) {
 	return end, x, nil
 }
 
-// writeAll writes all of b to a file that has no other writer.
+// writeAll writes all of b to a file.
 func writeAll(fd int, b []byte) error {
 	for len(b) > 0 {
 		n, err := unix.Write(fd, b)

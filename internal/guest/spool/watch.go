@@ -11,28 +11,28 @@ import (
 	"github.com/berthdev/berth/internal/guest/unix"
 )
 
-// Readers learn of news by inotify, one for the whole process. They look by themselves, too: seldom where
-// it works, and often where the kernel refuses one more watch.
+// Readers are notified of changes by one inotify instance for the whole process. Readers also poll: every lookSeldom
+// with inotify, and after lookFirst up to lookOften without, where the kernel refuses another watch.
 const (
 	lookSeldom = 5 * time.Second
 	lookFirst  = 10 * time.Millisecond
 	lookOften  = 250 * time.Millisecond
-	// breath is how long the kernel's events gather before the next are passed on: of many writers, few wake-ups
-	// of many readers at once leave more of the processor than many of one.
-	breath = 3 * time.Millisecond
+	// eventPause is the pause between two reads of the kernel's events. With many writers, fewer reads that wake
+	// many readers each take less CPU time than many reads that wake one.
+	eventPause = 3 * time.Millisecond
 )
 
-// subscription is one reader's view of a directory.
+// subscription notifies one reader of changes in a directory.
 type subscription struct {
 	news  chan struct{}
-	other atomic.Bool // more may have happened than that a segment grew
-	hub   *hub        // nil: looks often
+	other atomic.Bool // there may be a change other than the growth of a segment
+	hub   *hub        // nil: the subscription has no watch and polls often
 	watch int32
-	pause time.Duration
-	timer *time.Timer // nil before the first Wait
+	pause time.Duration // the next interval of polling without a hub
+	timer *time.Timer   // nil before the first Wait
 }
 
-// watch subscribes to what happens to the files of a directory.
+// watch subscribes to changes of the files in a directory.
 func watch(dir string) *subscription {
 	s := &subscription{news: make(chan struct{}, 1), pause: lookFirst}
 	s.other.Store(true)
@@ -42,10 +42,10 @@ func watch(dir string) *subscription {
 	return s
 }
 
-// Expect says that where something came more may come.
+// Expect makes the next poll early: after new output, more is likely to follow soon.
 func (s *subscription) Expect() { s.pause = lookFirst }
 
-// Wait returns when there may be something new.
+// Wait waits until there may be a change.
 func (s *subscription) Wait(ctx context.Context) error {
 	pause := lookSeldom
 	if s.hub == nil {
@@ -67,7 +67,7 @@ func (s *subscription) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Other tells whether, since it was last asked, more may have happened than that a segment grew.
+// Other reports whether there may have been a change other than the growth of a segment since the last call.
 func (s *subscription) Other() bool { return s.other.Swap(false) || s.hub == nil }
 
 // Close ends the subscription.
@@ -90,17 +90,17 @@ func (s *subscription) notify(other bool) {
 	}
 }
 
-// hub is the process's inotify instance. The kernel answers with the same watch when a directory is added
-// twice, so subscriptions are kept by watch.
+// hub is the process's inotify instance. The kernel returns the same watch for a directory that is added twice, so a
+// watch can have many subscriptions.
 type hub struct {
 	fd   int
-	file *os.File // the same, for the poller
+	file *os.File // fd, registered with the poller
 
 	mu            sync.Mutex
 	subscriptions map[int32]map[*subscription]bool
 }
 
-// theHub is nil where there is no inotify to be had.
+// theHub returns the hub of this process, or nil if the kernel refuses an inotify instance.
 var theHub = sync.OnceValue(func() *hub {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -136,7 +136,7 @@ func (h *hub) remove(s *subscription) {
 	}
 }
 
-// listen passes the kernel's events on, for ever.
+// listen reads and dispatches the kernel's events, forever.
 func (h *hub) listen() {
 	buf := make([]byte, 16<<10)
 	for {
@@ -146,7 +146,7 @@ func (h *hub) listen() {
 		}
 		h.dispatch(buf[:n])
 		if n < len(buf)/2 {
-			time.Sleep(breath)
+			time.Sleep(eventPause)
 		}
 	}
 }
@@ -163,13 +163,13 @@ func (h *hub) dispatch(events []byte) {
 	}
 }
 
-// inotifyEvent is the kernel's, without the name that follows.
+// inotifyEvent is the kernel's struct inotify_event. The file's name, of length name, follows it.
 type inotifyEvent struct {
 	watch              int32
 	mask, cookie, name uint32
 }
 
-// unpadded is a name as it comes from the kernel, with zeros behind it.
+// unpadded removes the zero bytes at the end of a name from the kernel.
 func unpadded(name []byte) string {
 	for i, c := range name {
 		if c == 0 {

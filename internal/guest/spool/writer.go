@@ -9,30 +9,30 @@ import (
 	"github.com/berthdev/berth/internal/guest/wire"
 )
 
-// Writer writes a spool. It keeps nothing of the output in memory, and is safe for concurrent use.
+// Writer writes a spool. It holds no output in memory. It is safe for concurrent use.
 type Writer struct {
 	mu      sync.Mutex
-	root    int // where the spool lies; the caller's
+	root    int // the descriptor of the parent directory; owned by the caller
 	id      string
-	dir     int
-	exit    int
-	segment int     // the newest, or -1
-	size    int64   // of the newest, with headers
-	starts  []int64 // of all segments, oldest first
-	end     int64
-	keep    int64
+	dir     int     // the descriptor of the spool's directory
+	exit    int     // the descriptor of the exit file
+	segment int     // the descriptor of the newest segment, or -1
+	size    int64   // the size of the newest segment with headers
+	starts  []int64 // the start offsets of all segments, oldest first
+	end     int64   // the offset after the newest byte
+	keep    int64   // the minimum bytes of output to keep
 	ended   bool
-	readers map[string]standing // whom a segment is kept for
+	readers map[string]standing // the readers that a segment is kept for, by the names of their marks
 
-	// A segment is due to go and a reader needs it.
+	// waiting is set while a reader needs a segment that would otherwise be removed.
 	waiting atomic.Bool
 
-	// For Range, which must not wait for a disk.
+	// first and last are the results of Range, which must not wait for the disk.
 	first, last atomic.Int64
 }
 
-// Create makes the spool id in the directory root, which keeps at least the given number of bytes. A full
-// disk is ENOSPC or EDQUOT, as it is.
+// Create makes the spool id in the directory root. The spool keeps at least keep bytes of output. On a full disk
+// Create returns ENOSPC or EDQUOT without wrapping it.
 func Create(root int, id string, keep int64) (*Writer, error) {
 	err := unix.Mkdirat(root, id, 0o700)
 	switch err {
@@ -57,7 +57,7 @@ func Create(root int, id string, keep int64) (*Writer, error) {
 		}
 		return nil, os.NewSyscallError("openat", err)
 	}
-	// A file system that cannot do this only loses the end on a full disk.
+	// Reserve the space. Other errors are ignored: without a reservation only a full disk loses the exit.
 	err = unix.Fallocate(exit, unix.FALLOC_FL_KEEP_SIZE, 0, maxExit)
 	if err == unix.ENOSPC || err == unix.EDQUOT {
 		unix.Close(exit)
@@ -68,15 +68,15 @@ func Create(root int, id string, keep int64) (*Writer, error) {
 	return &Writer{root: root, id: id, dir: dir, exit: exit, segment: -1, keep: keep}, nil
 }
 
-// Write appends what a stream brought, at most MaxFrame bytes. On a full disk it gives up older output;
-// if that does not help, p is lost and the offset does not move.
+// Write appends output of a stream, at most MaxFrame bytes. On a full disk it removes older output and tries again.
+// If that fails too, p is lost and the offset does not change.
 func (w *Writer) Write(stream uint8, p []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ended || len(p) == 0 || len(p) > MaxFrame {
 		return unix.EINVAL
 	}
-	w.last.Store(w.end + int64(len(p))) // whoever has read it may come back before we are done
+	w.last.Store(w.end + int64(len(p))) // before the write: a reader may read p and call Range before Write returns
 	err := w.append(stream, p)
 	if err == unix.ENOSPC || err == unix.EDQUOT {
 		w.dropAllButNewest()
@@ -118,8 +118,8 @@ func writev(fd int, parts [][]byte) (n int, err error) {
 	}
 }
 
-// roll opens the next segment when the newest is full. A segment is made for a frame that is about to be
-// written, so none is empty for long.
+// roll opens the next segment if the newest one is full. It is called right before a frame is written, so a segment is
+// empty only for a moment.
 func (w *Writer) roll() error {
 	if w.segment >= 0 && w.size < segmentSize(w.keep) {
 		return nil
@@ -136,7 +136,7 @@ func (w *Writer) roll() error {
 	return nil
 }
 
-// trim removes the oldest segments while the rest is enough and no reader needs them.
+// trim removes the oldest segments while the others hold at least keep bytes and no reader needs the oldest.
 func (w *Writer) trim() {
 	for len(w.starts) > 1 && w.end-w.starts[1] >= w.keep {
 		if w.end-w.starts[0] < w.keep+overrun && w.held(w.starts[1]) {
@@ -148,12 +148,12 @@ func (w *Writer) trim() {
 	w.waiting.Store(false)
 }
 
-// overrun is how much more than it keeps a spool may take for a reader: Held is heeded between two writes, and
-// what lies in the pipe of a process that has ended is written all the same.
+// overrun is the number of bytes by which a spool may exceed keep for a reader. It cannot be zero: callers check Held
+// only between two writes, and the output left in the pipe of an ended process is written without a check.
 const overrun = maxSegment + 4<<20
 
-// Held reports whether the next write has to wait for a reader. It is not for the end of a process, whose last
-// words must not get lost.
+// Held reports whether the next write has to wait for a reader. Callers do not check it for the last output of a
+// process that has ended: this output must not be lost.
 func (w *Writer) Held() bool {
 	if !w.waiting.Load() {
 		return false
@@ -162,6 +162,16 @@ func (w *Writer) Held() bool {
 	defer w.mu.Unlock()
 	w.trim()
 	return w.waiting.Load()
+}
+
+// Shrink limits the spool to keep bytes from now on, even if readers need older output.
+func (w *Writer) Shrink(keep int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keep = min(w.keep, keep)
+	for len(w.starts) > 1 && w.end-w.starts[0] > w.keep {
+		w.drop()
+	}
 }
 
 func (w *Writer) dropAllButNewest() {
@@ -176,10 +186,10 @@ func (w *Writer) drop() {
 	w.first.Store(w.starts[0])
 }
 
-// Range is the oldest offset that can be read, and the one behind the newest byte.
+// Range returns the oldest offset that can be read and the offset after the newest byte.
 func (w *Writer) Range() (first, end int64) { return w.first.Load(), w.last.Load() }
 
-// Finish writes how the process ended: readers see it from here on. The writer takes no more output.
+// Finish writes the exit of the process, which readers see from then on. Later writes fail.
 func (w *Writer) Finish(x wire.Exit) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -190,7 +200,7 @@ func (w *Writer) Finish(x wire.Exit) error {
 	return os.NewSyscallError("write", writeAll(w.exit, encodeEnd(w.end, x)))
 }
 
-// Sync brings a finished spool to the disk, with its own name, and closes it.
+// Sync flushes a finished spool and its directory entry to the disk, and closes the writer.
 func (w *Writer) Sync() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -210,7 +220,7 @@ func (w *Writer) Sync() error {
 	return os.NewSyscallError("fsync", err)
 }
 
-// syncSegments syncs all segments: one that is complete may not have reached the disk by itself.
+// syncSegments flushes all segments to the disk. The kernel may not have written the complete ones yet either.
 func (w *Writer) syncSegments() error {
 	if w.segment < 0 {
 		return nil
@@ -224,7 +234,7 @@ func (w *Writer) syncSegments() error {
 	return err
 }
 
-// syncAt syncs a file beside the spool's others, or the directory above.
+// syncAt flushes a file of the spool to the disk, or with ".." the parent directory.
 func (w *Writer) syncAt(name string) error {
 	fd, err := unix.Openat(w.dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -17,6 +17,7 @@ const (
 	SYS_GET_KERNEL_SYMS   = 177
 	SYS_INIT_MODULE       = 175
 	SYS_IOCTL             = 16
+	SYS_IO_SETUP          = 206
 	SYS_IOPERM            = 173
 	SYS_IOPL              = 172
 	SYS_KCMP              = 312
@@ -26,6 +27,7 @@ const (
 	SYS_LOOKUP_DCOOKIE    = 212
 	SYS_MADVISE           = 28
 	SYS_MEMFD_CREATE      = 319
+	SYS_MINCORE           = 27
 	SYS_MKNOD             = 133
 	SYS_MKNODAT           = 259
 	SYS_MODIFY_LDT        = 154
@@ -39,6 +41,7 @@ const (
 	SYS_QUERY_MODULE      = 178
 	SYS_QUOTACTL          = 179
 	SYS_REBOOT            = 169
+	SYS_RENAMEAT2         = 316
 	SYS_REQUEST_KEY       = 249
 	SYS_SECCOMP           = 317
 	SYS_SETNS             = 308

@@ -15,6 +15,7 @@ const (
 	SYS_FINIT_MODULE      = 273
 	SYS_INIT_MODULE       = 105
 	SYS_IOCTL             = 29
+	SYS_IO_SETUP          = 0
 	SYS_KCMP              = 272
 	SYS_KEXEC_FILE_LOAD   = 294
 	SYS_KEXEC_LOAD        = 104
@@ -22,6 +23,7 @@ const (
 	SYS_LOOKUP_DCOOKIE    = 18
 	SYS_MADVISE           = 233
 	SYS_MEMFD_CREATE      = 279
+	SYS_MINCORE           = 232
 	SYS_MKNODAT           = 33
 	SYS_MOUNT             = 40
 	SYS_NAME_TO_HANDLE_AT = 264
@@ -32,6 +34,7 @@ const (
 	SYS_PRCTL             = 167
 	SYS_QUOTACTL          = 60
 	SYS_REBOOT            = 142
+	SYS_RENAMEAT2         = 276
 	SYS_REQUEST_KEY       = 218
 	SYS_SECCOMP           = 277
 	SYS_SETNS             = 268

@@ -2,7 +2,7 @@ package unix
 
 import "syscall"
 
-// What package syscall has.
+// The constants that package syscall has too.
 const (
 	AF_INET          = syscall.AF_INET
 	AF_INET6         = syscall.AF_INET6
@@ -47,6 +47,7 @@ const (
 	ESRCH            = syscall.ESRCH
 	FD_CLOEXEC       = syscall.FD_CLOEXEC
 	F_DUPFD_CLOEXEC  = syscall.F_DUPFD_CLOEXEC
+	F_GETPIPE_SZ     = 0x408
 	F_GETFD          = syscall.F_GETFD
 	IFF_RUNNING      = syscall.IFF_RUNNING
 	IFF_UP           = syscall.IFF_UP
@@ -110,7 +111,7 @@ const (
 	WNOWAIT          = syscall.WNOWAIT
 )
 
-// What it does not have. These numbers are the kernel's, the same on every machine we know.
+// The constants that package syscall does not have. The kernel uses the same numbers on all supported architectures.
 const (
 	AT_EMPTY_PATH              = 0x1000
 	AT_FDCWD                   = -0x64
@@ -158,7 +159,10 @@ const (
 	O_PATH                     = 0x200000
 	PR_SET_NO_NEW_PRIVS        = 0x26
 	P_ALL                      = 0x0
+	RENAME_NOREPLACE           = 0x1
+	RLIMIT_MSGQUEUE            = 0xc
 	RLIMIT_NPROC               = 0x6
+	RLIMIT_SIGPENDING          = 0xb
 	SECCOMP_FILTER_FLAG_TSYNC  = 0x1
 	SECCOMP_RET_ALLOW          = 0x7fff0000
 	SECCOMP_RET_ERRNO          = 0x50000
@@ -166,6 +170,7 @@ const (
 	SECCOMP_SET_MODE_FILTER    = 0x1
 	SEEK_SET                   = 0x0
 	ST_RDONLY                  = 0x1
+	SYS_CACHESTAT              = 451
 	SYS_CLONE3                 = 435
 	SYS_FSCONFIG               = 431
 	SYS_FSMOUNT                = 432

@@ -2,7 +2,7 @@ package unix
 
 import "syscall"
 
-// The functions below are those of package syscall.
+// The functions of this file call the functions of package syscall with the same name.
 
 // Accept4 is syscall.Accept4.
 func Accept4(fd int, flags int) (nfd int, sa Sockaddr, err error) { return syscall.Accept4(fd, flags) }

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// result is what a system call returned, as Go returns it.
+// result converts the result of a system call to Go's form.
 func result(r, _ uintptr, errno Errno) (int, error) {
 	if errno != 0 {
 		return -1, errno
@@ -20,12 +20,12 @@ func failure(_, _ uintptr, errno Errno) error {
 	return nil
 }
 
-// FcntlInt is fcntl with a number.
+// FcntlInt calls fcntl with an integer argument.
 func FcntlInt(fd uintptr, cmd, arg int) (int, error) {
 	return result(syscall.Syscall(SYS_FCNTL, fd, uintptr(cmd), uintptr(arg)))
 }
 
-// Prctl is prctl.
+// Prctl calls prctl.
 func Prctl(option int, arg2, arg3, arg4, arg5 uintptr) error {
 	return failure(syscall.Syscall6(SYS_PRCTL, uintptr(option), arg2, arg3, arg4, arg5, 0))
 }
@@ -39,8 +39,8 @@ func MemfdCreate(name string, flags int) (fd int, err error) {
 	return result(syscall.Syscall(SYS_MEMFD_CREATE, uintptr(unsafe.Pointer(p)), uintptr(flags), 0))
 }
 
-// Writev writes several buffers as one, none of them empty. A few bytes go to a file without a word to the
-// scheduler, as in ReadNow: they go no further than to memory.
+// Writev writes several buffers with one call. No buffer may be empty. For a small size it does not notify Go's
+// scheduler, as in ReadNow: a small write to a file ends in the page cache and does not block.
 func Writev(fd int, parts [][]byte) (n int, err error) {
 	var vectors [4]syscall.Iovec
 	if len(parts) > len(vectors) {
@@ -52,16 +52,17 @@ func Writev(fd int, parts [][]byte) (n int, err error) {
 		vectors[i].SetLen(len(p))
 		size += len(p)
 	}
-	if size <= few {
+	if size <= maxRawWrite {
 		return result(syscall.RawSyscall(SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&vectors)), uintptr(len(parts))))
 	}
 	return result(syscall.Syscall(SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&vectors)), uintptr(len(parts))))
 }
 
-const few = 4 << 10
+// maxRawWrite is the size in bytes of the largest write for which Writev does not notify the scheduler.
+const maxRawWrite = 4 << 10
 
-// ReadNow reads from what does not block. The scheduler is not told: it would wake its watchman, and in a process
-// that mostly waits, that is half of what a read costs.
+// ReadNow reads from a descriptor that does not block. It does not notify Go's scheduler of the system call: the
+// scheduler would wake its monitor thread, which is half the cost of a read in a process that is idle most of the time.
 func ReadNow(fd int, p []byte) (n int, err error) {
 	return result(syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p))))
 }
@@ -73,6 +74,23 @@ func Unlinkat(dirfd int, path string, flags int) error {
 		return err
 	}
 	return failure(syscall.Syscall(SYS_UNLINKAT, uintptr(dirfd), uintptr(unsafe.Pointer(p)), uintptr(flags)))
+}
+
+// Renameat2 renames a file, with flags.
+func Renameat2(fromdir int, from string, todir int, to string, flags int) error {
+	f, err := syscall.BytePtrFromString(from)
+	if err != nil {
+		return err
+	}
+	t, err := syscall.BytePtrFromString(to)
+	if err != nil {
+		return err
+	}
+	_, _, errno := syscall.Syscall6(SYS_RENAMEAT2, uintptr(fromdir), uintptr(unsafe.Pointer(f)), uintptr(todir), uintptr(unsafe.Pointer(t)), uintptr(flags), 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // Symlinkat makes a symbolic link in a directory.
@@ -88,27 +106,27 @@ func Symlinkat(target string, dirfd int, path string) error {
 	return failure(syscall.Syscall(SYS_SYMLINKAT, uintptr(unsafe.Pointer(t)), uintptr(dirfd), uintptr(unsafe.Pointer(p))))
 }
 
-// Winsize is a terminal's size.
+// Winsize is the size of a terminal.
 type Winsize struct{ Row, Col, Xpixel, Ypixel uint16 }
 
-// IoctlSetWinsize sets it.
+// IoctlSetWinsize sets the size of a terminal.
 func IoctlSetWinsize(fd int, req uint, value *Winsize) error {
 	return failure(syscall.Syscall(SYS_IOCTL, uintptr(fd), uintptr(req), uintptr(unsafe.Pointer(value))))
 }
 
-// IoctlSetPointerInt is an ioctl that takes the address of a number.
+// IoctlSetPointerInt makes an ioctl whose argument is the address of value.
 func IoctlSetPointerInt(fd int, req uint, value int) error {
 	v := int32(value)
 	return failure(syscall.Syscall(SYS_IOCTL, uintptr(fd), uintptr(req), uintptr(unsafe.Pointer(&v))))
 }
 
-// Ifreq is a request about a network interface.
+// Ifreq is the argument of an ioctl for a network interface.
 type Ifreq struct {
 	name [syscall.IFNAMSIZ]byte
 	data [24]byte
 }
 
-// NewIfreq is a request about the interface of that name.
+// NewIfreq returns an Ifreq for the interface with this name.
 func NewIfreq(name string) (*Ifreq, error) {
 	r := new(Ifreq)
 	if len(name) >= len(r.name) {
@@ -118,19 +136,19 @@ func NewIfreq(name string) (*Ifreq, error) {
 	return r, nil
 }
 
-// SetUint16 gives the request a number, such as flags.
+// SetUint16 sets the value of the request, for example flags.
 func (r *Ifreq) SetUint16(v uint16) { *(*uint16)(unsafe.Pointer(&r.data)) = v }
 
-// IoctlIfreq makes the request.
+// IoctlIfreq makes an ioctl with an Ifreq.
 func IoctlIfreq(fd int, req uint, value *Ifreq) error {
 	return failure(syscall.Syscall(SYS_IOCTL, uintptr(fd), uintptr(req), uintptr(unsafe.Pointer(value))))
 }
 
-// CapUserHeader says whose capabilities capset changes.
+// CapUserHeader names the process whose capabilities capset changes.
 type CapUserHeader struct {
 	Version uint32
 	Pid     int32
 }
 
-// CapUserData are 32 of them.
+// CapUserData holds the sets of 32 capabilities, one bit each.
 type CapUserData struct{ Effective, Permitted, Inheritable uint32 }

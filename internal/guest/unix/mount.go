@@ -12,7 +12,7 @@ const (
 	fsconfigCreate    = 6
 )
 
-// Fsopen begins to make a file system.
+// Fsopen starts the creation of a file system and returns its descriptor.
 func Fsopen(fsName string, flags int) (fd int, err error) {
 	p, err := syscall.BytePtrFromString(fsName)
 	if err != nil {
@@ -21,7 +21,7 @@ func Fsopen(fsName string, flags int) (fd int, err error) {
 	return result(syscall.Syscall(SYS_FSOPEN, uintptr(unsafe.Pointer(p)), uintptr(flags), 0))
 }
 
-// FsconfigSetFlag sets an option of a file system that is being made.
+// FsconfigSetFlag sets an option without a value for a file system from Fsopen.
 func FsconfigSetFlag(fd int, key string) error {
 	k, err := syscall.BytePtrFromString(key)
 	if err != nil {
@@ -30,7 +30,7 @@ func FsconfigSetFlag(fd int, key string) error {
 	return failure(syscall.Syscall6(SYS_FSCONFIG, uintptr(fd), fsconfigSetFlag, uintptr(unsafe.Pointer(k)), 0, 0, 0))
 }
 
-// FsconfigSetString gives such an option a value.
+// FsconfigSetString sets an option with a value for a file system from Fsopen.
 func FsconfigSetString(fd int, key, value string) error {
 	k, err := syscall.BytePtrFromString(key)
 	if err != nil {
@@ -44,12 +44,12 @@ func FsconfigSetString(fd int, key, value string) error {
 		uintptr(unsafe.Pointer(k)), uintptr(unsafe.Pointer(v)), 0, 0))
 }
 
-// FsconfigCreate makes the file system.
+// FsconfigCreate creates the file system with the options that were set.
 func FsconfigCreate(fd int) error {
 	return failure(syscall.Syscall6(SYS_FSCONFIG, uintptr(fd), fsconfigCreate, 0, 0, 0, 0))
 }
 
-// Fsmount makes a detached mount of it.
+// Fsmount makes a detached mount of a file system that FsconfigCreate created.
 func Fsmount(fd int, flags int, mountAttrs int) (fsfd int, err error) {
 	return result(syscall.Syscall(SYS_FSMOUNT, uintptr(fd), uintptr(flags), uintptr(mountAttrs)))
 }
@@ -77,12 +77,12 @@ func OpenTree(dirfd int, path string, flags uint) (fd int, err error) {
 	return result(syscall.Syscall(SYS_OPEN_TREE, uintptr(dirfd), uintptr(unsafe.Pointer(p)), uintptr(flags)))
 }
 
-// MountAttr says how a mount is to be.
+// MountAttr holds the attributes that MountSetattr sets and clears.
 type MountAttr struct {
 	Attr_set, Attr_clr, Propagation, Userns_fd uint64
 }
 
-// MountSetattr changes a mount.
+// MountSetattr changes the attributes of a mount.
 func MountSetattr(dirfd int, path string, flags uint, attr *MountAttr) error {
 	p, err := syscall.BytePtrFromString(path)
 	if err != nil {

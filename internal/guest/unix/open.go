@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// OpenHow says how Openat2 opens.
+// OpenHow holds the flags, the mode and the path restrictions of Openat2.
 type OpenHow struct{ Flags, Mode, Resolve uint64 }
 
-// What Openat2 refuses to follow.
+// Values of OpenHow.Resolve: the kinds of path that Openat2 refuses.
 const (
 	RESOLVE_NO_XDEV       = 0x1
 	RESOLVE_NO_MAGICLINKS = 0x2
@@ -16,10 +16,10 @@ const (
 	RESOLVE_BENEATH       = 0x8
 )
 
-// SYS_OPENAT2 is the same on every machine we know.
+// SYS_OPENAT2 is the same number on all supported architectures.
 const SYS_OPENAT2 = 437
 
-// Openat2 opens a file with bounds on what its path may lead through.
+// Openat2 opens a file. It refuses the paths that how.Resolve excludes.
 func Openat2(dirfd int, path string, how *OpenHow) (fd int, err error) {
 	p, err := syscall.BytePtrFromString(path)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package unix is the part of golang.org/x/sys/unix that the helper inside an instance needs, under the
-// same names and with the same signatures.
+// Package unix is the part of golang.org/x/sys/unix that the helper inside an instance needs. Names and signatures are
+// the same.
 //
-// The helper takes over when its package is initialised. Go initialises packages by their dependencies
-// and then by their names, so every import decides which parts of the whole program come first, with their
-// time and their memory. This package imports nothing but syscall, which is there anyway; the real one
-// brings strings, sort and encoding/binary, and with them most of the standard library.
+// The helper starts when its package is initialised. Go first initialises the packages that it imports, which takes
+// time and memory, and most other packages after it. So the helper must import few packages. This package imports only
+// syscall, which every program has, and unsafe. golang.org/x/sys/unix imports strings, sort and encoding/binary, and
+// with them most of the standard library.
 package unix
 
 import "syscall"

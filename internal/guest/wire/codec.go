@@ -11,7 +11,7 @@ func (e *encoder) uint(v uint64) {
 	e.b = append(e.b, byte(v))
 }
 
-// int writes small numbers short, whatever their sign.
+// int writes a signed number in zigzag encoding: numbers near zero take few bytes.
 func (e *encoder) int(v int64) { e.uint(uint64(v)<<1 ^ uint64(v>>63)) }
 
 func (e *encoder) bool(v bool) {
@@ -34,7 +34,7 @@ func (e *encoder) strings(list []string) {
 	}
 }
 
-// nested writes a record within a record, behind its length, so that it can grow, too.
+// nested writes the length of an inner record and then the record. A decoder can skip fields that it does not know.
 func (e *encoder) nested(write func(*encoder)) {
 	var inner encoder
 	write(&inner)
@@ -42,8 +42,9 @@ func (e *encoder) nested(write func(*encoder)) {
 	e.b = append(e.b, inner.b...)
 }
 
-// decoder reads what encoder wrote. At the end of its input every value is zero: such a field was added
-// after the sender was built. A value that is cut short or impossible makes it fail, for good.
+// decoder reads the values that encoder wrote. At the end of the input every further value is zero: an older sender
+// does not send newer fields. After a truncated or impossible value all further values are zero and err returns
+// ErrMalformed.
 type decoder struct {
 	b   []byte
 	bad bool
@@ -94,7 +95,7 @@ func (d *decoder) small(limit uint64) uint64 {
 
 func (d *decoder) bool() bool { return d.small(2) == 1 }
 
-// bytes is a view of the input, valid as long as that is.
+// bytes reads a byte string. The result is a part of the input, not a copy.
 func (d *decoder) bytes() []byte {
 	n := d.uint()
 	if n > uint64(len(d.b)) {
@@ -108,7 +109,8 @@ func (d *decoder) bytes() []byte {
 
 func (d *decoder) string() string { return string(d.bytes()) }
 
-// count reads the length of a list, each element of which takes a byte at least.
+// count reads the length of a list. It fails if the length exceeds the remaining bytes: each element takes at least
+// one byte.
 func (d *decoder) count() int {
 	n := d.uint()
 	if n > uint64(len(d.b)) || n > maxList {

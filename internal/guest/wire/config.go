@@ -1,57 +1,61 @@
 package wire
 
-// Config is what the helper is told on the setup line before it makes its world. With it come the
-// descriptors of those Trees that have no Path, in their order. The helper answers with a Reply: OK when
-// it is ready to serve, or the reason why it is not.
+// Config is the message on the setup socket from which the helper sets up its instance. The message carries one
+// descriptor for each of the Trees without a Path, in the same order. The helper answers with a Reply: OK when it is
+// ready to serve, or the error.
 type Config struct {
 	Hostname string
-	Workdir  string // where commands run that do not say; empty: /workspace
-	Home     string // the agent's; empty: /home/agent
-	Single   bool   // only one uid is mapped: every command runs as it, and nobody is root
+	Workdir  string // the default directory of commands; empty: /workspace
+	Home     string // the agent's home directory; empty: /home/agent
+	Single   bool   // only one uid is mapped: every command runs as this uid, and there is no root user
 	Trees    []Tree
 	Limits   Limits
 	Etc      []EtcFile
 }
 
-// Tree says what a detached mount is for.
+// Tree is a directory tree for the instance. The server sends it as a detached mount, or as a path on the host.
 type Tree struct {
 	Role   Role
-	Target string // where RoleMount goes inside; for the others, empty
-	Path   string // where the helper finds it itself, for a server that may not clone mounts
+	Target string // the path of a RoleMount inside; empty for other roles
+	Path   string // the path at which the helper opens the tree, if the server may not clone mounts
 }
 
-// Role is what a tree is for.
+// Role is the purpose of a tree.
 type Role uint8
 
 // The trees of an instance.
 const (
 	RoleBase  Role = iota + 1 // the lower layer of the root, read only
-	RoleUsr                   // the host's /usr, where the base is made of it
+	RoleUsr                   // the host's /usr, for a base that is built from it
 	RoleMask                  // the layer over RoleUsr that hides parts of it
-	RoleUpper                 // a directory with upper, the root's upper layer, and work, overlayfs's own
-	RoleMount                 // a further tree, read only, at Target
-	RoleSpool                 // the directory of the spools, in place of the inherited descriptor
+	RoleUpper                 // a directory with upper, the root's upper layer, and work, overlayfs's work directory
+	RoleMount                 // an additional tree, read only, at Target
+	RoleSpool                 // the directory of the spools, instead of the inherited descriptor
+	RoleDev                   // the instance's /dev, with its nodes
 	roleEnd
 )
 
-// Limits that are no part of a cgroup. Zero is no limit, or the helper's default for the file systems.
+// Limits are the limits that the helper sets itself; those of the cgroup are not among them. Zero means no limit, or
+// the helper's default size for the file systems.
 type Limits struct {
 	FileSize  uint64 // RLIMIT_FSIZE, in bytes
 	NoFile    uint64 // RLIMIT_NOFILE
 	Processes uint64 // RLIMIT_NPROC
 	TmpBytes  uint64 // the size of /tmp
 	ShmBytes  uint64 // the size of /dev/shm
+
+	SpoolBytes uint64 // the bytes of output that the spools of all processes keep together
 }
 
-// EtcFile is a small file that the helper writes before it serves.
+// EtcFile is a small configuration file that the helper writes before it serves.
 type EtcFile struct {
 	Path   string // absolute
 	Mode   uint32
 	Data   []byte
-	Always bool // otherwise only where there is none
+	Always bool // replace an existing file; otherwise the helper keeps it
 }
 
-// Encode is the message for c.
+// Encode returns c as a message.
 func (c *Config) Encode() []byte {
 	var e encoder
 	e.string(c.Hostname)
@@ -104,13 +108,13 @@ func (t *Tree) decode(d *decoder) {
 }
 
 func (l *Limits) encode(e *encoder) {
-	for _, v := range []uint64{l.FileSize, l.NoFile, l.Processes, l.TmpBytes, l.ShmBytes} {
+	for _, v := range []uint64{l.FileSize, l.NoFile, l.Processes, l.TmpBytes, l.ShmBytes, l.SpoolBytes} {
 		e.uint(v)
 	}
 }
 
 func (l *Limits) decode(d *decoder) {
-	for _, v := range []*uint64{&l.FileSize, &l.NoFile, &l.Processes, &l.TmpBytes, &l.ShmBytes} {
+	for _, v := range []*uint64{&l.FileSize, &l.NoFile, &l.Processes, &l.TmpBytes, &l.ShmBytes, &l.SpoolBytes} {
 		*v = d.uint()
 	}
 }

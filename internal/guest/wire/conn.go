@@ -11,18 +11,18 @@ import (
 	"github.com/berthdev/berth/internal/guest/unix"
 )
 
-// Conn is one end of a SEQPACKET connection. One goroutine may receive while others send; Close waits
-// for neither, so the owner sees to it that nobody does either of them any more.
+// Conn is one end of a SEQPACKET connection. One goroutine may receive while others send. No call may be in progress
+// during Close, which does not wait for them.
 type Conn struct {
 	fd int
 
 	mu     sync.Mutex
-	file   *os.File // registered with the poller; closes fd. Nil until somebody has to wait
+	file   *os.File // fd, registered with the poller; its Close closes fd. Nil until a call has to wait
 	raw    syscall.RawConn
 	closed bool
 }
 
-// NewConn takes over a connected or listening socket.
+// NewConn returns a Conn that owns a connected or listening socket.
 func NewConn(fd int) (*Conn, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
@@ -30,8 +30,8 @@ func NewConn(fd int) (*Conn, error) {
 	return &Conn{fd: fd}, nil
 }
 
-// poll registers the socket with the poller. That is put off until there is something to wait for: most
-// requests are sent and received at once, and sooner without it.
+// poll registers the socket with the poller if it is not registered yet. It is called only when a call has to wait:
+// most messages are sent and received without waiting, and registration would slow them down.
 func (c *Conn) poll() (*os.File, syscall.RawConn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *Conn) poll() (*os.File, syscall.RawConn, error) {
 	return c.file, c.raw, err
 }
 
-// await tries now, and when the poller says that it is worth it, as long as there is nothing (EAGAIN).
+// await calls try each time the descriptor is ready, until try returns another result than EAGAIN.
 func (c *Conn) await(on func(syscall.RawConn, func(uintptr) bool) error, try func() error) error {
 	_, raw, err := c.poll()
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *Conn) await(on func(syscall.RawConn, func(uintptr) bool) error, try fun
 	return tried
 }
 
-// Pair is a connection with itself, such as the setup line.
+// Pair returns two sockets that are connected with each other, for example for the setup of a helper.
 func Pair() (a, b *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -98,16 +98,16 @@ func accept(listener int) (fd int, err error) {
 	}
 }
 
-// Kinds of packets: the body follows, or is in the first descriptor.
+// Kinds of packets. The first byte of a packet is its kind.
 const (
-	packetInline = 0
-	packetFile   = 1
+	packetInline = 0 // the body follows
+	packetFile   = 1 // the body is in the file of the first descriptor
 )
 
-// Packet starts a message in b; append the body to it and give it to Send.
+// Packet starts a message in b. The caller appends the body and passes the result to Send.
 func Packet(b []byte) []byte { return append(b[:0], packetInline) }
 
-// Send sends a message that Packet started, with descriptors, which stay the caller's.
+// Send sends a message that Packet started, with descriptors. It does not close the descriptors.
 func (c *Conn) Send(packet []byte, files ...int) error {
 	if len(packet) > 1+MaxBody || len(files) > MaxFiles {
 		return unix.EMSGSIZE
@@ -149,8 +149,8 @@ func sendmsg(fd int, packet, rights []byte) error {
 	}
 }
 
-// Recv waits for a message. The body lies in buf (RecvBuffer long) where it fits; the descriptors are
-// the caller's to close, and close on exec. io.EOF says that the other side is gone.
+// Recv waits for a message. The body is a part of buf if it fits; buf must be RecvBuffer long. The caller closes the
+// descriptors, which have close-on-exec set. Recv returns io.EOF after the other side closed the connection.
 func (c *Conn) Recv(buf []byte) (body []byte, files []int, err error) {
 	body, files, err = c.TryRecv(buf)
 	if err == unix.EAGAIN {
@@ -162,8 +162,8 @@ func (c *Conn) Recv(buf []byte) (body []byte, files []int, err error) {
 	return body, files, err
 }
 
-// TryRecv is Recv without waiting: EAGAIN says that there is no message yet. Who shares one buffer among
-// connections calls it when Wait returned.
+// TryRecv is Recv without waiting. It returns EAGAIN if there is no message yet. Callers that share one buffer among
+// many connections call TryRecv after Wait.
 func (c *Conn) TryRecv(buf []byte) (body []byte, files []int, err error) {
 	packet, control := buf[:packetSize], buf[packetSize:RecvBuffer]
 	n, controlled, flags, err := recvmsg(c.fd, packet, control)
@@ -187,8 +187,9 @@ func (c *Conn) TryRecv(buf []byte) (body []byte, files []int, err error) {
 	return body, files, nil
 }
 
-// recvmsg does not wait. The kernel looks for a message first and then whether the other side is gone; one
-// that was sent and followed by a close in between looks like an end, and is there at a second look.
+// recvmsg does not wait. It calls the kernel again after the first end of file: the kernel checks for a message before
+// it checks whether the other side has closed, so it misses a message that was sent between the two checks and
+// followed by a close. The second call returns this message.
 func recvmsg(fd int, buf, control []byte) (n, controlled, flags int, err error) {
 	for ended := false; ; {
 		n, controlled, flags, _, err = unix.Recvmsg(fd, buf, control, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
@@ -202,7 +203,7 @@ func recvmsg(fd int, buf, control []byte) (n, controlled, flags int, err error) 
 	}
 }
 
-// open finds the body of a packet, and leaves the descriptors that belong to it.
+// open returns the body of a packet and the descriptors that belong to the message.
 func open(packet []byte, files []int, flags int) (body []byte, rest []int, err error) {
 	switch {
 	case len(packet) == 0 || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
@@ -218,7 +219,7 @@ func open(packet []byte, files []int, flags int) (body []byte, rest []int, err e
 	}
 }
 
-// rights are the descriptors in a control message.
+// rights returns the descriptors in a control message.
 func rights(control []byte) []int {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
@@ -240,19 +241,19 @@ func CloseAll(files []int) {
 	}
 }
 
-// Wait waits until there is a message, or the other side is gone.
+// Wait waits until there is a message or the other side has closed the connection.
 func (c *Conn) Wait() error {
 	var peek [1]byte
 	return c.await(syscall.RawConn.Read, func() error {
 		_, _, err := unix.Recvfrom(c.fd, peek[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 		if err != unix.EAGAIN {
-			err = nil // Recv will say
+			err = nil // the next TryRecv returns the error
 		}
 		return err
 	})
 }
 
-// ended names the reason why waiting ended, which the poller does not export.
+// ended returns os.ErrClosed instead of the poller's unexported error if waiting ended because of Close.
 func (c *Conn) ended(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,10 +263,10 @@ func (c *Conn) ended(err error) error {
 	return err
 }
 
-// FD is the socket, which stays c's.
+// FD returns the socket's descriptor. The caller must not close it.
 func (c *Conn) FD() int { return c.fd }
 
-// SetReadDeadline bounds Recv, Wait and Accept.
+// SetReadDeadline sets the deadline of Recv, Wait and Accept.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	file, _, err := c.poll()
 	if err != nil {
@@ -274,12 +275,12 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return file.SetReadDeadline(t)
 }
 
-// CloseWrite tells the other side that nothing more will be sent.
+// CloseWrite ends the sending side: the other side receives io.EOF after the messages sent so far.
 func (c *Conn) CloseWrite() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return os.ErrClosed // the number may be another's by now
+		return os.ErrClosed // the descriptor's number may be in use for another file by now
 	}
 	return unix.Shutdown(c.fd, unix.SHUT_WR)
 }

@@ -1,9 +1,9 @@
 package wire
 
-// Code says whether a request was done.
+// Code is the result code of a request.
 type Code uint8
 
-// The answers. Failed says why in Text; the others are the errors of package guest.
+// The results. Reply.Text holds the error of Failed. The codes after Failed are errors of package guest.
 const (
 	OK Code = iota
 	Failed
@@ -16,7 +16,7 @@ const (
 	codeEnd
 )
 
-// Reply is the answer to a request. The descriptors that were asked for come along.
+// Reply is the answer to a request. The descriptors that the request asks for are sent with it.
 type Reply struct {
 	Code      Code
 	Text      string
@@ -24,7 +24,7 @@ type Reply struct {
 	Processes []Process
 }
 
-// Exit is how a command ended, as guest.Exit.
+// Exit is the end of a command, as guest.Exit.
 type Exit struct {
 	Code   int
 	Signal uint8
@@ -35,18 +35,18 @@ type Exit struct {
 	MaxRSS int64 // bytes
 }
 
-// Process is what the helper knows of a process that was started.
+// Process is the status of a process that OpStart started.
 type Process struct {
 	ID        string
 	Argv      []string
 	Terminal  bool
 	StartedAt int64 // Unix time, ns
 	First     int64 // the oldest offset in its spool
-	End       int64 // the offset behind the newest byte
-	Exit      *Exit // nil while it runs
+	End       int64 // the offset after the newest byte
+	Exit      *Exit // nil while the process runs
 }
 
-// Append appends the message for r to b.
+// Append appends r as a message to b.
 func (r *Reply) Append(b []byte) []byte {
 	e := encoder{b: b}
 	e.uint(uint64(r.Code))
@@ -72,14 +72,14 @@ func DecodeReply(b []byte) (Reply, error) {
 	return r, d.err()
 }
 
-// Append appends a record of x alone to b, for the end of a spool.
+// Append appends a record that holds only x to b. Spools use it for their exit file.
 func (x *Exit) Append(b []byte) []byte {
 	e := encoder{b: b}
 	x.encode(&e)
 	return e.b
 }
 
-// DecodeExit reads what Exit.Append wrote.
+// DecodeExit reads a record of Exit.Append.
 func DecodeExit(b []byte) (Exit, error) {
 	d := decoder{b: b}
 	var x Exit
@@ -87,7 +87,7 @@ func DecodeExit(b []byte) (Exit, error) {
 	return x, d.err()
 }
 
-// An exit that may be missing.
+// encodeExit writes an exit that may be nil.
 func encodeExit(e *encoder, x *Exit) {
 	e.bool(x != nil)
 	if x != nil {

@@ -1,26 +1,26 @@
 package wire
 
-// Op is what a request asks for.
+// Op is the operation of a request.
 type Op uint8
 
-// The requests. Each has a connection of its own.
+// The operations with the fields of Request that they use. Each request has its own connection.
 const (
 	OpPing       Op = iota + 1
-	OpRun           // Cmd; the descriptors of Streams come along. Ends with an Exit; a closed connection kills
+	OpRun           // Cmd, with the descriptors of Streams. Replies with the Exit; a closed connection kills the command
 	OpStart         // ID, Cmd
 	OpStatus        // ID
 	OpList          //
 	OpSignal        // ID, Signal
-	OpInput         // ID; the writing end comes back
+	OpInput         // ID. Replies with the writing end of the process's input
 	OpCloseInput    // ID
 	OpResize        // ID, Size
 	OpKillAll       //
-	OpDial          // Port, IPv6; a socket comes back that is connected or about to be
-	OpListen        // Port; the listening socket comes back
+	OpDial          // Port, IPv6. Replies with a socket that is connected or still connecting
+	OpListen        // Port. Replies with the listening socket
 	opEnd
 )
 
-// Request is one question to the helper.
+// Request is one request to the helper.
 type Request struct {
 	Op     Op
 	ID     string
@@ -31,7 +31,7 @@ type Request struct {
 	Size   Size
 }
 
-// ValidID tells whether a process can have this id; it is also the name of a directory.
+// ValidID reports whether id is a valid id of a process. The process's spool is a directory of this name.
 func ValidID(id string) bool {
 	if len(id) < 1 || len(id) > 64 {
 		return false
@@ -44,7 +44,7 @@ func ValidID(id string) bool {
 	return true
 }
 
-// Size is a terminal's.
+// Size is the size of a terminal in characters.
 type Size struct{ Rows, Cols uint16 }
 
 // Cmd is a command, as guest.Cmd.
@@ -59,7 +59,7 @@ type Cmd struct {
 	Timeout   int64 // ns; 0: none
 }
 
-// Streams says for which of a command's streams there is a descriptor, in this order.
+// Streams is the set of a command's streams that have a descriptor. The descriptors are in the order of the bits.
 type Streams uint8
 
 // The streams of a command.
@@ -70,7 +70,7 @@ const (
 	streamsEnd
 )
 
-// Append appends the message for r to b.
+// Append appends r as a message to b.
 func (r *Request) Append(b []byte) []byte {
 	e := encoder{b: b}
 	e.uint(uint64(r.Op))
@@ -108,7 +108,7 @@ func (s *Size) decode(d *decoder) {
 	s.Cols = uint16(d.small(1 << 16))
 }
 
-// Only a request with a command has one, and it comes last; what is added to a request goes behind Timeout.
+// encode writes c at the end of the request, without a length. New fields of Request or Cmd must follow Timeout.
 func (c *Cmd) encode(e *encoder) {
 	e.strings(c.Argv)
 	e.strings(c.Env)

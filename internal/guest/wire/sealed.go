@@ -9,7 +9,7 @@ import (
 
 const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
 
-// sealed is a memory file with body in it that nobody can change any more.
+// sealed returns a sealed memory file that contains body. The seals prevent any change of it.
 func sealed(body []byte) (fd int, err error) {
 	fd, err = unix.MemfdCreate("message", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -37,8 +37,8 @@ func fill(fd int, body []byte) error {
 	return os.NewSyscallError("fcntl", err)
 }
 
-// unseal reads a memory file that sealed made. It refuses any other file: one that is not sealed could
-// change, and reading one that is not in memory could take for ever.
+// unseal reads a memory file that sealed made. It returns ErrMalformed for any other file: a file without seals could
+// change while it is read, and reading a file that is not in memory could block forever.
 func unseal(fd int) ([]byte, error) {
 	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil || got&seals != seals {

@@ -1,4 +1,4 @@
-// Draws the API's routes from /openapi.json. Text is only ever set as text, never as markup.
+// Draws the API's operations from /openapi.json. Text is only ever set as text, never as markup.
 "use strict";
 
 let spec;
@@ -17,6 +17,7 @@ function resolve(schema) {
 
 function typeOf(schema) {
   const s = resolve(schema);
+  if (s.oneOf) return s.oneOf.map(typeOf).join(" or ");
   const type = [].concat(s.type || "any").filter((t) => t !== "null").join(" or ");
   if (type === "array") return "list of " + typeOf(s.items);
   if (type === "object" && s.additionalProperties && s.additionalProperties.type) return "map of " + typeOf(s.additionalProperties);
@@ -57,24 +58,68 @@ function fields(schema, prefix = "", depth = 0) {
   });
 }
 
-function example(schema) {
+// example makes a value of the schema: its own example, or one that shows its type. Without all, optional fields
+// that have no example are left out.
+function example(schema, all, depth = 0) {
   const s = resolve(schema);
-  const out = {};
-  for (const [name, property] of Object.entries(s.properties || {})) {
-    const given = property.examples && property.examples[0];
-    if (given !== undefined && name !== "id") out[name] = given;
-    else if ((s.required || []).includes(name)) out[name] = "…";
+  if (s.examples) return s.examples[0];
+  if (s.default !== undefined) return s.default;
+  if (s.enum) return s.enum[0];
+  if (s.oneOf) return example(s.oneOf[s.oneOf.length - 1], all, depth);
+  switch ([].concat(s.type || "any").find((t) => t !== "null")) {
+    case "object": {
+      const out = {};
+      for (const [name, property] of Object.entries(s.properties || {})) {
+        const required = (s.required || []).includes(name);
+        const given = resolve(property).examples;
+        if ((required || given || all) && depth < 3 && (name !== "id" || all)) out[name] = example(property, all, depth + 1);
+      }
+      return out;
+    }
+    case "array": return s.items && depth < 3 ? [example(s.items, all, depth + 1)] : [];
+    case "integer": case "number": return s.minimum || 0;
+    case "boolean": return true;
+    case "string": return s.format === "date-time" ? "2026-01-02T15:04:05Z" : "…";
+    default: return {};
+  }
+}
+
+const samples = { prompt: "list the files", command: "echo hello", arguments: { command: "echo hello" } };
+
+function bodyExample(schema) {
+  const out = example(schema, false);
+  for (const [name, value] of Object.entries(samples)) {
+    if (resolve(schema).properties && resolve(schema).properties[name]) out[name] = value;
   }
   return JSON.stringify(out);
 }
 
+// good returns the contents of the successful answers, by content type.
+function good(op) {
+  return Object.assign({}, ...Object.entries(op.responses).filter(([status]) => status < "300").map(([, r]) => r.content || {}));
+}
+
+const tar = "application/x-tar";
+
+// variables are the shell's names for parts of a path, where the usual one is taken.
+const variables = { path: "FILE_PATH" };
+
 function curl(method, path, op) {
-  const lines = ["curl"];
-  if (method !== "GET") lines[0] += " -X " + method;
-  if ((op.security || []).length) lines.push('-H "Authorization: Bearer $BERTH_API_KEY"');
-  const body = op.requestBody && op.requestBody.content["application/json"];
-  if (body) lines.push("--json '" + example(body.schema) + "'");
-  lines.push(location.origin + path.replace(/\{(\w+)\}/g, (_, name) => name.toUpperCase()));
+  const streams = good(op)["text/event-stream"];
+  const url = location.origin + path.replace(/\{(\w+)\}/g, (_, name) => "$" + (variables[name] || name.toUpperCase()));
+  const key = '-H "Authorization: Bearer $BERTH_API_KEY"';
+  if (op.responses["101"]) return ["websocat -b", key, url.replace(/^http/, "ws")].join(" \\\n  ");
+  const lines = [streams ? "curl -N" : "curl"]; // -N: print each event at once
+  const accepts = op.requestBody ? op.requestBody.content : {};
+  const body = accepts["application/json"];
+  if (method !== "GET" && !(method === "POST" && body)) lines[0] += " -X " + method;
+  if ((op.security || []).length) lines.push(key);
+  if (streams) lines.push('-H "Accept: text/event-stream"'); // --json alone asks for JSON
+  if (body) lines.push("--json '" + bodyExample(body.schema) + "'");
+  else if (accepts[tar]) lines.push('-H "Content-Type: ' + tar + '"', "--data-binary @FILE.tar");
+  else if (op.requestBody) lines.push("--data-binary @FILE");
+  if (good(op)[tar]) lines.push("-o FILE.tar"); // curl prints no binary to a terminal
+  lines.push(url);
   return lines.join(" \\\n  ");
 }
 
@@ -90,7 +135,7 @@ function responses(op) {
   return table;
 }
 
-// The codes of one word; the others are told by their underscore.
+// The codes of one word; the others have an underscore.
 const single = ["internal", "unauthenticated", "forbidden", "conflict", "deleted", "timeout", "unsupported"];
 
 // codes links the problem codes that a description lists.
@@ -103,25 +148,47 @@ function codes(text) {
   return span;
 }
 
+// answer shows the fields of a JSON answer and the events of a stream, each with an example.
 function answer(op) {
-  const good = Object.entries(op.responses).find(([status, r]) => status < "300" && r.content && r.content["application/json"]);
-  return good ? rows(fields(good[1].content["application/json"].schema)) : el("table");
+  const div = el("div");
+  const content = good(op);
+  const json = content["application/json"];
+  if (json && json.schema && fields(json.schema).length) {
+    div.append(rows(fields(json.schema)), el("pre", {}, el("code", {}, JSON.stringify(example(json.schema, true), null, 2))));
+  }
+  const stream = content["text/event-stream"];
+  for (const one of (stream && resolve(stream.schema).oneOf) || []) {
+    const s = resolve(one);
+    const of = fields(one).filter((f) => f.name !== "type");
+    div.append(el("h5", {}, el("code", {}, s.properties.type.enum[0])), el("p", {}, s.description), rows(of),
+      el("pre", {}, el("code", {}, "data: " + JSON.stringify(example(one, false)))));
+  }
+  return div;
 }
 
 function operation(method, path, op) {
   const body = op.requestBody && op.requestBody.content["application/json"];
   const parameters = (op.parameters || []).map((p) => ({ name: p.name, schema: p.schema, required: p.required, text: p.description }));
-  return el("details", { id: op.operationId },
-    el("summary", {}, el("span", { class: "method" }, method), el("h3", {}, el("code", {}, path)), el("span", { class: "what" }, op.summary || "")),
-    el("div", {},
+  const node = el("details", { id: op.operationId },
+    el("summary", {}, el("span", { class: "method" }, method), el("h3", {}, el("code", {}, path)),
+      el("span", { class: "what" }, (op.summary || "") + (op.deprecated ? " (deprecated)" : ""))));
+  // The body is drawn when it is first opened: there are many operations.
+  const draw = () => {
+    if (!node.open || node.childNodes.length > 1) return;
+    node.append(el("div", {},
       op.description ? el("p", {}, op.description) : null,
+      el("h4", {}, "Example"),
+      el("pre", {}, el("code", {}, curl(method, path, op))),
       part("Parameters", rows(parameters)),
       part("Body", body ? rows(fields(body.schema)) : el("table")),
-      part("Answer", answer(op)),
-      part("Statuses", responses(op)),
-      el("h4", {}, "Example"),
-      el("pre", {}, el("code", {}, curl(method, path, op)))));
+      part(good(op)["text/event-stream"] ? "Events" : "Answer", answer(op)),
+      part("Statuses", responses(op))));
+  };
+  node.addEventListener("toggle", draw);
+  return node;
 }
+
+const found = []; // everything that the search can hide
 
 function draw() {
   document.getElementById("version").textContent = spec.info.version;
@@ -137,15 +204,39 @@ function draw() {
   }
   for (const [tag, all] of tags) {
     const list = el("ul");
+    const head = el("strong", {}, tag);
     const section = el("section", {}, el("h2", {}, tag), el("p", { class: "facts" }, about.get(tag) || ""));
+    const group = { nodes: [section, head, list], entries: [] };
     for (const { method, path, op } of all) {
-      list.append(el("li", {}, el("a", { href: "#" + op.operationId }, op.summary || path)));
-      section.append(operation(method, path, op));
+      const link = el("li", {}, el("a", { href: "#" + op.operationId }, op.summary || path));
+      const node = operation(method, path, op);
+      list.append(link);
+      section.append(node);
+      const names = (op.parameters || []).map((p) => p.name);
+      group.entries.push({ nodes: [link, node], text: [method, path, op.operationId, op.summary, op.description, ...names].join(" ").toLowerCase() });
     }
-    document.getElementById("contents").append(el("strong", {}, tag), list);
+    found.push(group);
+    document.getElementById("contents").append(head, list);
     document.getElementById("operations").append(section);
   }
   reveal();
+}
+
+// search hides the operations that do not have all the words.
+function search() {
+  const words = document.getElementById("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  let count = 0;
+  for (const group of found) {
+    let any = false;
+    for (const { nodes, text } of group.entries) {
+      const match = words.every((word) => text.includes(word));
+      for (const node of nodes) node.hidden = !match;
+      any = any || match;
+      if (match) count++;
+    }
+    for (const node of group.nodes) node.hidden = !any;
+  }
+  document.getElementById("count").textContent = words.length ? count + (count === 1 ? " operation" : " operations") : "";
 }
 
 // reveal opens the operation that the address names.
@@ -157,6 +248,7 @@ function reveal() {
 }
 
 addEventListener("hashchange", reveal);
-fetch("/openapi.json").then((r) => r.json()).then((s) => { spec = s; draw(); }).catch((err) => {
-  document.getElementById("operations").append(el("p", {}, "The specification cannot be read: " + err));
+addEventListener("DOMContentLoaded", () => document.getElementById("search").addEventListener("input", search));
+fetch("/openapi.json").then((r) => r.json()).then((s) => { spec = s; draw(); search(); }).catch((err) => {
+  document.getElementById("operations").append(el("p", {}, "Cannot read the specification: " + err));
 });

@@ -1,8 +1,8 @@
-// Package base makes and finds the root directories that sandboxes may be made of.
+// Package base builds and lists the root directories of sandboxes.
 //
-// A base named NAME is the directory bases/NAME of the data directory. [Build] makes one with
-// debootstrap, [List] finds them, [Check] says whether a directory can serve as one. [Host] is the
-// base that needs no directory: the host's own programs.
+// A base named NAME is the directory bases/NAME of the data directory. [Build] makes one with debootstrap, [List] lists
+// them, [Check] tests whether a directory can be a base. The base [Host] needs no directory: it uses the host's own
+// programs.
 package base
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/berthdev/berth/internal/config"
 )
 
-// Host is the base that is made of the host's /usr.
+// Host is the name of the base that uses the host's /usr.
 const Host = "host"
 
-// Base is one base on this machine, and what it was made of if that is known.
+// Base describes a base on this machine. Its sources are empty if they are not known.
 type Base struct {
 	Name    string    `json:"name"`
 	Path    string    `json:"path"`
@@ -33,14 +33,14 @@ type Base struct {
 
 func root(dataDir string) string { return filepath.Join(dataDir, "bases") }
 
-// Dir is where the base of that name is.
+// Dir returns the directory of a base.
 func Dir(dataDir, name string) string { return filepath.Join(root(dataDir), name) }
 
-// note is the file that says what a base was made of. It is beside the base, so that sandboxes do not
+// notePath returns the path of the file that describes a base. The file is beside the base, so that sandboxes do not
 // see it.
-func note(dataDir, name string) string { return filepath.Join(root(dataDir), "."+name+".json") }
+func notePath(dataDir, name string) string { return filepath.Join(root(dataDir), "."+name+".json") }
 
-// CheckName says what is wrong with the name of a base, or nil.
+// CheckName returns an error if name is not a valid name of a base.
 func CheckName(name string) error {
 	if name == Host {
 		return errors.New("host is the name of the built-in base")
@@ -51,7 +51,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Check says why the directory cannot be the root of sandboxes, or nil.
+// Check returns the reason why dir cannot be the root directory of sandboxes, or nil if it can.
 func Check(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -70,7 +70,7 @@ func Check(dir string) error {
 	return errors.New("it holds no bin/sh, so it is no whole system")
 }
 
-// List finds the bases of a data directory, by name. None is no error.
+// List returns the bases in a data directory by name.
 func List(dataDir string) ([]Base, error) {
 	entries, err := os.ReadDir(root(dataDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -85,11 +85,11 @@ func List(dataDir string) ([]Base, error) {
 	return found, nil
 }
 
-// Describe is what is known of a base.
+// Describe returns the description of a base. If there is no description file, the time is that of the directory.
 func Describe(dataDir, name string) Base {
 	var b Base
-	if text, err := os.ReadFile(note(dataDir, name)); err == nil {
-		_ = json.Unmarshal(text, &b) // a spoiled note says nothing
+	if text, err := os.ReadFile(notePath(dataDir, name)); err == nil {
+		_ = json.Unmarshal(text, &b) // a damaged description is ignored
 	}
 	b.Name, b.Path = name, Dir(dataDir, name)
 	if info, err := os.Stat(b.Path); err == nil && b.BuiltAt.IsZero() {

@@ -17,23 +17,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Options is what a base is built of.
+// Options configure the build of a base.
 type Options struct {
 	DataDir string
 	Name    string
-	Suite   string   // the release; empty: the host's own, else bookworm
-	Mirror  string   // where packages come from; empty: where the host's apt fetches that release
+	Suite   string   // release; empty: the host's own, or bookworm if it has none
+	Mirror  string   // URL of the packages; empty: the host's apt source of that release
 	Include []string // further packages
-	Force   bool     // build anew what is there
+	Force   bool     // build an existing base again
 
-	// Progress is told what is being done, and whether it is the first step of its sort: some are
-	// done for each of a hundred packages. Nil: nobody asks.
+	// Progress is called with each step. first reports whether it is the first step with that verb: some steps are
+	// repeated for each package. Progress may be nil.
 	Progress func(what string, first bool)
 
-	etc  string // holds apt/ and os-release; empty: /etc
+	etc  string // directory with apt/ and os-release; empty: /etc
 	euid func() int
 }
 
@@ -42,15 +42,15 @@ var (
 	packageShape = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{0,127}$`)
 )
 
-// Result is what Build found or made.
+// Result describes the built or existing base.
 type Result struct {
 	Base
-	Made   bool   // false: it was there
-	Former string // where the base that it replaced is kept; empty: there was none
+	Made   bool   // false: the base existed before
+	Former string // path of the base that was replaced; empty: there was none
 }
 
-// Build makes a base with debootstrap, or finds the one that was made before. It needs root. The base
-// appears under its name all at once, when it is complete.
+// Build builds a base with debootstrap, or returns the existing one. It needs root. The base gets its name atomically,
+// after it is complete.
 func Build(ctx context.Context, o Options) (Result, error) {
 	o.etc = cmp.Or(o.etc, "/etc")
 	if o.euid == nil {
@@ -65,11 +65,11 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	if r, ok, err := o.cached(); ok || err != nil {
 		return r, err
 	}
-	tool, source, err := o.needs()
+	tool, source, err := o.findTools()
 	if err != nil {
 		return Result{}, err
 	}
-	if err := o.room(); err != nil {
+	if err := o.makeRoot(); err != nil {
 		return Result{}, fmt.Errorf("make directory for bases: %w", err)
 	}
 	unlock, err := lock(ctx, filepath.Join(root(o.DataDir), "."+o.Name+".lock"))
@@ -77,7 +77,7 @@ func Build(ctx context.Context, o Options) (Result, error) {
 		return Result{}, err
 	}
 	defer unlock()
-	// Whoever held the lock may have built it.
+	// Another process may have built the base before this one got the lock.
 	if r, ok, err := o.cached(); ok || err != nil {
 		return r, err
 	}
@@ -102,7 +102,8 @@ func (o *Options) check() error {
 	return nil
 }
 
-// cached finds the base that is there, unless it is to be built anew or is another than asked for.
+// cached returns the existing base. ok is false if there is none or Force is set. It returns an error if the existing
+// base has another suite or other packages.
 func (o *Options) cached() (Result, bool, error) {
 	if o.Force || Check(Dir(o.DataDir, o.Name)) != nil {
 		return Result{}, false, nil
@@ -118,17 +119,17 @@ func (o *Options) cached() (Result, bool, error) {
 	return Result{Base: b}, true, nil
 }
 
-// needs finds the tool and where it is to fetch from, and fills in what was left open.
-func (o *Options) needs() (tool string, source Source, err error) {
+// findTools returns the path of debootstrap and the package source. It sets the default suite.
+func (o *Options) findTools() (tool string, source Source, err error) {
 	if o.euid() != 0 {
 		return "", source, failed(api.CodeUnsupported, "Run it as root: sudo berth template build-base "+o.Name+" --data-dir "+o.DataDir+".", "building a base needs root: its files belong to several users")
 	}
 	if tool, err = exec.LookPath("debootstrap"); err != nil {
 		return "", source, failed(api.CodeUnsupported, "Install it: apt-get install -y debootstrap. Any directory that holds a whole system will do as a base, too: write its path.", "debootstrap is not installed")
 	}
-	host := release(filepath.Join(o.etc, "os-release"))
+	host := osCodename(filepath.Join(o.etc, "os-release"))
 	o.Suite = cmp.Or(o.Suite, host, "bookworm")
-	source, ok := find(Sources(filepath.Join(o.etc, "apt")), o.Suite, host)
+	source, ok := findSource(Sources(filepath.Join(o.etc, "apt")), o.Suite, host)
 	if o.Mirror != "" {
 		return tool, Source{URI: o.Mirror, Keyring: source.Keyring}, nil
 	}
@@ -138,9 +139,9 @@ func (o *Options) needs() (tool string, source Source, err error) {
 	return tool, source, nil
 }
 
-// room makes the directory of bases, for whoever the data directory belongs to: a server need not be
-// root to use what root has built.
-func (o *Options) room() error {
+// makeRoot creates the directory of bases with the owner of the data directory, so that a server that is not root can
+// use bases that root has built.
+func (o *Options) makeRoot() error {
 	dir := root(o.DataDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -178,10 +179,10 @@ func (o *Options) build(ctx context.Context, tool string, source Source) (Result
 	return Result{Base: b, Made: err == nil, Former: former}, err
 }
 
-// unfinished is the pattern of directories that a base is built in.
+// unfinished returns the pattern of the directories of unfinished builds.
 func (o *Options) unfinished() string { return "." + o.Name + ".building-*" }
 
-// sweep removes what builders left that were killed. Whoever calls it holds the lock.
+// sweep removes the directories of builds that were killed. The caller holds the lock.
 func (o *Options) sweep() {
 	left, _ := filepath.Glob(filepath.Join(root(o.DataDir), o.unfinished()))
 	for _, dir := range left {
@@ -189,8 +190,8 @@ func (o *Options) sweep() {
 	}
 }
 
-// install puts the finished directory in its place. The base it replaces may be under sandboxes that
-// run, so it is moved aside and not removed.
+// install renames the finished directory to the base's path. It renames the replaced base instead of removing it,
+// because running sandboxes may use it.
 func (o *Options) install(target string, b Base) (former string, err error) {
 	if err := syncBelow(target); err != nil {
 		return "", fmt.Errorf("sync base: %w", err)
@@ -207,7 +208,7 @@ func (o *Options) install(target string, b Base) (former string, err error) {
 	}
 	text, err := json.MarshalIndent(b, "", "  ")
 	if err == nil {
-		err = os.WriteFile(note(o.DataDir, o.Name), append(text, '\n'), 0o644)
+		err = os.WriteFile(notePath(o.DataDir, o.Name), append(text, '\n'), 0o644)
 	}
 	if err != nil {
 		return former, fmt.Errorf("note what the base is made of: %w", err)
@@ -215,7 +216,7 @@ func (o *Options) install(target string, b Base) (former string, err error) {
 	return former, nil
 }
 
-// syncBelow makes all files of a base outlive a power loss, before sandboxes are made of it.
+// syncBelow writes the file system of dir to disk, so that the base survives a power failure.
 func syncBelow(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -225,7 +226,7 @@ func syncBelow(dir string) error {
 	return unix.Syncfs(int(f.Fd()))
 }
 
-// unique is the path, or one with a number behind it if that is taken.
+// unique returns path, or path with a number appended if it exists.
 func unique(path string) string {
 	free := path
 	for n := 2; ; n++ {
@@ -236,7 +237,7 @@ func unique(path string) string {
 	}
 }
 
-// lock waits until no other process builds the base.
+// lock waits until no other process builds the same base.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -259,7 +260,7 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 }
 
 func failed(code api.Code, hint, format string, args ...any) error {
-	e := sandbox.Errorf("build base", code, format, args...)
+	e := fault.Errorf("build base", code, format, args...)
 	e.Hint = hint
 	return e
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 // makes is a debootstrap that makes the least of a system, after doing what the test asks for. As the
@@ -199,7 +199,7 @@ func TestAnotherBaseOfTheSameNameIsRefused(t *testing.T) {
 	} {
 		o := s.Options
 		change(&o)
-		if _, err := Build(t.Context(), o); sandbox.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), "there is a base debian already") {
+		if _, err := Build(t.Context(), o); fault.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), "there is a base debian already") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -226,7 +226,7 @@ func TestBuildSaysWhatIsMissing(t *testing.T) {
 		o := s.Options
 		c.change(&o)
 		_, err := Build(t.Context(), o)
-		var e *sandbox.Error
+		var e *fault.Error
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Hint, c.hint) || strings.Contains(err.Error()+e.Hint, "hunter2") {
 			t.Errorf("%s: %v, hint %+v", name, err, e)
 		}
@@ -259,7 +259,7 @@ func TestFailureIsToldInItsOwnWords(t *testing.T) {
 	} {
 		s := newSite(t, do)
 		_, err := Build(t.Context(), s.Options)
-		var e *sandbox.Error
+		var e *fault.Error
 		if !errors.As(err, &e) || e.Code != api.CodeCreateFailed || !strings.Contains(err.Error(), want) || e.Hint == "" {
 			t.Errorf("%v", err)
 		}

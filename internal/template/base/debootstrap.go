@@ -16,21 +16,21 @@ import (
 	"github.com/berthdev/berth/api"
 )
 
-// debootstrap fills the target. It runs in a mount and a pid namespace of its own: what it mounts
-// below the target, and every process it starts, goes when it goes, however it ends.
+// debootstrap fills the target with a system. It runs in separate mount and pid namespaces, so its mounts and processes
+// end with it.
 func (o *Options) debootstrap(ctx context.Context, tool string, source Source, target string) error {
 	cmd := exec.CommandContext(ctx, tool, o.arguments(source, target)...)
 	cmd.Env = environment()
 	cmd.Dir = "/"
 	cmd.WaitDelay = 10 * time.Second
-	// The signal comes when the thread ends that started the process, so it must not end before.
+	// The kernel sends Pdeathsig when the thread that started the process ends, so this goroutine keeps its thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Cloneflags, cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWPID, syscall.CLONE_NEWNS
 	}
-	words := said{tell: o.Progress, verbs: map[string]bool{}}
+	words := outputParser{tell: o.Progress, verbs: map[string]bool{}}
 	cmd.Stdout, cmd.Stderr = &words, &words
 	err := cmd.Run()
 	if ctx.Err() != nil {
@@ -57,8 +57,8 @@ func (o *Options) arguments(source Source, target string) []string {
 	return append(args, o.Suite, target, source.URI)
 }
 
-// environment is what debootstrap and the scripts of packages get to see: how to reach the network,
-// and nothing else of the caller's.
+// environment returns the environment of debootstrap and of the packages' scripts. It has the proxy variables of the
+// caller and none of its other variables.
 func environment() []string {
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"}
 	for _, name := range []string{"http_proxy", "https_proxy", "no_proxy"} {
@@ -69,8 +69,8 @@ func environment() []string {
 	return env
 }
 
-// said passes on what debootstrap says, line by line, and keeps what it complains about.
-type said struct {
+// outputParser parses the output of debootstrap: it reports each step and keeps the last errors and warnings.
+type outputParser struct {
 	tell  func(what string, first bool)
 	rest  []byte
 	verbs map[string]bool
@@ -78,15 +78,15 @@ type said struct {
 }
 
 const (
-	mostComplaints = 5
-	longestLine    = 4 << 10
+	maxComplaints = 5
+	maxLine       = 4 << 10
 )
 
-func (s *said) Write(p []byte) (int, error) {
+func (s *outputParser) Write(p []byte) (int, error) {
 	s.rest = append(s.rest, p...)
 	for {
 		line, rest, found := bytes.Cut(s.rest, []byte("\n"))
-		if !found && len(s.rest) < longestLine {
+		if !found && len(s.rest) < maxLine {
 			return len(p), nil
 		}
 		s.rest = rest
@@ -94,10 +94,10 @@ func (s *said) Write(p []byte) (int, error) {
 	}
 }
 
-func (s *said) line(line string) {
+func (s *outputParser) line(line string) {
 	if strings.HasPrefix(line, "E: ") || strings.HasPrefix(line, "W: ") {
 		s.bad = append(s.bad, line)
-		s.bad = s.bad[max(0, len(s.bad)-mostComplaints):]
+		s.bad = s.bad[max(0, len(s.bad)-maxComplaints):]
 	}
 	if what, ok := strings.CutPrefix(line, "I: "); ok {
 		verb, _, _ := strings.Cut(what, " ")
@@ -106,11 +106,11 @@ func (s *said) line(line string) {
 	}
 }
 
-// complaints is what went wrong in its own words: those it printed, else the end of its log.
-func (s *said) complaints(log string) string {
+// complaints returns the errors and warnings that debootstrap printed, or the end of its log if it printed none.
+func (s *outputParser) complaints(log string) string {
 	lines := s.bad
 	if len(lines) == 0 {
-		lines = tail(log, mostComplaints)
+		lines = tail(log, maxComplaints)
 	}
 	if len(lines) == 0 {
 		return ""

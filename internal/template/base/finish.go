@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// The user that processes in sandboxes run as.
+// The name and id of the user that runs processes in sandboxes.
 const (
 	agentName = "agent"
 	agentID   = 1000
 )
 
-// finish makes a fresh system fit for sandboxes: the user agent is in it and nothing of the host is.
+// finish makes a new system usable for sandboxes: it adds the user agent and removes traces of the host.
 func finish(dir string) error {
 	for _, step := range []func(string) error{addAgent, forgetHost, dropCaches} {
 		if err := step(dir); err != nil {
@@ -25,7 +25,7 @@ func finish(dir string) error {
 	return nil
 }
 
-// addAgent writes the user into the system's own files: the tools that would do it need not be there.
+// addAgent adds the user agent to passwd, group and shadow. It edits the files because a base need not have useradd.
 func addAgent(dir string) error {
 	for _, f := range []struct {
 		file, line string
@@ -51,7 +51,7 @@ func addAgent(dir string) error {
 	return nil
 }
 
-// addLine adds a line unless one with the same name is there.
+// addLine adds a line to a file like passwd, unless the file has an entry with the same name.
 func addLine(path, line string, mode os.FileMode) error {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -69,8 +69,8 @@ func addLine(path, line string, mode os.FileMode) error {
 	return os.WriteFile(path, append(text, line+"\n"...), mode)
 }
 
-// forgetHost replaces what debootstrap copies from the machine that it runs on, and what would make
-// all sandboxes of the base the same machine.
+// forgetHost replaces the files that debootstrap copied from the host. It empties machine-id, so that each sandbox can
+// have a different one.
 func forgetHost(dir string) error {
 	for file, text := range map[string]string{
 		"etc/hostname":    "sandbox\n",
@@ -79,7 +79,7 @@ func forgetHost(dir string) error {
 		"etc/machine-id":  "",
 	} {
 		path := filepath.Join(dir, file)
-		// Removed first: a link would lead out of the base.
+		// The old file is removed first: it may be a link to a file outside the base.
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -90,7 +90,7 @@ func forgetHost(dir string) error {
 	return nil
 }
 
-// dropCaches removes what the build alone needed.
+// dropCaches removes files that only the build needed.
 func dropCaches(dir string) error {
 	for _, pattern := range []string{"var/cache/apt/archives/*.deb", "var/log/bootstrap.log", "var/log/dpkg.log", "var/cache/apt/*.bin", "debootstrap"} {
 		found, err := filepath.Glob(filepath.Join(dir, pattern))

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// Source is one place that apt fetches packages from.
+// Source is one entry of apt's list of package sources.
 type Source struct {
 	URI     string
 	Suites  []string
-	Keyring string // file of the keys that sign it; empty: those of the system
-	Trusted bool   // signatures are not asked for
+	Keyring string // file with the keys that sign the source; empty: the system's keys
+	Trusted bool   // signatures are not verified
 }
 
-// serves reports whether the source has that release itself, not only its updates.
+// serves reports whether the source has the release itself, and not only its updates.
 func (s Source) serves(suite string) bool { return slices.Contains(s.Suites, suite) }
 
-// Sources reads where apt under the given directory, usually /etc/apt, fetches packages from, in the
-// order that apt does. What cannot be read or understood is left out.
+// Sources returns the package sources of apt in apt's order. etcApt is usually /etc/apt. Entries that cannot be read or
+// parsed are left out.
 func Sources(etcApt string) (found []Source) {
 	found = oneLine(filepath.Join(etcApt, "sources.list"))
 	parts, _ := filepath.Glob(filepath.Join(etcApt, "sources.list.d", "*"))
@@ -36,9 +36,9 @@ func Sources(etcApt string) (found []Source) {
 	return slices.DeleteFunc(found, func(s Source) bool { return !fetchable(s.URI) })
 }
 
-// find is the source of a suite. Another suite of the same archive does for one that nobody lists: an
-// archive holds several releases.
-func find(sources []Source, suite, host string) (Source, bool) {
+// findSource returns the source of a suite. If no source lists the suite, it returns the source of the host's suite: an
+// archive usually holds several releases.
+func findSource(sources []Source, suite, host string) (Source, bool) {
 	for _, wanted := range []string{suite, host} {
 		i := slices.IndexFunc(sources, func(s Source) bool { return wanted != "" && s.serves(wanted) })
 		if i >= 0 {
@@ -48,14 +48,14 @@ func find(sources []Source, suite, host string) (Source, bool) {
 	return Source{}, false
 }
 
-// fetchable leaves out what debootstrap cannot fetch from, and addresses with a password: they would
-// be copied into every sandbox.
+// fetchable reports whether debootstrap can fetch from the URI. It is false for a URI with a password, which would be
+// copied into every sandbox.
 func fetchable(uri string) bool {
 	u, err := url.Parse(uri)
 	return err == nil && u.User == nil && slices.Contains([]string{"http", "https", "file"}, u.Scheme)
 }
 
-// oneLine reads the form "deb [option=value] uri suite component…".
+// oneLine parses a file with lines of the form "deb [option=value] uri suite component…".
 func oneLine(path string) (found []Source) {
 	for line := range lines(path) {
 		line, _, _ = strings.Cut(line, "#")
@@ -72,7 +72,7 @@ func oneLine(path string) (found []Source) {
 			}
 			for option := range strings.FieldsSeq(options) {
 				key, value, _ := strings.Cut(option, "=")
-				s.set(key, value)
+				s.setOption(key, value)
 			}
 			rest = after
 		}
@@ -84,15 +84,15 @@ func oneLine(path string) (found []Source) {
 	return found
 }
 
-// stanzas reads the form of "Key: value" lines with an empty line between two sources.
+// stanzas parses a file of "Key: value" lines with an empty line between two sources.
 func stanzas(path string) (found []Source) {
 	fields, last := map[string]string{}, ""
 	end := func() {
 		if slices.Contains(strings.Fields(fields["types"]), "deb") && !isNo(fields["enabled"]) {
 			var s Source
 			s.Suites = strings.Fields(fields["suites"])
-			s.set("signed-by", fields["signed-by"])
-			s.set("trusted", fields["trusted"])
+			s.setOption("signed-by", fields["signed-by"])
+			s.setOption("trusted", fields["trusted"])
 			for uri := range strings.FieldsSeq(fields["uris"]) {
 				s.URI = uri
 				found = append(found, s)
@@ -117,9 +117,9 @@ func stanzas(path string) (found []Source) {
 	return found
 }
 
-// set takes the options that debootstrap can be told. A key that stands in the file itself, or one
-// that gpgv cannot read, is left to the keys of the system.
-func (s *Source) set(key, value string) {
+// setOption sets an option that debootstrap supports and ignores all others. It ignores a key that is written in the
+// list itself or that gpgv cannot read; the system's keys are used then.
+func (s *Source) setOption(key, value string) {
 	switch strings.ToLower(key) {
 	case "signed-by":
 		if filepath.IsAbs(value) && filepath.Ext(value) == ".gpg" {
@@ -134,8 +134,8 @@ func isNo(value string) bool {
 	return slices.Contains([]string{"no", "false", "without", "off", "disable"}, strings.ToLower(value))
 }
 
-// release is the codename that an os-release file tells; empty: none.
-func release(path string) string {
+// osCodename returns the codename in an os-release file, or the empty string if there is none.
+func osCodename(path string) string {
 	for line := range lines(path) {
 		if name, ok := strings.CutPrefix(line, "VERSION_CODENAME="); ok {
 			return strings.Trim(strings.TrimSpace(name), `"'`)
@@ -144,7 +144,7 @@ func release(path string) string {
 	return ""
 }
 
-// lines are those of a file; none if it cannot be read.
+// lines yields the lines of a file, or none if it cannot be read.
 func lines(path string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		file, err := os.Open(path)

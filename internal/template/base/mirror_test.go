@@ -64,11 +64,11 @@ nonsense
 		t.Error(diff)
 	}
 	for suite, want := range map[string]string{"sloth": "http://one.test/a", "tiger": "file:///srv/mirror", "unlisted": "http://one.test/a"} {
-		if s, ok := find(got, suite, "sloth"); !ok || s.URI != want {
+		if s, ok := findSource(got, suite, "sloth"); !ok || s.URI != want {
 			t.Errorf("%s comes from %q, want %q", suite, s.URI, want)
 		}
 	}
-	if s, ok := find(got, "unlisted", ""); ok {
+	if s, ok := findSource(got, "unlisted", ""); ok {
 		t.Errorf("an unlisted release comes from %q", s.URI)
 	}
 	if got := Sources(filepath.Join(etc, "nowhere")); len(got) > 0 {

@@ -18,32 +18,32 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Options say what is installed and where.
+// Options select the program and its directory.
 type Options struct {
 	Program
-	Dir     string // as Dir gives it
-	Version string // empty: the program's own; "latest" and the like are asked of the registry
-	Force   bool   // install what is there again
+	Dir     string // the result of [Dir]
+	Version string // empty: the default version of the program. The npm registry resolves tags such as "latest"
+	Force   bool   // install again even if this version is installed
 
-	// Progress is told what is being done, and how far it is. Nil: nobody asks.
+	// Progress is called with each step and the downloaded bytes. It may be nil.
 	Progress func(what string, bytes int64)
 }
 
-// Result is what Install found or made.
+// Result describes the installed program.
 type Result struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Path    string `json:"path"`
-	Made    bool   `json:"made"` // false: it was there
+	Made    bool   `json:"made"` // false: it was installed before
 }
 
 var versionShape = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$`)
 
-// Install installs the program, unless it is there. It appears all at once, when it is complete and was seen to
-// run.
+// Install installs the program unless it is installed. The program gets its name atomically, after it was downloaded
+// and run once.
 func Install(ctx context.Context, o Options) (Result, error) {
 	o.Version = cmp.Or(o.Version, o.Program.Version)
 	if o.Progress == nil {
@@ -52,7 +52,7 @@ func Install(ctx context.Context, o Options) (Result, error) {
 	if !versionShape.MatchString(o.Version) {
 		return Result{}, o.failed(api.CodeInvalidRequest, "Write a version such as "+o.Program.Version+", or latest.", "%q is no version", o.Version)
 	}
-	if r, ok := o.there(); ok {
+	if r, ok := o.existing(); ok {
 		return r, nil
 	}
 	if err := os.MkdirAll(filepath.Join(o.Dir, "bin"), 0o755); err != nil {
@@ -63,18 +63,18 @@ func Install(ctx context.Context, o Options) (Result, error) {
 		return Result{}, fmt.Errorf("lock %s: %w", o.Dir, err)
 	}
 	defer unlock()
-	if r, ok := o.there(); ok {
+	if r, ok := o.existing(); ok {
 		return r, nil
 	}
 	return o.install(ctx)
 }
 
-func (o *Options) there() (Result, bool) {
+func (o *Options) existing() (Result, bool) {
 	version := o.Installed(o.Dir)
 	return Result{Name: o.Name, Version: version, Path: o.path(o.Dir)}, version == o.Version && !o.Force
 }
 
-// lock waits for others who install the same.
+// lock waits for other installations of the same program.
 func lock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -105,13 +105,13 @@ func (o *Options) install(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := o.put(file, version); err != nil {
+	if err := o.activate(file, version); err != nil {
 		return Result{}, fmt.Errorf("put %s in its place: %w", o.Command, err)
 	}
 	return Result{Name: o.Name, Version: version, Path: o.path(o.Dir), Made: true}, nil
 }
 
-// npm fetches the package. No script of it is run: the executable is all that is wanted.
+// npm downloads the package without running its scripts: only the executable is needed.
 func (o *Options) npm(ctx context.Context, tmp string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
@@ -132,12 +132,12 @@ func (o *Options) npm(ctx context.Context, tmp string) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return o.refused(err, said.String())
+		return o.npmError(err, said.String())
 	}
 	return nil
 }
 
-// watch tells how much has come.
+// watch reports the downloaded bytes to Progress until done is closed.
 func (o *Options) watch(dir string, done <-chan struct{}) {
 	what := "Fetching " + o.Package + " " + o.Version
 	o.Progress(what, 0)
@@ -168,22 +168,22 @@ func size(dir string) (total int64) {
 
 var offline = regexp.MustCompile(`\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|network)\b`)
 
-// refused puts npm's words into ours.
-func (o *Options) refused(err error, said string) error {
-	words := inShort(said)
+// npmError returns the error for a failure of npm, with a hint.
+func (o *Options) npmError(err error, said string) error {
+	words := errorLines(said)
 	switch {
 	case strings.Contains(said, "E404"), strings.Contains(said, "ETARGET"):
 		return o.failed(api.CodeUnknownVersion, "Leave --version out to install "+o.Program.Version+".", "the registry has no %s@%s", o.Package, o.Version)
 	case strings.Contains(said, "ENOSPC"):
 		return o.failed(api.CodeDiskFull, "Make room in the data directory, or name another with --data-dir.", "no space is left for %s", o.Title)
 	case offline.MatchString(said):
-		return o.failed(api.CodeServerUnreachable, "Check the network, the proxy and 'npm config get registry', then try again; what is installed already stays.", "npm's registry cannot be reached: %s", words)
+		return o.failed(api.CodeServerUnreachable, "Check the network, the proxy and 'npm config get registry', then try again; the installed version stays.", "npm's registry cannot be reached: %s", words)
 	}
 	return o.failed(api.CodeUnsupported, "These are npm's own words; correct what they name, then try again.", "npm: %w: %s", err, words)
 }
 
-// inShort is what npm said, without where in npm it was said.
-func inShort(said string) string {
+// errorLines returns the first error lines of npm's output without stack traces.
+func errorLines(said string) string {
 	var lines []string
 	for line := range strings.Lines(said) {
 		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "npm error"))
@@ -194,7 +194,7 @@ func inShort(said string) string {
 	return strings.Join(lines, "; ")
 }
 
-// check finds the executable and sees whether it runs.
+// check finds the executable and runs it once. It returns the path of the executable and the version.
 func (o *Options) check(ctx context.Context, modules string) (file, version string, err error) {
 	var pack struct {
 		Version string `json:"version"`
@@ -222,8 +222,8 @@ func (o *Options) check(ctx context.Context, modules string) (file, version stri
 	return found[0], pack.Version, nil
 }
 
-// put makes a file the program, in one step, and removes the others.
-func (o *Options) put(file, version string) error {
+// activate makes file the current version of the program, atomically, and removes the other versions.
+func (o *Options) activate(file, version string) error {
 	bin, name := filepath.Join(o.Dir, "bin"), o.Command+"-"+version
 	if err := os.Chmod(file, 0o755); err != nil {
 		return err
@@ -249,7 +249,7 @@ func (o *Options) put(file, version string) error {
 }
 
 func (o *Options) failed(code api.Code, hint, format string, args ...any) error {
-	e := sandbox.Errorf("install "+o.Name, code, format, args...)
+	e := fault.Errorf("install "+o.Name, code, format, args...)
 	e.Hint = hint
 	return e
 }

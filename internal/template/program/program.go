@@ -1,8 +1,8 @@
-// Package program installs programs that templates show to their sandboxes, from npm.
+// Package program installs programs from npm that templates mount into sandboxes.
 //
-// [Install] puts one below the data directory, in the place that [Dir] names and that a template mounts. The
-// place itself stays, whatever is installed there: the program in it is a link to a file named by its version,
-// and a newer one takes over in one step. A sandbox that runs may keep the one it has used until it is restarted.
+// [Install] installs a program into the directory that [Dir] returns and that a template mounts. The path of the
+// program never changes: it is a link to a file with the version in its name, and installing another version replaces
+// the link atomically. A running sandbox may use the old version until it is restarted.
 package program
 
 import (
@@ -12,29 +12,29 @@ import (
 	"strings"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 // Program is a program that can be installed.
 type Program struct {
-	Name    string // the template's that needs it
+	Name    string // name of the template that needs the program
 	Title   string
-	Package string // of npm
-	Version string // that is installed unless another is asked for
-	Command string // its name
-	Native  string // where in node_modules the executable is; a pattern
+	Package string // npm package
+	Version string // default version
+	Command string // file name of the program
+	Native  string // pattern of the executable's path in node_modules
 }
 
 // ClaudeCode is Anthropic's command line, which the template claude_code runs.
 var ClaudeCode = Program{
-	Name: "claude_code", Title: "Claude Code", Package: "@anthropic-ai/claude-code", Version: "2.1.197", Command: "claude",
+	Name: "claude_code", Title: "Claude Code", Package: "@anthropic-ai/claude-code", Version: "2.1.325", Command: "claude",
 	Native: "@anthropic-ai/claude-code-linux-*/claude",
 }
 
-// All are the programs that can be installed.
+// All lists the programs that can be installed.
 var All = []Program{ClaudeCode}
 
-// Find finds a program by its name.
+// Find returns the program with the name.
 func Find(name string) (Program, error) {
 	var names []string
 	for _, p := range All {
@@ -43,14 +43,14 @@ func Find(name string) (Program, error) {
 		}
 		names = append(names, p.Name)
 	}
-	return Program{}, &sandbox.Error{Op: "install " + name, Code: api.CodeUnknownTemplate,
+	return Program{}, &fault.Error{Op: "install " + name, Code: api.CodeUnknownTemplate,
 		Hint: "These can be installed: " + strings.Join(names, ", ") + ".", Err: errors.New("there is nothing to install for that template")}
 }
 
-// Dir is where a program is, as bin/COMMAND.
+// Dir returns the directory of a program. The program itself is bin/COMMAND in it.
 func Dir(dataDir, name string) string { return filepath.Join(dataDir, "programs", name) }
 
-// Prepare makes the place of every program, so that it can be mounted before anything is installed.
+// Prepare creates the directory of every program, so that templates can mount it before the program is installed.
 func Prepare(dataDir string) error {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return err
@@ -63,7 +63,7 @@ func Prepare(dataDir string) error {
 	return nil
 }
 
-// Installed is the version of the program in dir; empty: there is none.
+// Installed returns the version of the program in dir, or the empty string if it is not installed.
 func (p Program) Installed(dir string) string {
 	target, err := os.Readlink(p.path(dir))
 	if err != nil {

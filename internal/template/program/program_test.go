@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 // npm is one that brings a program, after doing what the test asks for.
@@ -132,7 +132,7 @@ func TestInstallFails(t *testing.T) {
 			o, _ := site(t, c.do, c.after)
 			o.Version = c.version
 			_, err := Install(t.Context(), o)
-			if sandbox.CodeOf(err) != c.code || err == nil || !strings.Contains(err.Error(), c.words) {
+			if fault.CodeOf(err) != c.code || err == nil || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("%v", err)
 			}
 			if o.Installed(o.Dir) != "" {
@@ -195,7 +195,7 @@ func TestPrepare(t *testing.T) {
 	if err := Prepare("/dev/null"); err == nil {
 		t.Error("places were made nowhere")
 	}
-	if _, err := Find("nosuch"); sandbox.CodeOf(err) != api.CodeUnknownTemplate {
+	if _, err := Find("nosuch"); fault.CodeOf(err) != api.CodeUnknownTemplate {
 		t.Error(err)
 	}
 }

@@ -225,6 +225,15 @@ const (
 		"work tree": {map[string]string{".git": "gitdir: /wor" + "k/x"}, 0},
 		"ci":        {map[string]string{".ci/run": "cd /wor" + "k/x"}, 1},
 	},
+	"plain words": {
+		"plain":          {map[string]string{"internal/store/a.go": src("store") + "// f saves the row.\nfunc f() {}\n"}, 0},
+		"comment":        {map[string]string{"internal/store/a.go": src("store") + "// f is for whoever saves.\nfunc f() {}\n"}, 1},
+		"over two lines": {map[string]string{"internal/store/a.go": src("store") + "// f says what\n// is wrong.\nfunc f() {}\n"}, 1},
+		"string":         {map[string]string{"internal/store/a.go": src("store") + "const s = \"nobody holds it\"\n"}, 1},
+		"name":           {map[string]string{"internal/store/a.go": src("store") + "func told() {}\n"}, 0},
+		"below ceiling":  {map[string]string{"internal/store/a.go": src("store") + "// Told.\n", avoidedCeilings: "internal/store 1\n"}, 0},
+		"above ceiling":  {map[string]string{"internal/store/x/a.go": src("x") + "// Told and told.\n", avoidedCeilings: "internal/store 1\n"}, 1},
+	},
 	"seeded bugs are patches": {
 		"patch":  {map[string]string{"internal/testkit/seeded/bugs/store/a.patch": "+//go:build seeded_a\n"}, 0},
 		"file":   {map[string]string{"internal/store/seeded_a.go": "package store\n"}, 1},

@@ -19,7 +19,7 @@ func onePackageDocEach(m *Module) (found []string) {
 		for _, f := range sources {
 			if f.AST.Doc != nil && f.AST.Doc.Text() != "" {
 				docs = append(docs, f.Path)
-				if !introduces(f.AST.Doc.Text(), p) {
+				if !beginsWithName(f.AST.Doc.Text(), p) {
 					found = append(found, fmt.Sprintf("%s: the package doc does not begin with what it is about: \"Package %s ...\"", f.Path, p.Name))
 				}
 			}
@@ -31,9 +31,9 @@ func onePackageDocEach(m *Module) (found []string) {
 	return found
 }
 
-// introduces reports whether the doc begins in Go's way: "Package name ...", and for a program
+// beginsWithName reports whether the package doc begins by Go's convention: "Package name ...", or for a program
 // "Command name ..." or "Name ...".
-func introduces(doc string, p *Package) bool {
+func beginsWithName(doc string, p *Package) bool {
 	if p.Name != "main" {
 		return strings.HasPrefix(doc, "Package "+p.Name+" ")
 	}
@@ -70,7 +70,7 @@ func undocumented(decl ast.Decl) []string {
 	return nil
 }
 
-// wellKnown methods do what their interface in the standard library says.
+// wellKnown lists methods of interfaces in the standard library. They need no doc comment.
 var wellKnown = []string{"Error", "String", "Unwrap", "ServeHTTP", "Read", "Write", "Close", "Len", "Less", "Swap"}
 
 func undocumentedFunc(d *ast.FuncDecl) []string {
@@ -101,8 +101,8 @@ func receiverName(t ast.Expr) string {
 	return ""
 }
 
-// undocumentedGroup accepts a comment on the group for constants and variables, which often only
-// make sense together; each type has its own.
+// undocumentedGroup returns the exported names without a comment in a declaration of types, constants or variables.
+// For constants and variables a comment on the group is enough. Each type of a group needs a separate comment.
 func undocumentedGroup(d *ast.GenDecl) (names []string) {
 	group := d.Doc.Text() != ""
 	for _, spec := range d.Specs {

@@ -15,8 +15,8 @@ func packagesHaveALayer(m *Module) (found []string) {
 	return found
 }
 
-// eachImport calls visit for every import of one of the module's packages by another. Tests may
-// import what they like, so only sources are visited.
+// eachImport calls visit for every import of one of the module's packages by another. It ignores test files,
+// which may import any package.
 func eachImport(m *Module, visit func(from *Package, f *File, to string)) {
 	for _, p := range m.Packages {
 		for _, f := range p.sources() {
@@ -34,10 +34,10 @@ func importsGoDown(m *Module) (found []string) {
 		fromEntry, fromLevel := place(from.Path)
 		toEntry, toLevel := place(to)
 		switch {
-		case fromLevel < 0 || toLevel < 0: // packagesHaveALayer says so
+		case fromLevel < 0 || toLevel < 0: // packagesHaveALayer reports these
 		case toLevel < fromLevel:
-		case isSuite(from.Path) && within(to, "internal/testkit"): // tests, in all but name
-		case toLevel == fromLevel && beside(from.Path, fromEntry, to, toEntry):
+		case isSuite(from.Path) && within(to, "internal/testkit"): // a suite is test code
+		case toLevel == fromLevel && allowedInLayer(from.Path, fromEntry, to, toEntry):
 		default:
 			found = append(found, fmt.Sprintf("%s (layer %d) imports %s (layer %d)", f.Path, fromLevel, to, toLevel))
 		}
@@ -45,9 +45,9 @@ func importsGoDown(m *Module) (found []string) {
 	return found
 }
 
-// beside decides imports within one layer. A package may use its own entry and what lies below
-// itself; the rest is in the tables.
-func beside(from, fromEntry, to, toEntry string) bool {
+// allowedInLayer reports whether an import within one layer is allowed. A package may import its own entry, packages below
+// itself, and packages that the tables sideways and everywhere allow.
+func allowedInLayer(from, fromEntry, to, toEntry string) bool {
 	return to == fromEntry || within(to, from) || to == "api" ||
 		slices.Contains(sideways[fromEntry], toEntry) || slices.Contains(everywhere, toEntry)
 }
@@ -73,7 +73,7 @@ func corePackagesAreSelfContained(m *Module) (found []string) {
 	return found
 }
 
-// isStandard reports whether the path is the standard library's: its first element has no dot.
+// isStandard reports whether the path belongs to the standard library: its first element has no dot.
 func isStandard(path string) bool {
 	first, _, _ := strings.Cut(path, "/")
 	return !strings.Contains(first, ".")
@@ -89,7 +89,7 @@ func onlyAppImportsImplementations(m *Module) (found []string) {
 	return found
 }
 
-// sameFamily lets an implementation consist of several packages.
+// sameFamily reports whether both packages belong to one implementation: one is below the other.
 func sameFamily(from, to string) bool {
 	return isImplementation(from) && (within(to, from) || within(from, to))
 }

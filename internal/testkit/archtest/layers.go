@@ -2,70 +2,77 @@ package archtest
 
 import "strings"
 
-// layers is the order of the packages: an import goes down, or sideways where the table below says
-// so. A package belongs to the longest entry that it equals or lies under.
+// layers is the order of the packages. A package may import lower layers, and packages of its own layer that the
+// table sideways allows. A package belongs to the longest entry that equals its path or a parent of it.
 var layers = [][]string{
-	0: {"api", "internal/sandbox"},
+	0: {"api", "internal/fault", "internal/sandbox"},
 	1: {
-		"client",
-		"internal/driver", "internal/files", "internal/guest", "internal/blob", "internal/transcript",
-		"internal/workspace", "internal/agent", "internal/hook", "internal/template",
-		"internal/auth", "internal/config", "internal/telemetry", "internal/store", "internal/egress", "internal/outbox", "internal/ahead", "internal/awsaddr",
+		"internal/blob", "internal/driver", "internal/transcript", "client",
+		"internal/files", "internal/guest", "internal/workspace",
+		"internal/auth", "internal/config", "internal/telemetry", "internal/store", "internal/egress", "internal/outbox", "internal/readahead", "internal/awsaddr", "internal/seal",
 	},
 	2: {
-		"internal/engine", "internal/keeper", "internal/turn",
-		"internal/conversation", "internal/project", "internal/thread",
+		"internal/engine", "internal/workspacesync", "internal/agent", "internal/hook", "internal/template", "internal/chat",
+		"internal/project", "internal/thread",
 		"internal/preview", "internal/terminal", "internal/desktop", "internal/tool",
 	},
 	3: {"internal/httpapi", "internal/slack", "internal/mcp", "internal/cli", "internal/console"},
 	4: {"internal/app"},
-	5: {"cmd/berth", "bench", "internal/testkit"},
+	5: {".", "cmd/berth", "bench", "internal/testkit"},
 }
 
-// sideways lists the imports allowed within one layer: who may import what. Packages below one
-// entry of layers may always import that entry, as a driver imports the driver seam.
+// layerNames are the names of the layers in the picture of the architecture.
+var layerNames = []string{"core", "seams and parts", "services", "front ends", "wiring", "programs and tests"}
+
+// seams are the packages that define an interface with several implementations. The implementations are in folders
+// below the seam, and only wirers may import them.
+var seams = []string{"internal/agent", "internal/blob", "internal/driver", "internal/transcript"}
+
+// sideways lists the allowed imports within one layer: the key may import the values. A package below an
+// entry of layers may always import that entry, as each driver imports internal/driver.
 var sideways = map[string][]string{
-	"internal/auth":         {"internal/store"},
-	"internal/workspace":    {"internal/blob"},
-	"internal/driver":       {"internal/files", "internal/guest", "internal/egress"},
-	"internal/blob":         {"internal/blob", "internal/awsaddr"},
-	"internal/guest":        {"internal/guest"},
-	"internal/agent":        {"internal/guest", "internal/files"},
-	"internal/transcript":   {"internal/store", "internal/transcript", "internal/awsaddr"},
-	"internal/outbox":       {"internal/store"},
-	"internal/hook":         {"internal/driver", "internal/guest", "internal/egress", "internal/store", "internal/outbox"},
-	"internal/template":     {"internal/hook", "internal/egress", "internal/driver", "internal/guest", "internal/config"},
-	"internal/turn":         {"internal/engine"},
-	"internal/conversation": {"internal/engine", "internal/turn"},
-	"internal/project":      {"internal/engine", "internal/turn"},
-	"internal/thread":       {"internal/engine", "internal/turn"},
-	"internal/preview":      {"internal/engine"},
-	"internal/terminal":     {"internal/engine"},
-	"internal/desktop":      {"internal/engine", "internal/terminal"},
-	"internal/httpapi":      {"internal/mcp"},
-	"internal/testkit":      {"internal/testkit"},
-	"bench":                 {"internal/testkit"},
+	"internal/sandbox":    {"internal/fault"},
+	"internal/auth":       {"internal/store", "internal/seal"},
+	"internal/store":      {"internal/seal"},
+	"internal/workspace":  {"internal/blob"},
+	"internal/driver":     {"internal/files", "internal/guest", "internal/egress"},
+	"internal/blob":       {"internal/blob", "internal/awsaddr"},
+	"internal/guest":      {"internal/guest"},
+	"internal/agent":      {"internal/engine"},
+	"internal/transcript": {"internal/store", "internal/transcript", "internal/awsaddr"},
+	"internal/outbox":     {"internal/store"},
+	"internal/hook":       {"internal/engine"},
+	"internal/template":   {"internal/hook"},
+	"internal/tool":       {"internal/engine", "internal/template"},
+	"internal/chat":       {"internal/engine", "internal/agent", "internal/hook", "internal/template"},
+	"internal/project":    {"internal/engine"},
+	"internal/thread":     {"internal/engine", "internal/chat"},
+	"internal/preview":    {"internal/engine"},
+	"internal/terminal":   {"internal/engine"},
+	"internal/desktop":    {"internal/engine", "internal/terminal"},
+	"internal/httpapi":    {"internal/mcp", "internal/httpapi"},
+	"internal/cli":        {"internal/cli"},
+	"internal/testkit":    {"internal/testkit"},
+	"bench":               {"internal/testkit"},
 }
 
-// everywhere may be imported by every package above layer 0.
+// everywhere lists packages that every package above layer 0 may import.
 var everywhere = []string{"internal/telemetry"}
 
-// selfContained packages import the standard library and what is listed, nothing else.
+// selfContained lists packages that may import only the standard library and the packages in the value.
 var selfContained = map[string][]string{
 	"api":              {},
 	"client":           {"api", "github.com/coder/websocket"},
-	"internal/sandbox": {"api"},
-	"internal/egress":  {"api", "internal/telemetry"},
-	"internal/testkit": {}, // the package itself; those below it may need more
+	"internal/fault":   {"api"},
+	"internal/sandbox": {"api", "internal/fault"},
+	"internal/egress":  {"api", "internal/fault", "internal/telemetry", "golang.org/x/net/idna"},
+	"internal/testkit": {}, // only the package itself; the packages below it may import others
 }
 
-// seams have their implementations in the folders below them, which only wirers may import.
-var seams = []string{"internal/driver", "internal/blob", "internal/transcript", "internal/agent"}
-
-// wirers put implementations together.
+// wirers lists the packages that may import implementations of seams, to connect them.
 var wirers = []string{"internal/app", "internal/blob/open", "internal/transcript/open", "bench", "internal/testkit"}
 
-// within reports whether path is root or lies under it.
+// within reports whether path equals root or is below it.
 func within(path, root string) bool {
 	return path == root || strings.HasPrefix(path, root+"/")
 }
@@ -79,7 +86,7 @@ func withinAny(path string, roots []string) bool {
 	return false
 }
 
-// place finds a package's entry in layers. The level is -1 if it has none.
+// place returns a package's entry in layers and the number of its layer. The level is -1 if the package has no entry.
 func place(path string) (entry string, level int) {
 	level = -1
 	for n, entries := range layers {
@@ -92,7 +99,7 @@ func place(path string) (entry string, level int) {
 	return entry, level
 }
 
-// isImplementation reports whether only wirers may import the package.
+// isImplementation reports whether the package implements a seam. Only wirers may import such a package.
 func isImplementation(path string) bool {
 	for _, seam := range seams {
 		if path != seam && within(path, seam) && !isSuite(path) {
@@ -102,7 +109,7 @@ func isImplementation(path string) bool {
 	return false
 }
 
-// isSuite reports whether the package holds tests for others to run: drivertest, blobtest.
+// isSuite reports whether the package is a conformance suite that other packages' tests run, such as drivertest.
 func isSuite(path string) bool {
 	return within(path, "internal") && !within(path, "internal/testkit") && strings.HasSuffix(path, "test")
 }

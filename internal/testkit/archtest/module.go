@@ -1,9 +1,8 @@
-// Package archtest checks the shape of the whole module: who may import whom, that packages and
-// exported names are documented, and a few habits that would otherwise fade.
+// Package archtest checks rules about the whole module: which packages may import which, that packages and
+// exported names are documented, and some conventions of style.
 //
-// [Load] reads a source tree, [Rules] is the list of rules, and the table of layers in layers.go
-// says where every package belongs. The package's own test applies all rules to Berth; each rule
-// also has a test that shows it can fail.
+// [Load] reads a source tree, [Rules] is the list of rules, and layers.go assigns each package to a layer.
+// The package's own test applies all rules to Berth. Each rule also has a test that shows that the rule can fail.
 package archtest
 
 import (
@@ -18,7 +17,7 @@ import (
 	"unicode/utf8"
 )
 
-// modulePath is what every import of the module begins with.
+// modulePath is the module path of Berth.
 const modulePath = "github.com/berthdev/berth"
 
 // Module is a source tree, read once for all rules.
@@ -27,14 +26,14 @@ type Module struct {
 	Texts    map[string]string // every text file by its path, Go files included
 }
 
-// Package is one folder of Go files. Folders named testdata and nested modules are left out.
+// Package is one folder of Go files. Load ignores folders named testdata and nested modules.
 type Package struct {
 	Path  string // relative to the module's root: "internal/store"
 	Name  string
 	Files []*File
 }
 
-// File is one parsed Go file. Build tags are ignored: rules hold for every build.
+// File is one parsed Go file. Load ignores build constraints, so that the rules apply to the files of every build.
 type File struct {
 	Path      string
 	Test      bool // named *_test.go
@@ -44,7 +43,7 @@ type File struct {
 	fset      *token.FileSet
 }
 
-// Load reads the tree below fsys. A Go file that does not parse is left to the compiler.
+// Load reads the tree below fsys. It ignores Go files that do not parse, because the compiler reports them.
 func Load(fsys fs.FS) (*Module, error) {
 	m := &Module{Texts: map[string]string{}}
 	packages := map[string]*Package{}
@@ -58,7 +57,7 @@ func Load(fsys fs.FS) (*Module, error) {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() || name == ".git" { // a file in a work tree of git
+		if !d.Type().IsRegular() || name == ".git" { // .git is a file in a git worktree
 			return nil
 		}
 		text, err := fs.ReadFile(fsys, name)
@@ -78,13 +77,13 @@ func Load(fsys fs.FS) (*Module, error) {
 	return m, err
 }
 
-// ignored folders hold what is built, downloaded or not ours.
+// ignored reports whether a folder of this name holds built, downloaded or other files that are not source.
 func ignored(dir string) bool {
 	hidden := strings.HasPrefix(dir, ".") && dir != ".ci" && dir != ".github"
 	return hidden || dir == "bin" || dir == "node_modules" || dir == "berth-data"
 }
 
-// outside reports whether a Go file is test data or belongs to a module of its own.
+// outside reports whether a Go file is test data or belongs to a nested module.
 func (m *Module) outside(name string) bool {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if _, nested := m.Texts[dir+"/go.mod"]; nested || path.Base(dir) == "testdata" {
@@ -138,12 +137,15 @@ func (f *File) imports() []string {
 	return paths
 }
 
-// own returns the module-relative form of an import path, if it is one of ours.
+// own returns an import path relative to the module. The second result is false if the package is not in the module.
 func own(importPath string) (string, bool) {
+	if importPath == modulePath {
+		return ".", true
+	}
 	return strings.CutPrefix(importPath, modulePath+"/")
 }
 
-// line is the line of a position in the file.
+// line returns the line number of a position in the file.
 func (f *File) line(pos token.Pos) int { return f.fset.Position(pos).Line }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Rule is one property of the module. Check returns a sentence for every place that breaks it.
+// Rule is a rule about the whole module. Check returns a sentence for every place that breaks it.
 type Rule struct {
 	Name  string
 	Check func(*Module) []string
 }
 
-// Rules is everything that make lint asks of the module's shape.
+// Rules lists all rules about the module's structure. The package's test applies them.
 var Rules = []Rule{
 	{"packages have a layer", packagesHaveALayer},
 	{"imports go down", importsGoDown},
@@ -30,6 +30,7 @@ var Rules = []Rule{
 	{"docs name real packages", docsNameRealPackages},
 	{"the project speaks of itself", projectSpeaksOfItself},
 	{"seeded bugs are patches", seededBugsArePatches},
+	{"plain words", plainWords},
 }
 
 const (
@@ -56,7 +57,7 @@ func filesStayReadable(m *Module) (found []string) {
 	return found
 }
 
-// hollowNames say where code was put, not what it does.
+// hollowNames matches package names that do not name the purpose of a package.
 var hollowNames = regexp.MustCompile(`^(utils?|common|models|services|helpers?|managers?)$`)
 
 func packageNamesMeanSomething(m *Module) (found []string) {
@@ -102,8 +103,8 @@ func docsNameRealPackages(m *Module) (found []string) {
 	return found
 }
 
-// foreign matches paths of a machine that Berth was written on. They are put together here so that
-// this file does not contain them.
+// foreign matches paths that exist only on the machines where Berth was written. The patterns are split so that
+// this file does not match them.
 var foreign = []*regexp.Regexp{
 	regexp.MustCompile(`(^|[\s"'(=:` + "`" + `])/wor` + `k/`),
 	regexp.MustCompile(`\.\./sha` + `red\b`),
@@ -123,7 +124,7 @@ func projectSpeaksOfItself(m *Module) (found []string) {
 	return found
 }
 
-// bugTag is a build line with the tag of a seeded bug.
+// bugTag matches a build constraint with the tag of a seeded bug.
 var bugTag = regexp.MustCompile(`(?m)^//\s*(go:build|\+build).*\bseeded_`)
 
 func seededBugsArePatches(m *Module) (found []string) {

@@ -7,8 +7,8 @@ import (
 	"path"
 )
 
-// testsDoNotSleep finds time.Sleep in tests. Inside a synctest bubble it is exact and costs nothing,
-// so there it is welcome.
+// testsDoNotSleep finds calls of time.Sleep in tests. They are allowed inside a synctest bubble, where a sleep is
+// exact and takes no real time.
 func testsDoNotSleep(m *Module) (found []string) {
 	for _, p := range m.Packages {
 		for _, f := range p.Files {
@@ -40,7 +40,7 @@ func sleeps(f *File) (found []token.Pos) {
 	return found
 }
 
-// localName is what the file calls an imported package, or "" if it does not import it.
+// localName returns the file's name for an imported package, or "" if the file does not import it.
 func localName(f *File, importPath string) string {
 	for i, p := range f.imports() {
 		if p != importPath {

@@ -1,16 +1,16 @@
-// Package boxtest gives tests a real sandbox on this machine without a server: [New] makes one, as runtimes of
-// agents see sandboxes.
+// Package boxtest makes real sandboxes on this machine for tests, without a server. [New] makes a sandbox and returns
+// a handle on it.
 package boxtest
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,11 +20,13 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/local"
 	"github.com/berthdev/berth/internal/egress"
-	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
 )
 
-// Options are what a template would say.
+// Options sets the properties of a sandbox that otherwise come from a template.
 type Options struct {
 	Mounts   []driver.Mount
 	Services map[string]string
@@ -32,14 +34,15 @@ type Options struct {
 	Limits   driver.Limits
 }
 
-// Box is a sandbox. It is an agent.Box.
+// Box is a running sandbox and a handle on it.
 type Box struct {
+	*engine.Handle
 	Driver *local.Driver
 	ID     driver.ID
-	Env    []string // what every command in it has
+	Env    []string // environment of every command, as NAME=value
 }
 
-// New makes a sandbox that ends with the test.
+// New makes a sandbox and destroys it when the test ends.
 func New(t testing.TB, o Options) *Box {
 	t.Helper()
 	exe, err := helper()
@@ -62,13 +65,47 @@ func New(t testing.TB, o Options) *Box {
 		defer cancel()
 		must(t, errors.Join(d.WaitIdle(ctx), d.Close()))
 	})
-	b := &Box{Driver: d, Env: o.Env}
-	key := driver.Key{Sandbox: uuid.NewString(), Incarnation: 1}
-	st, err := d.Create(t.Context(), driver.Spec{Key: key, Tenant: "test", Mounts: o.Mounts, Limits: o.Limits})
+	db, err := store.Open(t.Context(), store.Options{DataDir: t.TempDir(), Logger: log})
 	must(t, err)
-	b.ID = st.ID
+	t.Cleanup(func() { must(t, db.Close()) })
+	b := &Box{Driver: d, Env: o.Env}
+	e := engine.New(engine.Options{
+		Store: engine.OnDB(db), Drivers: map[string]driver.Driver{"local": d}, Logger: log, Templates: templates{b, o},
+		Defaults: sandbox.Spec{Template: "test", Driver: "local", Profile: "standard"},
+	})
+	id := uuid.NewString()
+	s, _, err := e.Ensure(t.Context(), engine.Request{
+		Owner: sandbox.Owner{Tenant: "default", Kind: sandbox.OwnerSandbox, ID: id}, ID: id, Actor: "test",
+	})
+	must(t, err)
+	b.Handle, b.ID = e.HandleOn(s, "test"), driver.ID(s.Instance)
 	t.Cleanup(func() { must(t, d.Destroy(context.Background(), b.ID)) })
 	return b
+}
+
+// templates provides the only template of a Box to the engine.
+type templates struct {
+	box *Box
+	o   Options
+}
+
+func (templates) Names() []string            { return []string{"test"} }
+func (templates) Allows(_, name string) bool { return name == "test" }
+func (templates) Spec(string) sandbox.Spec   { return sandbox.Spec{} }
+func (templates) User(string) string         { return "" }
+
+func (t templates) Prepare(_ sandbox.Sandbox, spec *driver.Spec) error {
+	spec.Mounts, spec.Limits = t.o.Mounts, t.o.Limits
+	return nil
+}
+
+func (t templates) Env(string, string) map[string]string {
+	env := map[string]string{}
+	for _, v := range t.box.Env {
+		name, value, _ := strings.Cut(v, "=")
+		env[name] = value
+	}
+	return env
 }
 
 func must(t testing.TB, err error) {
@@ -78,35 +115,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// Guest connects to the helper, starting the sandbox if it is stopped.
-func (b *Box) Guest(ctx context.Context) (guest.Conn, error) {
-	if st, err := b.Driver.Inspect(ctx, b.ID); err == nil && st.Phase == driver.PhaseStopped {
-		_, _ = b.Driver.Start(ctx, b.ID) // Guest says if it does not run
-	}
-	return b.Driver.Guest(ctx, b.ID)
-}
-
-// Command adds Env.
-func (b *Box) Command(cmd guest.Cmd) guest.Cmd {
-	cmd.Env = guest.LastOfEach(append(b.Env[:len(b.Env):len(b.Env)], cmd.Env...))
-	return cmd
-}
-
-// Output reads what a process wrote.
-func (b *Box) Output(ctx context.Context, process string, after int64) iter.Seq2[guest.Chunk, error] {
-	return b.Driver.Output(ctx, b.ID, process, after)
-}
-
-// Files opens the workspace or the home.
-func (b *Box) Files(ctx context.Context, root string) (files.FS, error) {
-	return b.Driver.Files(ctx, b.ID, root)
-}
-
-// Stop ends everything that runs in it; its files stay.
-func (b *Box) Stop(ctx context.Context) error { return b.Driver.Stop(ctx, b.ID) }
-
-// helper builds a program that can become the first process of a sandbox, once for a test's process. The file
-// is gone at once: what remains is a descriptor, which ends with the process.
+// helper builds the program that runs as pid 1 of a sandbox, once for each test process. It removes the file at
+// once and returns a path to an open descriptor of it, which is closed when the process ends.
 var helper = sync.OnceValues(func() (path string, err error) {
 	built := filepath.Join(os.TempDir(), "berth-box-"+uuid.NewString())
 	defer os.Remove(built)

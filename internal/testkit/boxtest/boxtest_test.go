@@ -34,7 +34,7 @@ func TestBox(t *testing.T) {
 		}
 		conn.Close()
 		// A stopped one is started by its next use.
-		if err := b.Stop(t.Context()); err != nil {
+		if _, err := b.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -25,7 +25,7 @@ func TestInstallGivesUp(t *testing.T) {
 	t.Cleanup(func() { pauses = was })
 	pauses = []time.Duration{time.Millisecond}
 	t.Setenv("PATH", t.TempDir())
-	if err := install(t.TempDir()); err == nil || errors.Is(err, exec.ErrNotFound) || !strings.Contains(err.Error(), "npm is not installed") {
+	if err := install(t.TempDir(), "2.1.197"); err == nil || errors.Is(err, exec.ErrNotFound) || !strings.Contains(err.Error(), "npm is not installed") {
 		t.Error(err)
 	}
 }

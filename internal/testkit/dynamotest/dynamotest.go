@@ -1,11 +1,11 @@
 // Package dynamotest runs a private DynamoDB server for tests: dynalite, on Node.js.
 //
-//   - [New] gives a test a table's name of its own on a server that all tests of the process share.
-//   - [Start] starts a server of the test's own, which it may kill and start again.
-//   - [Before] stands before a server and spoils some requests.
+//   - [New] gives a test a unique table name on a server that all tests of the process share.
+//   - [Start] starts a separate server, which a test may kill and start again.
+//   - [Before] starts a proxy in front of a server that makes chosen requests fail.
 //
-// The server comes from its pinned npm package, kept in bin/tests. It ends with the process that started
-// it, however that ends. The credentials are for tests, the same everywhere, and worth nothing.
+// The server comes from a pinned npm package in bin/tests. It ends with the process that started it. The
+// credentials are fixed and only for tests.
 package dynamotest
 
 import (
@@ -25,21 +25,21 @@ import (
 	"github.com/berthdev/berth/internal/testkit/s3test"
 )
 
-// Version is dynalite's.
+// Version is the version of dynalite.
 const Version = "4.0.0"
 
-// Table is one test's own place on a server. The table is not made yet.
+// Table is a unique table name for one test, and the server to create the table on.
 type Table struct {
 	Name     string
 	Endpoint string // http://127.0.0.1:port
 }
 
-// URL is the table's address, as message_store takes it.
+// URL returns the table's address in the form of the setting message_store.
 func (b Table) URL() string {
 	return fmt.Sprintf("dynamodb://%s?endpoint=%s&region=%s", b.Name, url.QueryEscape(b.Endpoint), s3test.Region)
 }
 
-// New names a table for t on the process's shared server, and deletes it at the end.
+// New returns an unused table name for t on the process's shared server. It deletes the table when t ends.
 func New(t testing.TB) Table {
 	t.Helper()
 	s, err := shared()
@@ -56,7 +56,7 @@ var shared = sync.OnceValues(func() (*Server, error) {
 	return s, s.start(ctx)
 })
 
-// Table names a table for t.
+// Table returns an unused table name for t. It deletes the table when t ends.
 func (s *Server) Table(t testing.TB) Table {
 	b := Table{Name: "test-" + rand.Text(), Endpoint: s.Endpoint}
 	t.Cleanup(func() {
@@ -68,7 +68,7 @@ func (s *Server) Table(t testing.TB) Table {
 	return b
 }
 
-// Client speaks to the table's server directly.
+// Client returns a DynamoDB client for the table's endpoint. It does not retry.
 func (b Table) Client() *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region: s3test.Region, BaseEndpoint: &b.Endpoint, RetryMaxAttempts: 1,
@@ -76,7 +76,7 @@ func (b Table) Client() *dynamodb.Client {
 	})
 }
 
-// Setenv gives the test's process the credentials, as a server's environment has them.
+// Setenv sets the credentials in the environment of the test's process.
 func Setenv(t testing.TB) {
 	t.Helper()
 	for name, value := range Env() {
@@ -84,14 +84,15 @@ func Setenv(t testing.TB) {
 	}
 }
 
-// Env is the credentials as variables of the environment. No file and no other machine is asked.
+// Env returns the credentials as environment variables. They keep the AWS SDK from looking for others in files or on
+// the network.
 func Env() map[string]string {
 	env := maps.Clone(s3test.Env())
 	env["AWS_ENDPOINT_URL_DYNAMODB"] = ""
 	return env
 }
 
-// Start starts a server for t. What it keeps outlives its being killed.
+// Start starts a server for t with tables on disk, which survive Kill.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{dir: t.TempDir()}

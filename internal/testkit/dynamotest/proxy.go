@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Proxy stands before a server.
+// Proxy is an HTTP proxy in front of a server. A rule decides which requests fail.
 type Proxy struct {
 	Endpoint string
 
@@ -23,18 +23,18 @@ type Proxy struct {
 	over  chan struct{} // closed when the test ends
 }
 
-// Fate is what becomes of a request. The zero Fate is that it is passed on.
+// Fate is the treatment of a request by the proxy. The zero Fate passes the request on.
 type Fate struct {
-	Status int    // answered by the proxy with this status, and a code if there is one
-	Code   string // DynamoDB's name of an error, as ThrottlingException
-	Body   string // what is answered instead
-	Type   string // its content type; empty: DynamoDB's
-	Cut    bool   // not passed on, and not answered
-	Hang   bool   // accepted, and not answered until the caller gives up
-	Lost   bool   // passed on, and done by the server, but not answered
+	Status int    // HTTP status of the proxy's own answer; 0: no own answer
+	Code   string // name of a DynamoDB error in the proxy's answer, such as ThrottlingException; may be empty
+	Body   string // body of the proxy's answer
+	Type   string // content type of the proxy's answer; empty: DynamoDB's
+	Cut    bool   // break the connection without passing the request on
+	Hang   bool   // read the request and do not answer until the caller gives up
+	Lost   bool   // pass the request on and break the connection instead of returning the answer
 }
 
-// Before starts a proxy before a table's server. It spoils nothing yet.
+// Before starts a proxy in front of a table's server. Until Set is called it passes all requests on.
 func Before(t testing.TB, b Table) (*Proxy, Table) {
 	t.Helper()
 	target, err := url.Parse(b.Endpoint)
@@ -42,7 +42,7 @@ func Before(t testing.TB, b Table) (*Proxy, Table) {
 		t.Fatal(err)
 	}
 	pass := &httputil.ReverseProxy{
-		// The signature is for the host that the client knows.
+		// The request's signature covers the host.
 		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = r.In.Host },
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
@@ -57,14 +57,15 @@ func Before(t testing.TB, b Table) (*Proxy, Table) {
 	return p, b
 }
 
-// Set makes a rule that decides about each request from now on; op is as PutItem. Nil: all are passed on.
+// Set installs a rule that decides the fate of each request from now on. The rule gets the operation's name, such as
+// PutItem. A nil rule passes all requests on.
 func (p *Proxy) Set(rule func(op string) Fate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rule = rule
 }
 
-// Calls is how many requests there were for an operation.
+// Calls returns the number of requests for an operation so far.
 func (p *Proxy) Calls(op string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +89,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, pass http.Handler)
 	case f.Cut:
 		panic(http.ErrAbortHandler)
 	case f.Hang:
-		_, _ = io.Copy(io.Discard, r.Body) // the end of the connection is seen only behind the body
+		_, _ = io.Copy(io.Discard, r.Body) // net/http notices a closed connection only after the body is read
 		select {
 		case <-r.Context().Done():
 		case <-p.over:

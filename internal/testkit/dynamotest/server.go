@@ -14,18 +14,18 @@ import (
 	"github.com/berthdev/berth/internal/testkit/npm"
 )
 
-// Server is one dynalite, on an address that stays the same when it is killed and started again.
+// Server is one dynalite process. Its address stays the same when it is killed and started again.
 type Server struct {
 	Endpoint string
 	Pid      int
 
-	dir  string // where it keeps tables; empty: in its memory
+	dir  string // folder of the tables; empty: tables are in memory
 	port string
 	kill func()
 }
 
-// program is dynalite on a port of its choice, or the one that is named. It ends with its input, and so with
-// the process that holds the other end.
+// program runs dynalite on the given port, or on a free one if none is given. It ends when its standard input ends,
+// and so with the process that started it.
 const program = `
 const [where, port, path] = process.argv.slice(1)
 process.stdin.on('end', () => process.exit(0)).resume()
@@ -67,10 +67,10 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends the server in the middle of whatever it does.
+// Kill kills the server's process without warning.
 func (s *Server) Kill() { s.kill() }
 
-// Restart starts the server again after Kill, with what it had kept.
+// Restart starts the server again after Kill, with the tables on its disk.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// answer is a step made ready to be sent.
+// answer is a step with all placeholders and tools resolved, ready to be sent.
 type answer struct {
 	thinking, text string
 	tools          []Tool // with name and input
@@ -18,9 +18,9 @@ type answer struct {
 	rule           string
 }
 
-// usual is the usage of a conversation's call: another one for each, so that a sum that skips or repeats one
-// shows.
-func usual(calls int) Usage {
+// defaultUsage returns the default usage of a call after the given number of calls. The usage differs for each call, so
+// that tests notice a sum that skips or repeats a call.
+func defaultUsage(calls int) Usage {
 	u := Usage{Input: 100 + calls, Output: 20 + calls, CacheCreate: 1000}
 	if calls > 0 {
 		u.CacheCreate, u.CacheRead = 10*calls, 1000+calls
@@ -30,16 +30,16 @@ func usual(calls int) Usage {
 
 var sideUsage = Usage{Input: 7, Output: 3}
 
-// choose finds the answer to a call.
+// choose returns the answer to a call.
 func (s *Server) choose(c *call) (*answer, error) {
-	if c.side() {
+	if c.isSide() {
 		return &answer{text: "fake side answer", usage: sideUsage, stop: "end_turn", rule: "side"}, nil
 	}
 	steps, rule, err := s.steps(c.prompt())
 	if err != nil {
 		return nil, err
 	}
-	a := &answer{rule: rule, step: Step{Text: "done"}, usage: usual(c.total), stop: "end_turn"}
+	a := &answer{rule: rule, step: Step{Text: "done"}, usage: defaultUsage(c.total), stop: "end_turn"}
 	if c.turn < len(steps) {
 		a.step = steps[c.turn]
 	}
@@ -69,7 +69,7 @@ func (s *Server) choose(c *call) (*answer, error) {
 	return a, nil
 }
 
-// steps finds the steps of a prompt's turn.
+// steps returns the steps of the turn that a prompt starts, and the name of the rule that they come from.
 func (s *Server) steps(prompt string) (steps []Step, rule string, err error) {
 	if steps, err = directives(prompt); steps != nil || err != nil {
 		return steps, "directives", err
@@ -87,24 +87,25 @@ func (s *Server) steps(prompt string) (steps []Step, rule string, err error) {
 			return script.Default, "default", nil
 		}
 	}
-	return []Step{{Text: "fake reply to: " + clip(prompt, 120)}}, "echo", nil
+	return []Step{{Text: "fake reply to: " + firstRunes(prompt, 120)}}, "echo", nil
 }
 
-func clip(s string, runes int) string {
+func firstRunes(s string, runes int) string {
 	if r := []rune(s); len(r) > runes {
 		return string(r[:runes])
 	}
 	return s
 }
 
-// kinds are the names that agents have for tools of a kind.
+// kinds lists, for each kind of tool, the names that agents use.
 var kinds = map[string][]string{
 	"bash":  {"bash", "shell", "shell_command", "exec_command", "local_shell", "run_terminal_cmd"},
 	"write": {"write", "write_file", "create_file"},
 	"read":  {"read", "read_file", "view"},
 }
 
-// resolve finds the agent's tool of a kind.
+// resolve returns the tool with a name and input that the agent offers. A tool with a kind gets the agent's own name
+// and argument names.
 func resolve(t Tool, tools []offered) (Tool, error) {
 	if t.Kind == "" {
 		if len(t.Input) == 0 {
@@ -128,7 +129,7 @@ func resolve(t Tool, tools []offered) (Tool, error) {
 	return t, fmt.Errorf("no tool of kind %q among those offered: %s", t.Kind, strings.Join(names, ", "))
 }
 
-// arguments are a call's, under the tool's own names for them.
+// arguments returns the arguments of a call under the names that the offered tool uses.
 func (o offered) arguments(t Tool) map[string]any {
 	in := map[string]any{}
 	set := func(value any, names ...string) {

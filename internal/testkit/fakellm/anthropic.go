@@ -29,7 +29,7 @@ func parseMessages(body []byte) (*call, error) {
 	if len(r.Messages) == 0 {
 		return nil, errors.New("messages: at least one message is required")
 	}
-	c := &call{model: r.Model, stream: r.Stream, system: len(r.System) > 0, most: r.MaxTokens}
+	c := &call{model: r.Model, stream: r.Stream, system: len(r.System) > 0, maxTokens: r.MaxTokens}
 	for _, t := range r.Tools {
 		c.tools = append(c.tools, offer(t.Name, t.Schema))
 	}
@@ -37,13 +37,13 @@ func parseMessages(body []byte) (*call, error) {
 	for _, m := range r.Messages {
 		switch {
 		case m.Role == "assistant" && last != "assistant":
-			c.answered()
+			c.addAnswer()
 		case m.Role == "user":
-			text, result, has := texts(m.Content)
+			text, result, has := parseContent(m.Content)
 			if has {
 				c.result = result
 			}
-			c.asked(text)
+			c.addPrompt(text)
 		}
 		last = m.Role
 	}
@@ -71,7 +71,7 @@ func messagesUsage(u Usage, output int) obj {
 	}
 }
 
-// part is a content block: how it begins, whole, and the deltas in between.
+// part is a content block: its form at the start of a stream, its complete form, and a function that sends its deltas.
 type part struct {
 	begin, whole obj
 	deltas       func(t *stream, send func(obj))
@@ -109,7 +109,8 @@ func (s *Server) parts(a *answer) (parts []part) {
 	return parts
 }
 
-// sendMessage answers as the real service does: a stream tells an output of 1 first, and the true figure last.
+// sendMessage sends an answer in the Messages protocol. Like the real service, a stream first reports one output
+// token and reports the true number at the end.
 func sendMessage(s *Server, t *stream, c *call, a *answer) {
 	msg := obj{"id": s.id("msg"), "type": "message", "role": "assistant", "model": c.model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil}
 	parts := s.parts(a)

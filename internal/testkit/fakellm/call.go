@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// call is one call of the model, whatever protocol it came by, reduced to what an answer depends on.
+// call is one request to the model in any protocol, reduced to the parts that determine the answer.
 type call struct {
-	model  string
-	stream bool
-	tools  []offered
-	system bool // it has a system's text
-	most   int  // tokens that the answer may have
+	model     string
+	stream    bool
+	tools     []offered
+	system    bool // whether there is a system prompt
+	maxTokens int  // maximum number of output tokens
 
-	prompts []string // the text of every user's turn, oldest first
-	turn    int      // the model's answers since the last of them
-	total   int      // and in the whole conversation
-	result  string   // of the newest tool
+	prompts []string // texts of the user's messages, oldest first
+	turn    int      // number of the model's answers since the last prompt
+	total   int      // number of the model's answers in the whole conversation
+	result  string   // newest tool result
 
 	usageAsked bool // Chat Completions: stream_options.include_usage
 }
 
-// offered is a tool that the agent offers, with the names of its arguments.
+// offered is a tool that the agent offers to the model, with the names of its arguments.
 type offered struct {
 	name  string
 	props map[string]bool
@@ -54,21 +54,21 @@ func (c *call) first() string {
 	return ""
 }
 
-// side tells a helper's call from the conversation: it has a system's text and no tools, or asks for one
-// token, or says what it is.
-func (c *call) side() bool {
-	return len(c.tools) == 0 && c.system || c.most == 1 || strings.HasPrefix(c.prompt(), "[SUGGESTION MODE")
+// isSide reports whether the call is a side call of the agent and not part of the conversation: it has a system prompt
+// and no tools, or asks for one token, or is marked as a suggestion.
+func (c *call) isSide() bool {
+	return len(c.tools) == 0 && c.system || c.maxTokens == 1 || strings.HasPrefix(c.prompt(), "[SUGGESTION MODE")
 }
 
-// asked is a user's message; what agents add to it by themselves is no turn.
-func (c *call) asked(text string) {
-	if p := own(text); p != "" {
+// addPrompt adds a user's message to the call. A message with only text that the agent added does not count.
+func (c *call) addPrompt(text string) {
+	if p := userText(text); p != "" {
 		c.prompts = append(c.prompts, p)
 		c.turn = 0
 	}
 }
 
-func (c *call) answered() {
+func (c *call) addAnswer() {
 	c.turn++
 	c.total++
 }
@@ -80,14 +80,15 @@ var (
 	interrupt = regexp.MustCompile(`\[Request interrupted by user[^\]]*\]`)
 )
 
-// own takes out what an agent adds to its user's words.
-func own(s string) string {
+// userText returns a user's message without the text that the agent added.
+func userText(s string) string {
 	return strings.TrimSpace(interrupt.ReplaceAllString(reminder.ReplaceAllString(s, ""), ""))
 }
 
-// texts gathers the text of a content, a string or a list of blocks, and the last tool's result in it. Agents
-// merge messages of a user that follow each other; where several blocks have directives the last one counts.
-func texts(raw json.RawMessage) (text, result string, hasResult bool) {
+// parseContent returns the text of a message's content, which is a string or a list of blocks, and the last tool result in
+// it. Agents merge consecutive messages of the user into one. If several blocks have directives, only the last of
+// these blocks counts.
+func parseContent(raw json.RawMessage) (text, result string, hasResult bool) {
 	if json.Unmarshal(raw, &text) == nil {
 		return text, "", false
 	}
@@ -105,12 +106,12 @@ func texts(raw json.RawMessage) (text, result string, hasResult bool) {
 		switch b.Type {
 		case "text", "input_text", "output_text":
 			parts = append(parts, b.Text)
-			if t := own(b.Text); directive.MatchString(t) {
+			if t := userText(b.Text); directive.MatchString(t) {
 				marked = t
 			}
 		case "tool_result":
 			hasResult = true
-			result, _, _ = texts(b.Content)
+			result, _, _ = parseContent(b.Content)
 		}
 	}
 	if marked != "" {

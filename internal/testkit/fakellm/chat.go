@@ -33,21 +33,21 @@ func parseChat(body []byte) (*call, error) {
 	if len(r.Messages) == 0 {
 		return nil, errors.New("messages: at least one message is required")
 	}
-	c := &call{model: r.Model, stream: r.Stream, usageAsked: r.StreamOptions.IncludeUsage, most: r.MaxTokens}
+	c := &call{model: r.Model, stream: r.Stream, usageAsked: r.StreamOptions.IncludeUsage, maxTokens: r.MaxTokens}
 	for _, t := range r.Tools {
 		c.tools = append(c.tools, offer(t.Function.Name, t.Function.Parameters))
 	}
 	for _, m := range r.Messages {
-		text, _, _ := texts(m.Content)
+		text, _, _ := parseContent(m.Content)
 		switch m.Role {
 		case "system", "developer":
 			c.system = true
 		case "assistant":
-			c.answered()
+			c.addAnswer()
 		case "tool":
 			c.result = text
 		case "user":
-			c.asked(text)
+			c.addPrompt(text)
 		}
 	}
 	return c, nil

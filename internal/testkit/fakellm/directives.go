@@ -14,7 +14,7 @@ var directive = regexp.MustCompile(`(?s)\[\[\s*([a-z_]+)\b[ \t]*(.*?)\]\]`)
 
 var errArgument = errors.New("bad argument")
 
-// verbs are what directives do to a step.
+// verbs maps the name of each directive to its effect on a step.
 var verbs = map[string]func(s *Step, arg string) error{
 	"next":  func(*Step, string) error { return nil },
 	"say":   func(s *Step, arg string) error { s.Text += arg; return nil },
@@ -39,10 +39,10 @@ var verbs = map[string]func(s *Step, arg string) error{
 	"stop":      func(s *Step, arg string) error { s.Stop = arg; return nil },
 }
 
-// calling are the verbs that go with a tool's call; any other belongs to the next call of the model.
-var calling = map[string]bool{"bash": true, "read": true, "write": true, "tool": true, "usage": true}
+// toolVerbs lists the verbs that may follow a tool's call in the same step. Any other verb begins the next step.
+var toolVerbs = map[string]bool{"bash": true, "read": true, "write": true, "tool": true, "usage": true}
 
-// directives reads the steps out of a prompt; nil if it has none.
+// directives parses the steps in a prompt. It returns nil if the prompt has no directives.
 func directives(prompt string) (steps []Step, err error) {
 	var now Step
 	used := false
@@ -58,7 +58,7 @@ func directives(prompt string) (steps []Step, err error) {
 		if !known {
 			return nil, fmt.Errorf("directive [[%s]]: unknown verb", verb)
 		}
-		if verb == "next" || len(now.Tools) > 0 && !calling[verb] {
+		if verb == "next" || len(now.Tools) > 0 && !toolVerbs[verb] {
 			flush()
 		}
 		if err := do(&now, arg); err != nil {
@@ -85,8 +85,9 @@ func (s *Step) anyTool(arg string) error {
 }
 
 func (s *Step) fail(arg string) error {
+	arg, message, _ := strings.Cut(arg, " :: ")
 	status, times, limited := strings.Cut(arg, " x")
-	f := &Fault{}
+	f := &Fault{Message: message}
 	if err := positive(status, &f.Status); err != nil || f.Status < 400 || f.Status > 599 {
 		return errArgument
 	}

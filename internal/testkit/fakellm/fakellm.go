@@ -1,29 +1,32 @@
-// Package fakellm is a stand-in for a language model's service: it speaks the wire protocols that agents use
-// (Anthropic's Messages, OpenAI's Chat Completions and Responses; streamed and not) and answers by what the
-// prompt itself says, so that real agents run from end to end without a model, an account or a network.
+// Package fakellm is a fake service of a language model. It implements the protocols that agents use
+// (Anthropic's Messages, OpenAI's Chat Completions and Responses; streamed and not). Directives in the
+// prompt determine the answers, so that real agents run from end to end without a model, an account or a network.
 //
-// [New] starts one for a test. A prompt says what to answer with directives:
+// [New] starts a service for a test. These are the directives:
 //
 //	go [[say Running.]][[bash echo hi]][[say It printed {{last_result}}]]
 //
 //	[[say TEXT]] [[think TEXT]]       a text or a thinking block
-//	[[bash CMD]] [[write PATH :: TEXT]] [[read PATH]]  a call of the agent's own tool of that kind
+//	[[bash CMD]] [[write PATH :: TEXT]] [[read PATH]]  a call of the agent's tool of that kind
 //	[[tool NAME {json}]]              any tool by name
 //	[[next]]                          end the step, so that two calls are not in one message
-//	[[error 529]] [[error 529 x2]]    fail with that status, always or the first n times
-//	[[cut N]] [[sse_error N]] [[faults N]]  drop the stream, or fail in it, after N events; only the first faults times
-//	[[delay 2s]] [[pace 50ms]] [[chunk 4]]  wait before the first byte, between deltas; runes in a delta
+//	[[error 529]] [[error 529 x2]]    fail with that status, always or the first 2 times
+//	[[error 400 :: TEXT]]             fail with that status and message
+//	[[cut N]] [[sse_error N]]         drop the connection, or send an error event, after N events
+//	[[faults N]]                      limit cut and sse_error to the first N calls
+//	[[delay 2s]] [[pace 50ms]]        pause before the first byte, or between deltas
+//	[[chunk 4]]                       the number of runes in a delta
 //	[[hold NAME]] [[hold NAME@3]]     wait, at the start or after 3 events, for Release(NAME)
 //	[[usage in=1 out=2 cw=3 cr=4]]    the tokens of the step
-//	[[stop max_tokens]]               the reason for its end
+//	[[stop max_tokens]]               the stop reason of the step
 //
-// A turn is a list of steps, one for each call of the model; a tool's call ends a step. The server keeps no
-// conversation: it works out where it is from the history in the request. Texts may name {{turn}}, {{calls}},
-// {{prompt}}, {{first_prompt}}, {{last_result}} and {{model}}. A [Script] has the same steps by rule. Without
-// either the answer is "fake reply to: " and the prompt.
+// A turn is a list of steps, one for each call of the model; a tool's call ends a step. The server stores no
+// conversations: it derives the current step from the history in the request. Texts may contain {{turn}}, {{calls}},
+// {{prompt}}, {{first_prompt}}, {{last_result}} and {{model}}. A [Script] sets steps for prompts without directives.
+// If neither applies, the answer is "fake reply to: " and the prompt.
 //
-// Every call of a conversation reports other tokens, so that a sum that skips or repeats one shows;
-// [Server.Totals] is the truth to check a count against.
+// Every call of a conversation reports different numbers of tokens, so that tests notice a sum that skips or repeats a
+// call. [Server.Totals] returns the correct sums.
 package fakellm
 
 import (
@@ -39,7 +42,7 @@ import (
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-// Server is one such service.
+// Server is one fake service.
 type Server struct {
 	URL string
 
@@ -65,7 +68,7 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Open starts a service for a program that is no test.
+// Open starts a service for code outside of tests. The caller closes it.
 func Open() (*Server, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -78,10 +81,10 @@ func Open() (*Server, error) {
 	return s, nil
 }
 
-// Close ends the service and every answer under way.
+// Close stops the service and breaks off unfinished answers.
 func (s *Server) Close() error { return s.http.Close() }
 
-// Usage is tokens as Anthropic counts them: the three figures of the input are disjoint.
+// Usage counts tokens as Anthropic does: Input, CacheCreate and CacheRead do not overlap.
 type Usage struct {
 	Input       int `json:"input_tokens"`
 	Output      int `json:"output_tokens"`
@@ -93,8 +96,8 @@ func (u Usage) plus(v Usage) Usage {
 	return Usage{u.Input + v.Input, u.Output + v.Output, u.CacheCreate + v.CacheCreate, u.CacheRead + v.CacheRead}
 }
 
-// Totals is what the answered calls add up to. Calls that failed, were cut, or were left by the client are not
-// in it. Side calls are those that agents make beside the conversation: titles, quota checks, suggestions.
+// Totals holds the sums over all answered calls, without calls that failed, were cut off, or whose client went away.
+// Side calls are calls of an agent outside the conversation: titles, quota checks, suggestions.
 type Totals struct {
 	Calls        int   `json:"calls"`
 	Conversation Usage `json:"conversation"`
@@ -102,7 +105,7 @@ type Totals struct {
 	Side         Usage `json:"side"`
 }
 
-// All is the tokens of both.
+// All returns the tokens of the conversation and of side calls together.
 func (t Totals) All() Usage { return t.Conversation.plus(t.Side) }
 
 // Request is one request that came in.
@@ -110,29 +113,29 @@ type Request struct {
 	Path   string
 	Model  string
 	Side   bool
-	Turn   int // the number of the user's turn
-	Step   int
+	Turn   int // number of the turn in the conversation, from 1
+	Step   int // number of the step in the turn, from 0
 	Prompt string
 	Status int
 	Usage  *Usage
-	Note   string // what kept it from being answered whole
+	Note   string // reason why the answer is incomplete; empty: it is complete
 }
 
-// Totals is what was used so far.
+// Totals returns the sums so far.
 func (s *Server) Totals() Totals {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.totals
 }
 
-// Requests is what was asked so far, in the order of the answers' ends.
+// Requests returns the requests so far, in the order in which their answers ended.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Request(nil), s.requests...)
 }
 
-// Reset forgets requests, totals, faults and releases.
+// Reset clears the recorded requests, totals, faults and releases.
 func (s *Server) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +143,7 @@ func (s *Server) Reset() {
 	s.fails, s.released, s.held = map[string]int{}, map[string]chan struct{}{}, map[string]int{}
 }
 
-// Use answers by a script where a prompt has no directives.
+// Use sets the script that answers prompts without directives.
 func (s *Server) Use(script Script) error {
 	if err := script.compile(); err != nil {
 		return err
@@ -151,7 +154,7 @@ func (s *Server) Use(script Script) error {
 	return nil
 }
 
-// Release lets the calls go that wait on a hold of that name, and those to come.
+// Release ends the hold of that name for all calls, also for later ones.
 func (s *Server) Release(name string) {
 	gate := s.gate(name)
 	s.mu.Lock()
@@ -163,7 +166,7 @@ func (s *Server) Release(name string) {
 	}
 }
 
-// WaitHeld waits until a call waits on a hold of that name.
+// WaitHeld waits until a call waits in the hold of that name.
 func (s *Server) WaitHeld(t testing.TB, name string) {
 	t.Helper()
 	testkit.Eventually(t, time.Minute, func() error {
@@ -187,7 +190,7 @@ func (s *Server) gate(name string) chan struct{} {
 
 var errLeft = errors.New("the client went away")
 
-// wait waits at a hold.
+// wait blocks until the hold is released or the client goes away.
 func (s *Server) wait(done <-chan struct{}, name string) error {
 	gate := s.gate(name)
 	s.count(name, 1)
@@ -208,7 +211,7 @@ func (s *Server) count(name string, n int) {
 
 func (s *Server) id(kind string) string { return fmt.Sprintf("%s_fake_%06d", kind, s.ids.Add(1)) }
 
-func (s *Server) note(r Request) {
+func (s *Server) record(r Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, r)
@@ -223,8 +226,8 @@ func (s *Server) note(r Request) {
 	}
 }
 
-// failing counts one more failure under a key, and tells whether there is to be one.
-func (s *Server) failing(key string, times int) bool {
+// applies reports whether the fault under the key applies once more, and counts it. If times is zero, it always applies.
+func (s *Server) applies(key string, times int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if times > 0 && s.fails[key] >= times {

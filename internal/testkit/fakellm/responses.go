@@ -23,7 +23,7 @@ func parseResponses(body []byte) (*call, error) {
 	if err := json.Unmarshal(body, &r); err != nil {
 		return nil, err
 	}
-	c := &call{model: r.Model, stream: r.Stream, system: r.Instructions != "", most: r.MaxTokens}
+	c := &call{model: r.Model, stream: r.Stream, system: r.Instructions != "", maxTokens: r.MaxTokens}
 	for _, t := range r.Tools {
 		if t.Type == "function" {
 			c.tools = append(c.tools, offer(t.Name, t.Parameters))
@@ -31,13 +31,13 @@ func parseResponses(body []byte) (*call, error) {
 	}
 	var text string
 	if json.Unmarshal(r.Input, &text) == nil {
-		c.asked(text)
+		c.addPrompt(text)
 		return c, nil
 	}
 	return c, c.items(r.Input)
 }
 
-// items reads the history. Items of the model that follow each other are one answer.
+// items reads the history of the conversation. Consecutive items of the model count as one answer.
 func (c *call) items(input json.RawMessage) error {
 	var items []struct {
 		Type    string          `json:"type"`
@@ -53,15 +53,15 @@ func (c *call) items(input json.RawMessage) error {
 		model := false
 		switch {
 		case strings.HasSuffix(it.Type, "_call_output"):
-			c.result, _, _ = texts(it.Output)
+			c.result, _, _ = parseContent(it.Output)
 		case it.Role == "user":
-			text, _, _ := texts(it.Content)
-			c.asked(text)
+			text, _, _ := parseContent(it.Content)
+			c.addPrompt(text)
 		case it.Role == "system" || it.Role == "developer":
 			c.system, model = true, answering
 		default:
 			if model = true; !answering {
-				c.answered()
+				c.addAnswer()
 			}
 		}
 		answering = model
@@ -77,7 +77,7 @@ func responsesUsage(u Usage) obj {
 	}
 }
 
-// item is one item of an answer: a message, or a call.
+// item is one output item of an answer: a message, or a function call if call is not empty.
 type item struct {
 	id, call, text string
 	tool           Tool

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Script answers prompts by rule: the first that matches, else the default.
+// Script holds rules for answers. The first rule that matches a prompt applies, or Default if none does.
 type Script struct {
 	Rules   []Rule
 	Default []Step
 }
 
-// Rule is the steps of the turns whose prompt matches a regular expression.
+// Rule sets the steps of turns whose prompt matches the regular expression Match.
 type Rule struct {
 	Match string
 	Steps []Step
@@ -32,30 +32,30 @@ func (s *Script) compile() error {
 	return nil
 }
 
-// Step is the answer to one call of the model. One with tools makes the agent call back with the results,
-// which takes the next step.
+// Step is the answer to one call of the model. After a step with tools the agent calls again with the results, and
+// the next step answers.
 type Step struct {
 	Thinking, Text string
 	Tools          []Tool
 	Usage          *Usage
-	Stop           string // the reason for the end, in Anthropic's words
+	Stop           string // stop reason, as in Anthropic's API; empty: the usual one
 
-	Delay time.Duration // before the first byte
-	Pace  time.Duration // between deltas
-	Chunk int           // runes in a delta
+	Delay time.Duration // pause before the first byte
+	Pace  time.Duration // pause between deltas
+	Chunk int           // number of runes in a delta; zero: 24
 
-	Cut      int // drop the connection after so many events of the stream
-	StreamAt int // send an error in the stream after so many events
-	Faults   int // how often the two apply; zero: always
+	Cut      int // number of stream events after which the connection is dropped; zero: never
+	StreamAt int // number of stream events after which an error event is sent; zero: never
+	Faults   int // maximum number of times that Cut and StreamAt apply; zero: no limit
 
-	Hold   string // wait for Release
-	HoldAt int    // after so many events; zero: before the first byte
+	Hold   string // name of a hold: the answer waits until Release is called with it
+	HoldAt int    // number of events before the hold; zero: wait before the first byte
 
 	Error *Fault
 }
 
-// Tool is a call of one of the agent's tools: by its name and input as they are, or by its kind (bash, write,
-// read), under the agent's own names for it and for its arguments.
+// Tool is a call of one of the agent's tools. It is given either by Name and Input, which are sent unchanged, or by
+// Kind (bash, write, read) with Command, Path and Content, which are sent under the agent's own names.
 type Tool struct {
 	Name  string
 	Input json.RawMessage
@@ -63,7 +63,7 @@ type Tool struct {
 	Kind, Command, Path, Content string
 }
 
-// Fault makes a call fail before anything is sent, always or so many times.
+// Fault makes a call fail with an HTTP status. Times limits how often; zero means always.
 type Fault struct {
 	Status  int
 	Message string

@@ -10,7 +10,7 @@ import (
 
 type obj = map[string]any
 
-// protocol is one way to talk to a model.
+// protocol is one HTTP protocol of model services.
 type protocol struct {
 	path  string
 	parse func([]byte) (*call, error)
@@ -32,11 +32,11 @@ func (s *Server) handler() http.Handler {
 		}
 		mux.HandleFunc("POST "+prefix+"/messages/count_tokens", func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
-			s.note(Request{Path: r.URL.Path, Status: http.StatusOK})
+			s.record(Request{Path: r.URL.Path, Status: http.StatusOK})
 			writeJSON(w, http.StatusOK, obj{"input_tokens": 100})
 		})
 		mux.HandleFunc("GET "+prefix+"/models", func(w http.ResponseWriter, r *http.Request) {
-			s.note(Request{Path: r.URL.Path, Status: http.StatusOK})
+			s.record(Request{Path: r.URL.Path, Status: http.StatusOK})
 			writeJSON(w, http.StatusOK, obj{"object": "list", "has_more": false, "data": []any{obj{"id": "fake-large", "type": "model", "object": "model"}}})
 		})
 	}
@@ -44,19 +44,19 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("POST /_fake/release", func(w http.ResponseWriter, r *http.Request) { s.Release(r.URL.Query().Get("name")) })
 	mux.HandleFunc("HEAD /{$}", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.note(Request{Path: r.URL.Path, Status: http.StatusNotFound})
+		s.record(Request{Path: r.URL.Path, Status: http.StatusNotFound})
 		messagesError(w, Fault{Status: http.StatusNotFound, Message: "no such endpoint: " + r.Method + " " + r.URL.Path})
 	})
 	return mux
 }
 
-// left is the status of a call whose client went away before an answer.
-const left = 499
+// statusClientGone is the recorded status of a call whose client went away before the answer.
+const statusClientGone = 499
 
 // serve answers one call of the model.
 func (s *Server) serve(p protocol, w http.ResponseWriter, r *http.Request) {
 	seen := Request{Path: r.URL.Path}
-	defer func() { s.note(seen) }()
+	defer func() { s.record(seen) }()
 	fail := func(f Fault) {
 		seen.Status = f.Status
 		p.fail(w, f)
@@ -71,18 +71,18 @@ func (s *Server) serve(p protocol, w http.ResponseWriter, r *http.Request) {
 		fail(Fault{Status: http.StatusBadRequest, Message: err.Error()})
 		return
 	}
-	seen.Model, seen.Side, seen.Turn, seen.Step, seen.Prompt = c.model, c.side(), len(c.prompts), c.turn, clip(c.prompt(), 400)
+	seen.Model, seen.Side, seen.Turn, seen.Step, seen.Prompt = c.model, c.isSide(), len(c.prompts), c.turn, firstRunes(c.prompt(), 400)
 	a, err := s.choose(c)
 	if err != nil {
 		fail(Fault{Status: http.StatusBadRequest, Message: "fakellm: " + err.Error()})
 		return
 	}
 	if err := s.pause(r, &a.step, c.stream); err != nil {
-		seen.Status, seen.Note = left, err.Error()
+		seen.Status, seen.Note = statusClientGone, err.Error()
 		return
 	}
 	key := fmt.Sprintf("%s|%s|%d|%d", a.rule, c.prompt(), len(c.prompts), c.turn)
-	if f := a.step.Error; f != nil && s.failing(key, f.Times) {
+	if f := a.step.Error; f != nil && s.applies(key, f.Times) {
 		fail(*f)
 		return
 	}
@@ -97,7 +97,7 @@ func (s *Server) serve(p protocol, w http.ResponseWriter, r *http.Request) {
 	p.send(s, to, c, a)
 }
 
-// pause waits as a step asks for before the first byte. An answer in one piece has no middle to be held in.
+// pause waits for the step's delay and for a hold before the first byte. HoldAt applies only to streamed answers.
 func (s *Server) pause(r *http.Request, step *Step, stream bool) error {
 	select {
 	case <-time.After(step.Delay):

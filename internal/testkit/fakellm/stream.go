@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// stream writes server-sent events, and plays the faults of a step. After an error it writes nothing more.
+// stream writes server-sent events and applies the faults of a step. After an error it writes nothing more.
 type stream struct {
 	w        http.ResponseWriter
 	done     <-chan struct{}
@@ -32,7 +32,7 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request, step *Step, key st
 	if step.Hold != "" && step.HoldAt > 0 {
 		to.holdAt, to.hold = step.HoldAt, func() error { return s.wait(r.Context().Done(), step.Hold) }
 	}
-	if (step.Cut > 0 || step.StreamAt > 0) && s.failing(key+"|stream", step.Faults) {
+	if (step.Cut > 0 || step.StreamAt > 0) && s.applies(key+"|stream", step.Faults) {
 		to.cut, to.errorAt = step.Cut, step.StreamAt
 	}
 	return to
@@ -40,7 +40,7 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request, step *Step, key st
 
 // event sends one event; its name may be empty.
 func (t *stream) event(name string, v any) {
-	if t.ready(); t.err != nil {
+	if t.applyFaults(); t.err != nil {
 		return
 	}
 	t.n++
@@ -55,8 +55,8 @@ func (t *stream) event(name string, v any) {
 	t.raw(fmt.Sprintf("%sdata: %s\n\n", name, data))
 }
 
-// ready plays what is to happen before the next event.
-func (t *stream) ready() {
+// applyFaults applies the hold or fault that is set before the next event.
+func (t *stream) applyFaults() {
 	if t.err == nil {
 		select {
 		case <-t.done:
@@ -91,7 +91,7 @@ func (t *stream) raw(s string) {
 	}
 }
 
-// pieces cuts a text into deltas, waiting between them.
+// pieces splits a text into deltas and sends them with pauses.
 func (t *stream) pieces(s string, send func(string)) {
 	runes := []rune(s)
 	for i := 0; i < len(runes); i += t.chunk {

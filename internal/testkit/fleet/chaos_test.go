@@ -11,7 +11,7 @@ import (
 	"github.com/berthdev/berth/internal/testkit/fleet"
 )
 
-// chaos is what happens to the servers while clients work.
+// chaos applies faults to the servers while clients work.
 type chaos struct {
 	f    *fleet.Fleet
 	dice *rand.Rand
@@ -19,7 +19,7 @@ type chaos struct {
 	t    *testing.T
 }
 
-// begin lets the faults happen until the returned function is called.
+// begin applies the faults in the background until the returned function is called.
 func (c *crowd) begin(faults func(*chaos)) (end func()) {
 	if faults == nil {
 		return func() {}
@@ -30,7 +30,7 @@ func (c *crowd) begin(faults func(*chaos)) (end func()) {
 	return func() { close(x.done); wg.Wait() }
 }
 
-// every does it again and again, with pauses of about the given length, until the clients are done.
+// every calls do repeatedly, with pauses of about the given length, until the clients are done.
 func (x *chaos) every(pause time.Duration, do func() error) {
 	for {
 		select {
@@ -49,7 +49,7 @@ func (x *chaos) every(pause time.Duration, do func() error) {
 func (x *chaos) faults() {
 	ops := []fake.Op{fake.Create, fake.Destroy, fake.Stop, fake.Start, fake.List, fake.Inspect}
 	kinds := []string{"unreachable", "transient", "error"}
-	left := testkit.Size(x.t, "i13.operations") / 10 // however slow the machine is
+	left := testkit.Size(x.t, "i13.operations") / 10 // limits the faults on a slow machine
 	x.every(300*time.Millisecond, func() error {
 		if left--; left < 0 {
 			return nil
@@ -76,7 +76,7 @@ func (x *chaos) kill() {
 	})
 }
 
-// pause stops a server for longer than its leases last, now and then while it waits for the driver.
+// pause pauses servers for longer than their leases last. Create calls are slow, so that a pause can fall into one.
 func (x *chaos) pause() {
 	if err := fake.SetFaults(x.f.Dir, []fake.Fault{{Op: fake.Create, Slow: 20 * time.Millisecond}}); err != nil {
 		x.t.Error(err)

@@ -10,13 +10,13 @@ import (
 	"github.com/berthdev/berth/client"
 )
 
-// Client calls the i-th server, wherever it listens by then.
+// Client returns a client of the i-th server. It finds the server's current address for each request.
 func (f *Fleet) Client(i int, opts ...client.Option) *client.Client {
 	return f.client(f.replicas[i:i+1], opts)
 }
 
-// Any calls a server that runs, each request the next one: a call that is repeated after a lost answer, or
-// after one that says it may be, goes to another server.
+// Any returns a client of all running servers. Each request goes to the next server, so that a retry reaches another
+// server than the first attempt.
 func (f *Fleet) Any(opts ...client.Option) *client.Client { return f.client(f.replicas, opts) }
 
 func (f *Fleet) client(among []*replica, opts []client.Option) *client.Client {
@@ -28,7 +28,7 @@ func (f *Fleet) client(among []*replica, opts []client.Option) *client.Client {
 	return c
 }
 
-// Transport sends requests to servers that run, in turn.
+// Transport returns a transport that sends each request to the next running server.
 func (f *Fleet) Transport() http.RoundTripper { return f.balance(f.replicas) }
 
 // balancer sends requests to servers in turn.
@@ -38,7 +38,7 @@ type balancer struct {
 	via   http.RoundTripper
 }
 
-// balance begins anywhere, so that many clients do not all begin with the same server.
+// balance returns a balancer that starts with a random server, so that clients do not all start with the same one.
 func (f *Fleet) balance(among []*replica) *balancer {
 	b := &balancer{among: among, via: f.transport}
 	b.turn.Store(rand.Int64N(int64(len(among))))
@@ -64,7 +64,7 @@ func (b *balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, errNobody
 }
 
-// reach is where and how requests get to the server.
+// reach returns the server's address and the transport for requests to it.
 func (r *replica) reach(network http.RoundTripper) (addr string, via http.RoundTripper) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +74,7 @@ func (r *replica) reach(network http.RoundTripper) (addr string, via http.RoundT
 	return r.addr, network
 }
 
-// transport keeps connections of all the clients of a fleet, and none beyond it.
+// transport returns a transport for all clients of a fleet. Its idle connections are closed when the test ends.
 func transport(t testing.TB) http.RoundTripper {
 	via := &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: patience}
 	t.Cleanup(via.CloseIdleConnections)

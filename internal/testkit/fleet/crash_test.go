@@ -16,33 +16,33 @@ import (
 	"github.com/berthdev/berth/internal/testkit/fleet"
 )
 
-// Servers are killed at random while they make and end sandboxes. Whether clients insist or give up, in the
-// end every record has just the instance that it names and no instance is nobody's.
+// Servers are killed at random while they make and end sandboxes. Clients retry, or give up after one attempt. In both
+// cases every sandbox has exactly the instance that it names in the end, and there is no other instance.
 func TestKilledServersLeaveNoOrphans(t *testing.T) {
 	testkit.Proves(t, "O2", "O6", "O8")
 	for name, attempts := range map[string]int{"clients insist": 100, "clients give up": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := fleet.New(t, fleet.Options{Replicas: 3, LeaseTTL: 3 * time.Second})
-			w := &wreck{T: t, f: f, attempts: attempts, kills: testkit.Size(t, "i2.kills")}
+			w := &crashRun{T: t, f: f, attempts: attempts, kills: testkit.Size(t, "i2.kills")}
 			w.run()
 		})
 	}
 }
 
-// wreck is a fleet whose servers are killed under load.
-type wreck struct {
+// crashRun is a fleet whose servers are killed under load.
+type crashRun struct {
 	*testing.T
 	f        *fleet.Fleet
-	attempts int // of each call
+	attempts int // number of attempts of each call
 	kills    int
 
 	mu       sync.Mutex
 	answered int
-	kept     map[string]string // the id of every sandbox that clients know to be there, by owner
+	kept     map[string]string // ids of the sandboxes that clients have, by owner
 }
 
-func (w *wreck) run() {
+func (w *crashRun) run() {
 	if err := fake.SetFaults(w.f.Dir, []fake.Fault{
 		{Op: fake.Create, Slow: 15 * time.Millisecond}, {Op: fake.Create, Slow: 30 * time.Millisecond, After: true},
 		{Op: fake.Destroy, Slow: 10 * time.Millisecond},
@@ -59,7 +59,7 @@ func (w *wreck) run() {
 	for n := range w.kills {
 		i := rand.IntN(3)
 		<-time.After(time.Duration(20+rand.IntN(120)) * time.Millisecond)
-		if n%2 == 0 { // whatever the dice say, some are killed in the middle of a create
+		if n%2 == 0 { // every second kill happens in the middle of a create
 			testkit.Eventually(w, time.Minute, func() error { return w.creates(i) })
 		}
 		w.f.Kill(i)
@@ -73,16 +73,16 @@ func (w *wreck) run() {
 	w.check()
 }
 
-// creates is nil while the server waits for a create.
-func (w *wreck) creates(i int) error {
+// creates returns nil if the i-th server is waiting for a create call.
+func (w *crashRun) creates(i int) error {
 	if len(unanswered(w.f, w.f.PID(i))) == 0 {
 		return errors.New("the server makes nothing")
 	}
 	return nil
 }
 
-// load makes sandboxes, one owner after the other, and ends every third.
-func (w *wreck) load(ctx context.Context, worker int) {
+// load makes sandboxes, one owner after the other, and deletes every third.
+func (w *crashRun) load(ctx context.Context, worker int) {
 	c := w.f.Any(client.WithAttempts(w.attempts))
 	for n := 0; ctx.Err() == nil; n++ {
 		owner := fmt.Sprintf("owner-%d-%d", worker, n)
@@ -98,7 +98,7 @@ func (w *wreck) load(ctx context.Context, worker int) {
 	}
 }
 
-func (w *wreck) note(owner, id string) {
+func (w *crashRun) note(owner, id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.answered++
@@ -108,8 +108,8 @@ func (w *wreck) note(owner, id string) {
 	}
 }
 
-// check looks at what became of everything.
-func (w *wreck) check() {
+// check compares the sandboxes of the owners with the answers that clients got.
+func (w *crashRun) check() {
 	there := map[string]string{}
 	for s, err := range w.f.Any().Sandboxes.List(w.Context(), client.SandboxFilter{}) {
 		if err != nil {

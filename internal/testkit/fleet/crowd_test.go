@@ -17,7 +17,7 @@ import (
 	"github.com/berthdev/berth/internal/testkit/fleet"
 )
 
-// crowd is the clients of one seed and what they were told.
+// crowd is the set of clients for one seed, with their requests and answers.
 type crowd struct {
 	*testing.T
 	f     *fleet.Fleet
@@ -25,7 +25,7 @@ type crowd struct {
 	began time.Time
 
 	mu      sync.Mutex
-	known   map[string][]string // ids by owner, as they were learned
+	known   map[string][]string // ids of sandboxes by owner, in the order of the first answers with them
 	history map[string][]request
 }
 
@@ -33,10 +33,11 @@ func newCrowd(t *testing.T, seed uint64, f *fleet.Fleet) *crowd {
 	return &crowd{T: t, f: f, seed: seed, began: time.Now(), known: map[string][]string{}, history: map[string][]request{}}
 }
 
-// Few owners at a time, so that requests meet; then others, so that histories stay short.
+// The clients use few owners at a time, so that requests meet. They move on to other owners, so that histories stay
+// short.
 const (
 	ownersAtOnce = 10
-	asksEach     = 8 // of one client, before it moves on to other owners
+	asksEach     = 8 // number of requests of one client before it moves on
 )
 
 func (c *crowd) work(faults func(*chaos)) {
@@ -56,7 +57,7 @@ func (c *crowd) work(faults func(*chaos)) {
 	wg.Wait()
 }
 
-// once sends a request without its Idempotency-Key, so that nobody sends it again.
+// once is a transport that removes the Idempotency-Key, so that no layer sends a request again.
 type once struct{ via http.RoundTripper }
 
 func (o once) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -65,13 +66,13 @@ func (o once) RoundTrip(req *http.Request) (*http.Response, error) {
 	return o.via.RoundTrip(req)
 }
 
-// verbs are what clients ask for, as often as they stand here.
+// verbs lists the kinds of requests. The number of entries of a kind is its probability in percent.
 var verbs = slices.Concat(
 	slices.Repeat([]string{"get"}, 68), slices.Repeat([]string{"ensure"}, 16), slices.Repeat([]string{"start"}, 5), slices.Repeat([]string{"stop"}, 4),
 	slices.Repeat([]string{"delete"}, 3), slices.Repeat([]string{"terminate"}, 2), slices.Repeat([]string{"restart"}, 2),
 )
 
-// choose decides what to ask next, mostly of the sandbox that the owner had last.
+// choose returns a random request, mostly for the owner's newest known sandbox.
 func (c *crowd) choose(dice *rand.Rand, owner string) request {
 	r := request{verb: verbs[dice.IntN(len(verbs))], owner: owner}
 	if r.verb == "ensure" || r.verb == "get" && dice.IntN(2) == 0 {
@@ -132,7 +133,7 @@ func (c *crowd) send(ctx context.Context, to *client.Client, r *request) (row ap
 	return row, err
 }
 
-// codeOf is what kind of problem an error is; an answer that did not come is a timeout.
+// codeOf returns the code of an error, or "" for nil. An error without an answer counts as a timeout.
 func codeOf(err error) api.Code {
 	var p *api.Problem
 	switch {
@@ -144,7 +145,7 @@ func codeOf(err error) api.Code {
 	return api.CodeTimeout
 }
 
-// readAll adds what everybody can see at the end.
+// readAll adds reads of all owners and all known sandboxes at the end.
 func (c *crowd) readAll() {
 	to := c.f.Any()
 	for owner, ids := range c.known {

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Sandboxes are deleted while others use them, by id and by name. Once a delete is answered nothing is made
-// or started for that id ever again, every use of it is told that it is deleted, and the owner has a new one.
+// Sandboxes are deleted while other clients use them by id and by name. After the answer to the delete no instance is
+// made or started for that id again, every use of the id gets the error "deleted", and the owner gets a new sandbox.
 func TestDeleteIsFinalUnderUse(t *testing.T) {
 	testkit.Proves(t, "O1", "O6")
 	for name, o := range map[string]fleet.Options{"postgres": {Replicas: 3}, "sqlite": {SQLite: true, Here: true}} {
@@ -27,7 +27,7 @@ func TestDeleteIsFinalUnderUse(t *testing.T) {
 			g, ctx := errgroup.WithContext(t.Context())
 			g.SetLimit(10)
 			var mu sync.Mutex
-			ended := map[string]time.Time{} // when the delete was answered, by id
+			ended := map[string]time.Time{} // times of the answers to the deletes, by id
 			for n := range testkit.Size(t, "i14.deletes") {
 				g.Go(func() error {
 					id, at, err := deleteUnderUse(ctx, f, fmt.Sprintf("owner-%d", n))
@@ -53,10 +53,11 @@ func TestDeleteIsFinalUnderUse(t *testing.T) {
 	}
 }
 
-// deleteWithin is far more than a delete under use takes. One that is undone again and again never ends.
+// deleteWithin is much more time than a delete under use takes. The limit detects a delete that is undone repeatedly.
 const deleteWithin = time.Minute
 
-// deleteUnderUse makes the owner's sandbox, deletes it while three others use it, and uses it again.
+// deleteUnderUse makes the owner's sandbox and deletes it while three clients use it. It returns the sandbox's id and
+// the time of the answer to the delete.
 func deleteUnderUse(ctx context.Context, f *fleet.Fleet, owner string) (id string, at time.Time, err error) {
 	whole, cancel := context.WithTimeoutCause(ctx, deleteWithin, fmt.Errorf("the sandbox is not deleted, or its owner not free, after %v", deleteWithin))
 	defer cancel()
@@ -65,7 +66,7 @@ func deleteUnderUse(ctx context.Context, f *fleet.Fleet, owner string) (id strin
 	if err != nil {
 		return "", at, err
 	}
-	answered := make(chan struct{}) // the delete
+	answered := make(chan struct{}) // closed when the delete is answered
 	g, ctx := errgroup.WithContext(whole)
 	for _, use := range []func() error{
 		func() error { _, err := c.Sandboxes.Start(ctx, s.ID); return err },
@@ -89,8 +90,8 @@ func deleteUnderUse(ctx context.Context, f *fleet.Fleet, owner string) (id strin
 	return s.ID, at, onlyDeleted(whole, c, s.ID)
 }
 
-// untilDeleted repeats the use as long as it goes well or may, and returns nil once it finds the sandbox deleted.
-// A use that goes well though it began after the delete was answered is an error.
+// untilDeleted repeats the use until it fails because the sandbox is deleted, and then returns nil. It returns an error
+// if a use succeeds that began after the answer to the delete.
 func untilDeleted(ctx context.Context, answered <-chan struct{}, use func() error) error {
 	for ctx.Err() == nil {
 		final := false
@@ -106,14 +107,14 @@ func untilDeleted(ctx context.Context, answered <-chan struct{}, use func() erro
 		case err == nil && final:
 			return errors.New("a use went well after the delete was answered")
 		case got == "", got.Info().Retryable:
-		case got != api.CodeNotRunning && got != api.CodeNameTaken: // stopped, or renewed, between two looks
+		case got != api.CodeNotRunning && got != api.CodeNameTaken: // another client stopped or replaced the sandbox
 			return err
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// renewed asks for the owner's sandbox until it is another one.
+// renewed requests the owner's sandbox until its id differs from old.
 func renewed(ctx context.Context, c *client.Client, owner, old string) error {
 	for ctx.Err() == nil {
 		s, _, err := c.Sandboxes.Create(ctx, api.CreateSandbox{Name: owner})
@@ -127,7 +128,7 @@ func renewed(ctx context.Context, c *client.Client, owner, old string) error {
 	return context.Cause(ctx)
 }
 
-// onlyDeleted checks that nothing but "deleted" is said of the sandbox.
+// onlyDeleted checks that every use of the sandbox gets the error "deleted".
 func onlyDeleted(ctx context.Context, c *client.Client, id string) error {
 	for name, use := range map[string]func() error{
 		"get":       func() error { _, err := c.Sandboxes.Get(ctx, id); return err },

@@ -15,8 +15,8 @@ import (
 	"github.com/berthdev/berth/internal/testkit/fleet"
 )
 
-// One of three servers is killed while it makes sandboxes. Every owner is served by the others once its
-// leases have run out, those whose sandbox the dead one was making too.
+// One of three servers is killed while it makes sandboxes. After its leases have expired, the other servers provide
+// every owner with a sandbox, also the owners whose sandboxes the killed server was making.
 func TestOwnersOfAKilledServerAreServedByTheOthers(t *testing.T) {
 	testkit.Proves(t, "O2", "X2")
 	t.Parallel()
@@ -75,10 +75,11 @@ func TestOwnersOfAKilledServerAreServedByTheOthers(t *testing.T) {
 	}
 }
 
-// patience is for a machine that is busy with something else.
+// patience is additional time for a busy machine.
 const patience = 30 * time.Second
 
-// unanswered are the sandboxes whose creates a server is waiting for, or was when it died.
+// unanswered returns the sandboxes whose create calls have not returned to the server with this process id. They never
+// return after the server is killed.
 func unanswered(f *fleet.Fleet, pid int) (ids []string) {
 	for _, c := range f.Calls() {
 		if c.Op == fake.Create && c.PID == pid && c.Outcome == "" {
@@ -88,8 +89,8 @@ func unanswered(f *fleet.Fleet, pid int) (ids []string) {
 	return ids
 }
 
-// All servers are restarted, one after the other, while clients work that send each request twice at most.
-// None of their requests fails.
+// All servers are restarted, one after the other, under the load of clients that send each request at most twice.
+// No request fails.
 func TestRollingRestartFailsNobodyWhoAsksTwice(t *testing.T) {
 	testkit.Proves(t, "X2", "X4")
 	t.Parallel()

@@ -20,31 +20,31 @@ import (
 // Key is the admin key of every fleet.
 const Key = "fleet-key-of-thirty-two-characters"
 
-// patience is for whatever a server does at its own pace, on a machine that is busy.
+// patience is the maximum time to wait for a server on a busy machine.
 const patience = time.Minute
 
-// Options says what a fleet is made of.
+// Options configures a fleet.
 type Options struct {
-	Replicas int           // zero: one
-	SQLite   bool          // one server, with the database in its data directory
-	Apart    bool          // each replica has a data directory of its own
-	Here     bool          // servers in this process: faster, and nobody can kill or pause them
-	Faulty   bool          // Fleet.Database stands between the replicas and PostgreSQL
-	Files    bool          // the fake driver's instances have files, which are saved to an S3 server
+	Replicas int           // number of servers; zero: one
+	SQLite   bool          // use SQLite in the data directory, for a fleet of one server
+	Apart    bool          // give each replica a separate data directory
+	Here     bool          // run the servers in this process: faster, but they cannot be killed or paused
+	Faulty   bool          // put Fleet.Database between the replicas and PostgreSQL
+	Files    bool          // give the fake driver's instances files, which are saved to an S3 server
 	LeaseTTL time.Duration // zero: the server's default
-	Local    string        // templates of real sandboxes, as TOML; empty: they are the fake driver's
-	Exe      string        // the servers' program; empty: Berth as it is in this tree
-	Env      []string      // further settings, as NAME=value
+	Local    string        // templates of real sandboxes, as TOML; empty: use the fake driver
+	Exe      string        // path of the servers' program; empty: Berth built from this tree
+	Env      []string      // additional settings, as NAME=value
 }
 
-// Fleet is a set of servers that share a database and a fake driver. Its methods may be called from
-// several goroutines, those on one replica from one at a time.
+// Fleet is a set of servers that share a database and a fake driver. Its methods are safe for concurrent use, except
+// that only one goroutine at a time may start, stop or kill a given replica.
 type Fleet struct {
-	Driver   *fake.Driver // the driver's directory, seen past the servers
-	Dir      string       // where it is, for fake.SetFaults
-	Database *Proxy       // nil unless Options.Faulty
+	Driver   *fake.Driver // access to the fake driver's state without a server
+	Dir      string       // the fake driver's directory, for fake.SetFaults
+	Database *Proxy       // proxy in front of PostgreSQL; nil unless Options.Faulty
 
-	Objects *s3test.FaultProxy // before the S3 server; nil unless Options.Files
+	Objects *s3test.FaultProxy // proxy in front of the S3 server; nil unless Options.Files
 
 	t         testing.TB
 	exe       string
@@ -55,8 +55,8 @@ type Fleet struct {
 	replicas  []*replica
 }
 
-// New starts the servers, all at once, and waits until each is ready. They end with the test; their
-// logs are printed if it failed.
+// New starts all servers at once and waits until each is ready. When the test ends, the servers are killed, and if the
+// test failed, their logs are printed.
 func New(t testing.TB, o Options) *Fleet {
 	t.Helper()
 	f := &Fleet{t: t, exe: cmp.Or(o.Exe, testkit.Binary(t)), Dir: dir(t), transport: transport(t), inProcess: o.Here}
@@ -87,18 +87,19 @@ func New(t testing.TB, o Options) *Fleet {
 	return f
 }
 
-// place decides where the servers keep what they share.
+// place chooses the data directories and the database.
 func (f *Fleet) place(o Options) {
 	shared := dir(f.t)
 	f.data = func(int) string { return shared }
 	if o.Apart {
 		f.data = func(i int) string { return filepath.Join(shared, string(rune('a'+i))) }
+		f.settings = append(f.settings, "BERTH_SECRET_KEY=secret-of-all-machines-of-a-fleet")
 	}
 	if o.SQLite {
 		return
 	}
 	database := storetest.Postgres(f.t)
-	if o.Exe != "" { // another Berth's schema
+	if o.Exe != "" { // another version of Berth needs another schema
 		database = pgtest.New(f.t).URL
 	}
 	if o.Faulty {
@@ -108,7 +109,7 @@ func (f *Fleet) place(o Options) {
 	f.settings = append(f.settings, "DATABASE_URL="+bounded(database))
 }
 
-// useFiles gives instances files, and an S3 server behind a proxy to save them to.
+// useFiles gives the fake driver's instances files. The servers save the files to an S3 server behind a proxy.
 func (f *Fleet) useFiles() {
 	if err := fake.MakeFiles(f.Dir); err != nil {
 		f.t.Fatal(err)
@@ -122,8 +123,8 @@ func (f *Fleet) useFiles() {
 	}
 }
 
-// dir makes a directory that goes with the test, in memory where there is one: how long a disk takes is not
-// what these experiments are about.
+// dir makes a directory that is removed when the test ends. The directory is in memory if the machine has /dev/shm,
+// because these tests do not measure the disk.
 func dir(t testing.TB) string {
 	path, err := os.MkdirTemp("/dev/shm", "berth-fleet-")
 	if err != nil {
@@ -133,11 +134,11 @@ func dir(t testing.TB) string {
 	return path
 }
 
-// bounded keeps the connections of many fleets at once within what one PostgreSQL allows.
+// bounded limits the connections of each server, so that many fleets can use one PostgreSQL at once.
 func bounded(database string) string {
 	u, err := url.Parse(database)
 	if err != nil {
-		panic(err) // it is pgtest's own
+		panic(err) // pgtest made the URL
 	}
 	q := u.Query()
 	q.Set("pool_max_conns", "12")
@@ -145,7 +146,7 @@ func bounded(database string) string {
 	return u.String()
 }
 
-// startAll starts every server at once, as a machine that boots does.
+// startAll starts all servers at once, as a machine does at boot.
 func (f *Fleet) startAll() error {
 	var g errgroup.Group
 	for i := range f.replicas {

@@ -28,7 +28,7 @@ func TestServersAreKilledStoppedPausedAndStarted(t *testing.T) {
 	if _, err := f.Client(0, client.WithAttempts(1)).Sandboxes.Get(t.Context(), "box"); codeOf(err) != api.CodeServerUnreachable {
 		t.Errorf("a killed server answers %v", err)
 	}
-	for range 3 { // whoever is next, the other one answers
+	for range 3 { // the balancer may start with the killed server
 		if _, err := f.Any(client.WithAttempts(1)).Sandboxes.Get(t.Context(), "box"); err != nil {
 			t.Error(err)
 		}
@@ -52,7 +52,7 @@ func TestServersAreKilledStoppedPausedAndStarted(t *testing.T) {
 	if err := f.Stop(1); err != nil {
 		t.Errorf("a second stop: %v", err)
 	}
-	f.Pause(1) // nobody there
+	f.Pause(1) // no server runs there
 }
 
 func TestServerThatCannotStartSaysSo(t *testing.T) {
@@ -109,7 +109,7 @@ func TestUnsettledFindsWhatDoesNotFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blind := fake.SetFaults(f.Dir, []fake.Fault{{Error: "error"}}) // else a sweep may mend what this test looks for
+	blind := fake.SetFaults(f.Dir, []fake.Fault{{Error: "error"}}) // otherwise a sweep may repair the differences
 	if err := errors.Join(blind, f.Driver.Vanish(driver.ID(missing.Instance))); err != nil {
 		t.Fatal(err)
 	}

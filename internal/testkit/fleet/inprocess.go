@@ -12,10 +12,10 @@ import (
 	"github.com/berthdev/berth/internal/config"
 )
 
-// system is a server in this process, reached without a socket: the same code as in a process of its own
-// and several times as fast, which cannot be killed.
+// system is a server in this process. Requests reach it without a socket. It runs the same code as a separate process
+// and is several times as fast, but it cannot be killed.
 type system struct {
-	*app.System
+	*app.Server
 	end func()
 }
 
@@ -32,7 +32,7 @@ func startSystem(env []string, log io.Writer) (*system, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := app.New(ctx, app.Options{Config: cfg, Out: io.Discard, Log: log})
+	s, err := app.NewServer(ctx, app.Options{Config: cfg, Out: io.Discard, Log: log})
 	if err != nil {
 		cancel()
 		return nil, err
@@ -52,6 +52,6 @@ func (s *system) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Body = http.NoBody
 	}
 	w := httptest.NewRecorder()
-	s.Server.Handler.ServeHTTP(w, req)
+	s.Handler().ServeHTTP(w, req)
 	return w.Result(), nil
 }

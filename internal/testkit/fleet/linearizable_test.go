@@ -14,31 +14,31 @@ import (
 	"github.com/berthdev/berth/internal/testkit/fleet"
 )
 
-// setting is where and under which faults the clients of one seed work.
+// setting is the configuration of the fleet and the faults for one seed.
 type setting struct {
 	name  string
 	fleet fleet.Options
 	chaos func(*chaos)
 }
 
-var quiet = []string{"BERTH_LOG_LEVEL=error"}
+var quietLog = []string{"BERTH_LOG_LEVEL=error"}
 
-// settings are taken in turn. Two of ten seeds run on servers of their own.
+// settings are used in turn. In two of ten the servers are separate processes.
 var settings = []setting{
-	{"killed servers", fleet.Options{Replicas: 3, LeaseTTL: 3 * time.Second, Env: quiet}, (*chaos).kill},
-	{"sqlite", fleet.Options{SQLite: true, Here: true, Env: quiet}, nil},
-	{"sqlite, faults", fleet.Options{SQLite: true, Here: true, Env: quiet}, (*chaos).faults},
-	{"sqlite", fleet.Options{SQLite: true, Here: true, Env: quiet}, nil},
-	{"postgres, faults", fleet.Options{Replicas: 3, Here: true, Env: quiet}, (*chaos).faults},
-	{"paused servers", fleet.Options{Replicas: 3, LeaseTTL: time.Second, Env: quiet}, (*chaos).pause},
-	{"sqlite, faults", fleet.Options{SQLite: true, Here: true, Env: quiet}, (*chaos).faults},
-	{"sqlite", fleet.Options{SQLite: true, Here: true, Env: quiet}, nil},
-	{"broken connections", fleet.Options{Replicas: 3, Here: true, Faulty: true, LeaseTTL: 3 * time.Second, Env: quiet}, (*chaos).reset},
-	{"sqlite, faults", fleet.Options{SQLite: true, Here: true, Env: quiet}, (*chaos).faults},
+	{"killed servers", fleet.Options{Replicas: 3, LeaseTTL: 3 * time.Second, Env: quietLog}, (*chaos).kill},
+	{"sqlite", fleet.Options{SQLite: true, Here: true, Env: quietLog}, nil},
+	{"sqlite, faults", fleet.Options{SQLite: true, Here: true, Env: quietLog}, (*chaos).faults},
+	{"sqlite", fleet.Options{SQLite: true, Here: true, Env: quietLog}, nil},
+	{"postgres, faults", fleet.Options{Replicas: 3, Here: true, Env: quietLog}, (*chaos).faults},
+	{"paused servers", fleet.Options{Replicas: 3, LeaseTTL: time.Second, Env: quietLog}, (*chaos).pause},
+	{"sqlite, faults", fleet.Options{SQLite: true, Here: true, Env: quietLog}, (*chaos).faults},
+	{"sqlite", fleet.Options{SQLite: true, Here: true, Env: quietLog}, nil},
+	{"broken connections", fleet.Options{Replicas: 3, Here: true, Faulty: true, LeaseTTL: 3 * time.Second, Env: quietLog}, (*chaos).reset},
+	{"sqlite, faults", fleet.Options{SQLite: true, Here: true, Env: quietLog}, (*chaos).faults},
 }
 
-// Many clients ask for everything at once of a few owners, at several servers, while drivers fail, servers
-// die and connections break. Whatever they were told fits one order of what happened.
+// Many clients send all kinds of requests for a few owners to several servers at once, while drivers fail, servers
+// die and connections break. For each owner there is one order of events that explains all answers.
 func TestLifecycleIsLinearizablePerOwner(t *testing.T) {
 	testkit.Proves(t, "O1", "O2", "O6")
 	for seed := range testkit.Size(t, "i13.seeds") {
@@ -52,12 +52,13 @@ func TestLifecycleIsLinearizablePerOwner(t *testing.T) {
 			c.readAll()
 			requests, lost := c.check()
 			t.Logf("%d requests, %d without an answer, %v; checked in %v", requests, lost, worked.Round(time.Millisecond), time.Since(began)-worked)
-			c.one(s.fleet.LeaseTTL == 0)
+			c.checkInstances(s.fleet.LeaseTTL == 0)
 		})
 	}
 }
 
-// check looks for an order of what happened, owner by owner.
+// check searches, for each owner, an order of events that explains all answers. It returns the number of requests, and
+// the number of requests that failed with an error other than "not found" and "deleted".
 func (c *crowd) check() (requests, lost int) {
 	for owner, history := range c.history {
 		slices.SortFunc(history, func(a, b request) int { return int(a.call - b.call) })
@@ -69,15 +70,15 @@ func (c *crowd) check() (requests, lost int) {
 		}
 		moves := movesOf(history)
 		if result := porcupine.CheckOperationsTimeout(lifecycle, moves, time.Minute); result != porcupine.Ok {
-			c.Errorf("%s of seed %d: %s\n%s", owner, c.seed, result, stuck(history, moves))
+			c.Errorf("%s of seed %d: %s\n%s", owner, c.seed, result, describeStuck(history, moves))
 		}
 	}
 	return requests, lost
 }
 
-// stuck tells how far an order could be found: the last moves that fit, what there was then, and the requests
-// of which one had to be next.
-func stuck(history []request, moves []porcupine.Operation) string {
+// describeStuck describes the longest order that was found: its last moves, the possible worlds after them, and the
+// moves of which one had to be next.
+func describeStuck(history []request, moves []porcupine.Operation) string {
 	_, info := porcupine.CheckOperationsVerbose(lifecycle, moves, 10*time.Second)
 	var longest []porcupine.Operation
 	for _, some := range info.PartialLinearizationsOperations()[0] {
@@ -111,9 +112,10 @@ func stuck(history []request, moves []porcupine.Operation) string {
 	return b.String()
 }
 
-// one checks that no sandbox, and no owner, had two instances. Where leases are short a server may lose one in the middle of
-// a create: it makes its instance all the same, and ends it, so that it is the end that counts.
-func (c *crowd) one(always bool) {
+// checkInstances checks that all is settled in the end. If always is true, it also checks that no owner ever had two
+// instances at once. With short leases this may happen: a server that loses its lease during a create still makes the
+// instance, and then ends it.
+func (c *crowd) checkInstances(always bool) {
 	testkit.Eventually(c, 2*time.Minute, func() error { return c.f.Unsettled(c.Context()) })
 	if found := append(fleet.Doubles(c.f.Calls()), fleet.Overlaps(c.f.Lives(), nil)...); always && len(found) > 0 {
 		c.Errorf("two instances at once: %v", found)

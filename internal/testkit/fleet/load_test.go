@@ -15,22 +15,22 @@ import (
 	"github.com/berthdev/berth/internal/testkit/fleet"
 )
 
-// load is clients at work: each asks for one owner after the other, and again for those it has. They send
-// each request as often as they are allowed to.
+// load is a set of clients that work: each requests the sandbox of one owner after the other, and of earlier owners
+// again. The clients retry requests up to a limit.
 type load struct {
 	*testing.T
 	f    *fleet.Fleet
-	told *told
+	told *answers
 	sent counter
 
-	calls  atomic.Int64 // answered well
-	owners atomic.Int64
+	calls  atomic.Int64 // create calls without an error
+	owners atomic.Int64 // owners whose sandbox was new
 	end    func()
 }
 
-// startLoad lets so many clients work until finish is called; attempts bounds how often each sends a request.
+// startLoad starts clients that work until finish is called. Each sends a request at most the given number of attempts.
 func startLoad(t *testing.T, f *fleet.Fleet, clients, attempts int) *load {
-	l := &load{T: t, f: f, told: newTold()}
+	l := &load{T: t, f: f, told: newAnswers()}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for i := range clients {
@@ -44,7 +44,7 @@ func startLoad(t *testing.T, f *fleet.Fleet, clients, attempts int) *load {
 func (l *load) work(ctx context.Context, worker, attempts int) {
 	c := l.f.Any(client.WithAttempts(attempts), client.WithTransport(&counting{l.f.Transport(), &l.sent}), client.WithTimeout(3*time.Minute))
 	for n := 0; ctx.Err() == nil; n++ {
-		// What is being asked for is waited for, so that no answer is cut off by the test's own end.
+		// The requests do not use ctx, so that the end of the load does not break them off.
 		for _, owner := range []string{fmt.Sprintf("owner-%d-%d", worker, n), fmt.Sprintf("owner-%d-%d", worker, n/2)} {
 			s, made, err := c.Sandboxes.Create(l.Context(), api.CreateSandbox{Name: owner})
 			if err != nil {
@@ -64,7 +64,7 @@ func (l *load) work(ctx context.Context, worker, attempts int) {
 	}
 }
 
-// use does what people do with a sandbox that they have.
+// use reads the sandbox, and sometimes stops or restarts it.
 func (l *load) use(c *client.Client, id string, n int) error {
 	_, err := c.Sandboxes.Get(l.Context(), id)
 	if err == nil && n%4 == 0 {
@@ -76,7 +76,7 @@ func (l *load) use(c *client.Client, id string, n int) error {
 	return err
 }
 
-// finish ends the load and checks that all is as clients were told.
+// finish ends the load and checks the sandboxes against the answers that clients got.
 func (l *load) finish() {
 	l.Helper()
 	l.end()
@@ -101,7 +101,7 @@ func (l *load) finish() {
 	l.Logf("%d owners, %d calls, %s", l.owners.Load(), l.calls.Load(), &l.sent)
 }
 
-// counter counts how requests were answered.
+// counter counts answers by status.
 type counter struct {
 	mu    sync.Mutex
 	codes map[string]int
@@ -122,7 +122,7 @@ func (c *counter) String() string {
 	return fmt.Sprint(c.codes)
 }
 
-// counting is a transport that counts.
+// counting is a transport that counts answers by status.
 type counting struct {
 	via  http.RoundTripper
 	sent *counter

@@ -16,14 +16,14 @@ import (
 	"github.com/berthdev/berth/internal/driver/local"
 )
 
-// useLocal gives the servers real sandboxes on this machine, which end with the fleet, and templates for them.
+// useLocal configures the servers with the local driver and the given templates. The sandboxes end with the fleet.
 func (f *Fleet) useLocal(templates string) {
 	file := filepath.Join(f.Dir, "berth.toml")
 	if err := os.WriteFile(file, []byte(templates), 0o600); err != nil {
 		f.t.Fatal(err)
 	}
 	f.settings = append(f.settings, "BERTH_DEFAULT_DRIVER=local", "BERTH_CONFIG="+file)
-	f.t.Cleanup(func() { // after the servers' end
+	f.t.Cleanup(func() { // runs after the servers have ended
 		var dirs []string
 		for i := range f.replicas {
 			dirs = append(dirs, filepath.Join(f.data(i), "local"))
@@ -36,10 +36,10 @@ func (f *Fleet) useLocal(templates string) {
 	})
 }
 
-// endSandboxes ends every instance that is left in the directory.
+// endSandboxes destroys all instances of the local driver with this directory.
 func endSandboxes(dir string) error {
 	if _, err := os.Stat(dir); err != nil {
-		return nil // no server came so far
+		return nil // no server has started the driver
 	}
 	ctx := context.Background()
 	d, err := local.New(ctx, local.Options{Dir: dir, Tier: local.TierRoot})
@@ -56,7 +56,7 @@ func endSandboxes(dir string) error {
 	return errors.Join(append(failed, d.WaitIdle(ctx), d.Close())...)
 }
 
-// Fsck is what berth fsck says of the fleet's database.
+// Fsck runs berth fsck on the fleet's database.
 func (f *Fleet) Fsck() (found api.Fsck, err error) {
 	cmd := exec.Command(f.exe, "fsck", "--json")
 	cmd.Env = f.replicas[0].environ()

@@ -13,13 +13,13 @@ import (
 	"github.com/berthdev/berth/internal/testkit/fleet"
 )
 
-// Two machines share a database. A prompt through the one that does not have the sandbox is answered by the
-// other; what needs the sandbox itself is told where that is; and when the other is gone for good and
-// forgotten, the sandbox starts here.
+// Two machines share a database. A prompt to the machine without the sandbox is answered by the other machine. A request
+// that needs the sandbox itself gets an error with the other machine's address. When the other machine is dead and
+// forgotten, the sandbox starts on the remaining machine.
 func TestMachinesThatShareADatabase(t *testing.T) {
 	testkit.Proves(t, "X2", "C4")
 	t.Parallel()
-	f := fleet.New(t, fleet.Options{Replicas: 2, Apart: true, Local: talking, LeaseTTL: 3 * time.Second, Env: []string{"BERTH_ADVERTISE_URL=http://other.example.com:7777"}})
+	f := fleet.New(t, fleet.Options{Replicas: 2, Apart: true, Local: talkingTemplate, LeaseTTL: 3 * time.Second, Env: []string{"BERTH_ADVERTISE_URL=http://other.example.com:7777"}})
 	owner, other := f.Client(0, client.WithAttempts(always)), f.Client(1, client.WithAttempts(3))
 	id := conversations(t, owner, 1)[0]
 	prompt(t, owner, id, "first")
@@ -73,7 +73,7 @@ func TestMachinesThatShareADatabase(t *testing.T) {
 	}
 }
 
-// prompt asks and fails unless the turn ends well.
+// prompt posts a prompt and waits for the end of its turn. The test fails if the turn is not completed.
 func prompt(t *testing.T, c *client.Client, conversation, text string) {
 	t.Helper()
 	stream, err := c.Conversations.Prompt(t.Context(), conversation, api.Prompt{Prompt: text})

@@ -14,11 +14,11 @@ import (
 type request struct {
 	client    int
 	verb      string
-	owner, id string // id: the sandbox asked about; empty: by the owner's name
-	call, ret int64
-	code      api.Code // of the problem; empty: it went well
-	made      bool     // it is new
-	done      bool     // the delete was answered when nothing was left
+	owner, id string   // id of the sandbox; empty: the request uses the owner's name
+	call, ret int64    // times of the call and the return, in ns
+	code      api.Code // error code; empty: no error
+	made      bool     // whether the sandbox is new
+	done      bool     // whether the delete was answered after the sandbox was gone
 	row       seen
 }
 
@@ -62,11 +62,11 @@ func (m move) String() string {
 	return m.what + " " + short(m.id)
 }
 
-// short is the end of an id, enough to tell those of one owner apart.
+// short returns the end of an id, which is enough to distinguish the ids of one owner.
 func short(id string) string { return id[max(0, len(id)-4):] }
 
-// kept says whether a good answer says what was asked for.
-func (r request) kept() bool {
+// satisfied reports whether the record in an answer satisfies the wish of the request.
+func (r request) satisfied() bool {
 	want := sandbox.WantRunning
 	switch r.verb {
 	case "stop":
@@ -77,25 +77,25 @@ func (r request) kept() bool {
 	return want.Satisfied(sandbox.State(r.row.state))
 }
 
-// script is the steps of one owner's requests.
+// script holds the steps of one owner's requests.
 type script struct {
 	history []request
 	steps   []*step
 }
 
-// step is a move in its place.
+// step is a move of a script, with the request that made it.
 type step struct {
 	move
 	of        *script
 	by        request
 	call, ret int64
-	rest      []move // this one and what the request did after it
+	rest      []move // this move and the request's moves after it
 	number    int
-	needs     bits    // the steps that came before it
-	twins     []*step // if one of these can be made now, this one is not tried
+	needs     bits    // the steps that must be made before it
+	twins     []*step // if one of these can be made now, this step is not tried
 }
 
-// moves adds what one request did, in this order between call and ret.
+// moves adds the moves of one request, which happened in this order between call and ret.
 func (s *script) moves(r request, ret int64, moves ...move) {
 	for i, m := range moves {
 		on := &step{move: m, of: s, by: r, call: r.call, ret: ret, rest: moves[i:], number: len(s.steps)}
@@ -106,11 +106,11 @@ func (s *script) moves(r request, ret int64, moves ...move) {
 	}
 }
 
-// order finds out which orders need not be tried.
+// order finds the orders that do not have to be tried, and sets needs and twins.
 //
-// Twins are steps of two requests that from there on did the same. When both can be made it is enough to try
-// the one that had to be over first: where an order has it the other way round, the two requests can take
-// each other's places, move by move, and nobody sees a difference.
+// Twins are steps of two requests whose remaining moves are equal. If both steps are possible, it is enough to try the
+// one that must end first: in an order with the other one first, the two requests can swap their remaining moves without
+// a visible difference.
 func (s *script) order() {
 	for _, m := range s.steps {
 		for _, o := range s.steps {
@@ -125,15 +125,15 @@ func (s *script) order() {
 	}
 }
 
-// precedes says whether a move came before another one of its sandbox in every order that fits, because no
-// sandbox grows younger. Of a move that may have had no effect nothing is known.
+// precedes reports whether a move must come before another move about the same sandbox, because a sandbox only ages. It
+// returns false if one of the moves may have had no effect.
 func (m move) precedes(o move) bool {
 	_, last := m.ages()
 	first, _ := o.ages()
 	return m.id != "" && m.id == o.id && !m.maybe && !o.maybe && last < first
 }
 
-// ages are how old a sandbox can be after a move, at least and at most.
+// ages returns the youngest and the oldest age that a sandbox can have after a move.
 func (m move) ages() (first, last int) {
 	const made, used, going, gone = 0, 1, 2, 3
 	switch {
@@ -146,11 +146,11 @@ func (m move) ages() (first, last int) {
 	case m.what == "gone":
 		return gone, gone
 	}
-	return going, gone // after a delete, or when told of one: how long ago it was is not said
+	return going, gone // after a delete, or an answer that the sandbox is deleted
 }
 
-// looks says whether a move only tells what there is.
-func (m move) looks() bool {
+// readOnly reports whether a move only reads.
+func (m move) readOnly() bool {
 	return slices.Contains([]string{"look", "none", "deleted", "gone"}, m.what)
 }
 
@@ -162,14 +162,14 @@ func (s *script) add(r request) {
 	switch {
 	case r.code == api.CodeNotFound && r.id == "":
 		s.moves(r, r.ret, move{what: "none"})
-	case r.code == api.CodeNotFound: // an id that was given out is never unknown
+	case r.code == api.CodeNotFound: // impossible: a server never forgets an id
 		s.moves(r, r.ret, move{what: "never"})
 	case r.code == api.CodeDeleted && r.id != "":
-		s.failed(r, wish) // it may have come before the delete that overtook it
+		s.failed(r, wish) // its effect may have come before the delete
 		s.moves(r, r.ret, move{what: map[bool]string{true: "gone", false: "deleted"}[r.verb == "get" || r.verb == "delete"], id: r.id})
 	case r.code != "":
 		s.failed(r, wish)
-	case r.verb != "get" && r.verb != "delete" && !r.kept():
+	case r.verb != "get" && r.verb != "delete" && !r.satisfied():
 		s.moves(r, r.ret, move{what: "never"})
 	case r.verb == "get":
 		s.moves(r, r.ret, look)
@@ -180,14 +180,14 @@ func (s *script) add(r request) {
 	case r.verb == "restart":
 		s.moves(r, r.ret, move{what: "wish", id: r.id, want: "stopped"}, move{what: "wish", id: r.id, want: "running"}, look)
 	case r.made:
-		s.moves(r, r.ret, append(s.overtaken(r), move{what: "make", id: r.row.id}, look)...)
+		s.moves(r, r.ret, append(s.restartMoves(r), move{what: "make", id: r.row.id}, look)...)
 	default:
-		s.moves(r, r.ret, append(s.overtaken(r), move{what: "wish", id: r.row.id, want: wish}, look)...)
+		s.moves(r, r.ret, append(s.restartMoves(r), move{what: "wish", id: r.row.id, want: wish}, look)...)
 	}
 }
 
-// failed adds what a request may have done before it failed. Of some problems it is known that the server
-// had nothing more to do by then; after all others it may still take effect.
+// failed adds the moves that a request may have made before it failed. For some error codes the server has finished by
+// then. After any other error the request may still take effect later.
 func (s *script) failed(r request, wish string) {
 	ret := int64(math.MaxInt64)
 	switch r.code {
@@ -197,7 +197,7 @@ func (s *script) failed(r request, wish string) {
 	switch r.verb {
 	case "get":
 	case "ensure":
-		s.moves(r, ret, append(s.overtaken(r), move{what: "ensure", want: wish, maybe: true})...)
+		s.moves(r, ret, append(s.restartMoves(r), move{what: "ensure", want: wish, maybe: true})...)
 	case "delete":
 		if r.code != api.CodeDeleted {
 			s.moves(r, ret, move{what: "delete", id: r.id, maybe: true})
@@ -209,9 +209,9 @@ func (s *script) failed(r request, wish string) {
 	}
 }
 
-// overtaken is what an ensure does before its other moves when sandboxes of the owner are deleted under it:
-// those are not what was asked for, and each time it begins again.
-func (s *script) overtaken(r request) (moves []move) {
+// restartMoves returns the moves that an ensure may make before its other moves: for each sandbox of the owner that is
+// deleted at the same time, it may start again.
+func (s *script) restartMoves(r request) (moves []move) {
 	var ids []string
 	for _, o := range s.history {
 		under := o.verb == "delete" && o.code != api.CodeDeleted && o.id != r.row.id && o.call <= r.ret && r.call <= o.ret
@@ -223,7 +223,7 @@ func (s *script) overtaken(r request) (moves []move) {
 	return moves
 }
 
-// scriptOf turns the history of one owner, in the order of its calls, into steps.
+// scriptOf converts the history of one owner, sorted by call, into steps.
 func scriptOf(history []request) *script {
 	s := &script{history: history}
 	for _, r := range history {
@@ -233,7 +233,7 @@ func scriptOf(history []request) *script {
 	return s
 }
 
-// movesOf is the history of one owner as porcupine takes it.
+// movesOf converts the history of one owner into operations for porcupine.
 func movesOf(history []request) (moves []porcupine.Operation) {
 	for _, m := range scriptOf(history).steps {
 		moves = append(moves, porcupine.Operation{ClientId: m.by.client, Input: m, Call: m.call, Output: m.by, Return: m.ret})

@@ -9,44 +9,43 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The model says what callers of one owner may see, whoever they are and whichever server they ask.
+// This file is a model of the answers that the clients of one owner may get from any server.
 //
-// A request is not one step. It records a wish (to run, to stop, to go), at some moment after it was sent;
-// the servers then move the sandbox by themselves; and its answer is the record as it was at some later
-// moment, before the answer arrived. So every request becomes one or more moves, each of which happened at
-// one moment between call and return, and in their order: porcupine looks for an order of all moves of all
-// requests in which each could happen.
+// A request is not a single step. At some moment after the call it records a wish (to run, to stop, to go). The servers
+// then move the sandbox towards the wish by themselves. The answer shows the sandbox's record at some later moment before
+// the return. So every request becomes one or more moves, in order, each at one moment between call and return. Porcupine
+// searches for an order of all moves of all requests in which each move is possible.
 //
-// Exact in the model: which id the owner's name stands for, who made it, what is wanted, that deleted is
-// for ever, and that nothing is left of a deleted one when the next is made or the name stands for nothing. A sandbox goes only where its wish leads: what was begun for an older one may be finished, but
-// nothing is begun for a wish that is no more. A request whose answer was lost may have had its effect at any
-// time until the end.
+// The model is exact about these: the id behind the owner's name, the request that made the sandbox, the last wish, that
+// a delete is final, and that a deleted sandbox is gone before the next is made or the name is unknown. A sandbox moves
+// only towards the last wish. A transition that began for an older wish may be finished, but none begins for it. A
+// request whose answer was lost may have its effect at any time until the end.
 
-// row is one sandbox that was not deleted. Where it is by now nobody knows until somebody looks.
+// row is a sandbox that is not deleted. Its state is known only when an answer shows it.
 type row struct {
-	id          string // empty: made by a request whose answer nobody got, and not seen since
+	id          string // empty: the answer of the request that made it was lost, and no other showed it
 	want        string
-	incarnation int64  // when it was last seen
-	may         places // where it may be by now, and how often reborn since then
+	incarnation int64  // the last one that an answer showed
+	may         places // possible states now, with the number of new incarnations since the last answer
 }
 
-// world is what there is of one owner. It is comparable.
+// world is one possible situation of an owner. It is comparable.
 type world struct {
-	is    bool // the owner has a sandbox
+	is    bool // whether the owner has a sandbox
 	row   row
-	ended string // ids of deleted sandboxes, sorted, each with a mark: "-" on its way, "+" gone
+	ended string // ids of deleted sandboxes, sorted, each with a mark: "-" while it is being removed, "+" when it is gone
 }
 
 // move is one step of a request.
 type move struct {
-	what  string // see do
-	id    string // of the sandbox it is about; empty: whichever the name stands for
+	what  string // kind of the move, see do
+	id    string // id of the sandbox; empty: the sandbox behind the owner's name
 	want  string
 	row   seen
-	maybe bool // it may have had no effect
+	maybe bool // whether the move may have had no effect
 }
 
-// seen is a record as an answer showed it.
+// seen is the record of a sandbox in an answer.
 type seen struct {
 	id, state, want, instance string
 	incarnation               int64
@@ -55,16 +54,16 @@ type seen struct {
 
 func (w world) do(m move) []world {
 	switch m.what {
-	case "make": // a sandbox that was not there
+	case "make": // make a new sandbox
 		if w.is || m.id != "" && w.mark(m.id) != "" {
 			return nil
 		}
-		w = w.allGone() // an owner has one sandbox at a time, the deleted ones until they are gone included
-		w.is, w.row = true, row{id: m.id, want: "running", may: at("pending", 0).onward("running")}
+		w = w.allGone() // a new sandbox is made only when the deleted ones are gone
+		w.is, w.row = true, row{id: m.id, want: "running", may: placeOf("pending", 0).onward("running")}
 		return []world{w}
 	case "wish":
 		return w.wish(m)
-	case "ensure": // either, and nobody knows which sandbox that was
+	case "ensure": // make a sandbox or wish that it runs; the answer with its id was lost
 		if !w.is {
 			m.what = "make"
 			return w.do(m)
@@ -76,14 +75,14 @@ func (w world) do(m move) []world {
 			return []world{w.with(m.id, "-")}
 		}
 		if w.mark(m.id) != "" {
-			return []world{w} // once is enough
+			return []world{w} // a second delete changes nothing
 		}
 		return nil
 	case "look":
 		return w.look(m.row)
 	case "never":
 		return nil
-	case "none": // the name stands for nothing
+	case "none": // the owner has no sandbox
 		if w.is {
 			return nil
 		}
@@ -102,7 +101,7 @@ func (w world) do(m move) []world {
 	panic(m.what)
 }
 
-// wish records what is wanted of a sandbox; of a deleted one nothing is.
+// wish records the wish of a move. It is impossible for a deleted sandbox.
 func (w world) wish(m move) []world {
 	w, ok := w.bind(m.id)
 	if !ok {
@@ -112,7 +111,8 @@ func (w world) wish(m move) []world {
 	return []world{w}
 }
 
-// bind finds the owner's sandbox by its id. One whose id nobody knew yet may be it.
+// bind reports whether the owner's sandbox can have this id. If the id of the sandbox is still unknown, it becomes this
+// one.
 func (w world) bind(id string) (world, bool) {
 	if !w.is || id != "" && w.mark(id) != "" {
 		return w, false
@@ -123,7 +123,7 @@ func (w world) bind(id string) (world, bool) {
 	return w, id == "" || w.row.id == id
 }
 
-// look is an answer that shows the record.
+// look applies an answer that shows a record.
 func (w world) look(s seen) []world {
 	if s.deleted {
 		if w.mark(s.id) != "-" || s.want != "gone" {
@@ -132,20 +132,20 @@ func (w world) look(s seen) []world {
 		return []world{w}
 	}
 	w, ok := w.bind(s.id)
-	is := at(s.state, s.incarnation-w.row.incarnation)
+	is := placeOf(s.state, s.incarnation-w.row.incarnation)
 	if !ok || !s.consistent() || s.want != w.row.want || w.row.may&is == 0 {
 		return nil
 	}
-	w.row.incarnation, w.row.may = s.incarnation, at(s.state, 0).onward(s.want)
+	w.row.incarnation, w.row.may = s.incarnation, placeOf(s.state, 0).onward(s.want)
 	return []world{w}
 }
 
-// consistent looks at the record alone: one that runs has the instance of its incarnation.
+// consistent reports whether the record is possible by itself: a running sandbox has an instance of its incarnation.
 func (s seen) consistent() bool {
 	return s.state != "running" || strings.HasPrefix(s.instance, fmt.Sprintf("fake-%s.%d.", s.id, s.incarnation))
 }
 
-// mark is what became of a deleted sandbox, or empty for one that was not deleted.
+// mark returns the mark of a deleted sandbox, or "" if the sandbox is not deleted.
 func (w world) mark(id string) string {
 	at := strings.Index(w.ended, id)
 	if at < 0 {
@@ -154,7 +154,7 @@ func (w world) mark(id string) string {
 	return w.ended[at+len(id) : at+len(id)+1]
 }
 
-// allGone is the world in which nothing is left of any deleted sandbox.
+// allGone returns the world in which all deleted sandboxes are gone.
 func (w world) allGone() world {
 	w.ended = strings.ReplaceAll(w.ended+" ", "- ", "+ ")
 	w.ended = strings.TrimSuffix(w.ended, " ")
@@ -170,14 +170,14 @@ func (w world) with(id, mark string) world {
 	return w
 }
 
-// worlds is what porcupine takes for a state: all that there may be by now, as far as anybody has seen.
+// worlds is the state for porcupine: all worlds that are possible after the moves so far.
 type worlds struct {
 	may  []world
 	done bits  // the steps made so far
-	next *step // if any, the only one that need be tried now
+	next *step // if not nil, the only step that has to be tried now
 }
 
-// step makes a move in every world, if it is one that need be tried.
+// step makes a move in every world. It returns no worlds if the step does not have to be tried now.
 func (ws worlds) step(m *step) worlds {
 	if m != ws.next && (ws.next != nil || !ws.ready(m) || slices.ContainsFunc(m.twins, ws.ready)) {
 		return worlds{}
@@ -190,19 +190,19 @@ func (ws worlds) step(m *step) worlds {
 	return after
 }
 
-// ready says whether a step can be the next one: all that came before it were made.
+// ready reports whether a step can be the next one: it was not made yet, and all steps that it needs were made.
 func (ws worlds) ready(m *step) bool { return !ws.done.has(m.number) && ws.done.all(m.needs) }
 
-// settled says whether a move can be made now as well as at any later moment: it changes nothing now, and
-// later it would leave no more than there is without it. What only looks takes worlds away, or what can
-// happen in them, and never adds any; and whatever is asked of a deleted sandbox changes nothing for ever.
-// Not so a wish: what is wanted already may have to be wished for again, after another wish.
+// settled reports whether a move can be made now without excluding an order: it changes nothing now, and made later it
+// would never add worlds. This holds for a move that only looks, which can only remove worlds, and for every move about
+// a deleted sandbox, which never changes anything. It does not hold for a wish: a wish that changes nothing now may be
+// needed again after another wish.
 func (ws worlds) settled(m move) bool {
 	alive := func(w world) bool { return m.id == "" || w.mark(m.id) == "" }
-	return (m.looks() || !slices.ContainsFunc(ws.may, alive)) && same(ws.after(m), ws.may)
+	return (m.readOnly() || !slices.ContainsFunc(ws.may, alive)) && same(ws.after(m), ws.may)
 }
 
-// after is what there may be after a move.
+// after returns the worlds that are possible after a move.
 func (ws worlds) after(m move) (may []world) {
 	for _, w := range ws.may {
 		next := w.do(m)
@@ -218,24 +218,24 @@ func (ws worlds) after(m move) (may []world) {
 	return may
 }
 
-// same compares sets.
+// same reports whether two slices hold the same set of worlds.
 func same(a, b []world) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(w world) bool { return !slices.Contains(b, w) })
 }
 
 func (ws worlds) hash() (h uint64) {
 	for _, w := range ws.may {
-		h ^= maphash.Comparable(hashSeed, w) // in whatever order
+		h ^= maphash.Comparable(hashSeed, w) // the order of the worlds does not matter
 	}
 	return h
 }
 
 var hashSeed = maphash.MakeSeed()
 
-// bits is a set of steps, by their numbers.
+// bits is a set of step numbers.
 type bits [mostSteps / 64]uint64
 
-const mostSteps = 1024 // in the history of one owner
+const mostSteps = 1024 // maximum number of steps in the history of one owner
 
 func (b *bits) add(n int)      { b[n/64] |= 1 << (n % 64) }
 func (b *bits) has(n int) bool { return b[n/64]&(1<<(n%64)) != 0 }
@@ -248,7 +248,7 @@ func (b *bits) all(o bits) bool {
 	return true
 }
 
-// lifecycle is the model of one owner. Porcupine itself compares which steps were made.
+// lifecycle is the model of one owner. Equal ignores the field done, because porcupine compares the made steps itself.
 var lifecycle = porcupine.Model{
 	Init: func() any { return worlds{may: []world{{}}} },
 	Step: func(state, input, _ any) (bool, any) {

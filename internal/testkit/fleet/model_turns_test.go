@@ -6,13 +6,13 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// turn is how the servers may change a sandbox by themselves.
+// turn is a change of state that the servers may make by themselves.
 type turn struct {
 	from, to string
-	born     bool // under a new incarnation
+	born     bool // whether the sandbox gets a new incarnation
 }
 
-// begins are the turns that a wish leads to, as long as it is the last one.
+// begins lists the turns that may begin while the wish in the key is the last one.
 var begins = map[string][]turn{
 	"running": {
 		{"pending", "creating", true}, {"creating", "creating", true}, {"terminated", "creating", true}, {"error", "creating", true},
@@ -28,29 +28,29 @@ var begins = map[string][]turn{
 	},
 }
 
-// ends are the turns that finish what was begun, whatever is wanted by then, or say what was found after a
-// server's end: that nothing was made, or that it is stopped.
+// ends lists the turns that are possible under any wish. They finish an earlier turn, or record the state after a
+// server's end: no instance was made, or the instance is stopped.
 var ends = []turn{
 	{"creating", "running", false}, {"creating", "error", false}, {"starting", "running", false}, {"starting", "error", false},
 	{"stopping", "stopped", false}, {"terminating", "terminated", false},
 	{"creating", "terminated", false}, {"error", "terminated", false}, {"starting", "stopped", false}, {"error", "stopped", false},
 }
 
-// places is a set of states in which a sandbox may be, each with how often it was reborn on the way there: not
-// at all, once, or more often.
+// places is a set of possible states of a sandbox, each with the number of new incarnations on the way there: 0, 1, or
+// at least 2.
 type places uint64
 
 const births = 3
 
-// at is one such place, or none for what cannot be.
-func at(state string, born int64) places {
+// placeOf returns the set with one place, or the empty set if born is negative.
+func placeOf(state string, born int64) places {
 	if born < 0 {
 		return 0
 	}
 	return 1 << (slices.Index(sandbox.States, sandbox.State(state))*births + int(min(born, births-1)))
 }
 
-// onward is everywhere that the servers may have brought the sandbox from any of these places.
+// onward returns all places that the servers may reach from these places under a wish.
 func (p places) onward(want string) (all places) {
 	for from := range len(reach[want]) {
 		if p&(1<<from) != 0 {
@@ -60,7 +60,7 @@ func (p places) onward(want string) (all places) {
 	return all
 }
 
-// reach is where the turns lead, by wish and by place.
+// reach holds the places that the turns lead to, by wish and by first place.
 var reach = func() map[string][]places {
 	all := map[string][]places{}
 	for want := range begins {
@@ -71,19 +71,19 @@ var reach = func() map[string][]places {
 	return all
 }()
 
-// follow takes turns until they lead nowhere new.
+// follow adds the places that the turns lead to, until there are no new ones.
 func follow(turns []turn, p places) places {
 	for {
 		before := p
 		for _, t := range turns {
 			for born := range int64(births) {
-				if p&at(t.from, born) == 0 {
+				if p&placeOf(t.from, born) == 0 {
 					continue
 				}
 				if t.born {
-					p |= at(t.to, born+1)
+					p |= placeOf(t.to, born+1)
 				} else {
-					p |= at(t.to, born)
+					p |= placeOf(t.to, born)
 				}
 			}
 		}

@@ -16,11 +16,11 @@ import (
 	"github.com/berthdev/berth/internal/testkit/fleet"
 )
 
-// always is for clients that never give up.
+// always is a number of attempts for clients that never give up.
 const always = 10_000
 
-// The way to the database is slow, uneven, and breaks again and again while sandboxes are made. Clients that
-// ask again get what they asked for, and nothing is made twice or lost.
+// The network to the database is slow and breaks again and again while sandboxes are made. Clients that retry get
+// their sandboxes. No sandbox is made twice or lost.
 func TestBadNetworkToTheDatabaseLosesNothing(t *testing.T) {
 	testkit.Proves(t, "O2", "X2")
 	t.Parallel()
@@ -43,13 +43,13 @@ func TestBadNetworkToTheDatabaseLosesNothing(t *testing.T) {
 	l.finish()
 }
 
-// The database is away for longer than a lease lasts, while sandboxes are being made. Every request is told
-// so and may come again, readiness says what is missing, and afterwards all is as if nothing had happened.
+// The database is unreachable for longer than a lease lasts while sandboxes are made. Every request gets an error that
+// allows a retry, and readiness names the database. After the outage everything works as before.
 func TestDatabaseOutageIsToldAndSurvived(t *testing.T) {
 	testkit.Proves(t, "E1", "X2", "X4")
 	for name, c := range map[string]struct {
-		away func(*fleet.Proxy) error
-		told []api.Code // either of them
+		away  func(*fleet.Proxy) error
+		codes []api.Code // allowed error codes
 	}{
 		"refused": {func(p *fleet.Proxy) error { p.Cut(); return nil }, []api.Code{api.CodeStoreUnavailable}},
 		"silent":  {(*fleet.Proxy).Swallow, []api.Code{api.CodeStoreUnavailable, api.CodeTimeout}},
@@ -68,7 +68,7 @@ func TestDatabaseOutageIsToldAndSurvived(t *testing.T) {
 			}
 			for i := range 2 {
 				testkit.Eventually(t, time.Minute, func() error { return says(t.Context(), f, i, "not_ready") })
-				if err := refuses(t.Context(), f, i, c.told); err != nil {
+				if err := refuses(t.Context(), f, i, c.codes); err != nil {
 					t.Error(err)
 				}
 			}
@@ -91,7 +91,7 @@ func TestDatabaseOutageIsToldAndSurvived(t *testing.T) {
 	}
 }
 
-// underWay is nil while servers wait for so many creates.
+// underWay returns nil if servers are waiting for at least the given number of create calls.
 func underWay(f *fleet.Fleet, want int) error {
 	n := 0
 	for _, c := range f.Calls() {
@@ -105,7 +105,8 @@ func underWay(f *fleet.Fleet, want int) error {
 	return nil
 }
 
-// says is nil when the server's readiness is as wanted; where it is not ready, because of the database.
+// says returns nil if the server's readiness has the wanted status. If that is not_ready, the failed check must be the
+// database.
 func says(ctx context.Context, f *fleet.Fleet, i int, want string) error {
 	ready, err := f.Client(i).Ready(ctx)
 	if err != nil || ready.Status != want {
@@ -118,8 +119,8 @@ func says(ctx context.Context, f *fleet.Fleet, i int, want string) error {
 	return nil
 }
 
-// refuses is nil when the server answers that it cannot be done now, and when to ask again.
-func refuses(ctx context.Context, f *fleet.Fleet, i int, told []api.Code) error {
+// refuses returns nil if the server answers a create with one of the codes and with a time for a retry.
+func refuses(ctx context.Context, f *fleet.Fleet, i int, codes []api.Code) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+f.Address(i)+"/api/v1/sandboxes", strings.NewReader(`{"name": "owner-0-0"}`))
 	if err != nil {
 		return err
@@ -135,7 +136,7 @@ func refuses(ctx context.Context, f *fleet.Fleet, i int, told []api.Code) error 
 	if err := json.NewDecoder(res.Body).Decode(&p); err != nil {
 		return err
 	}
-	if !slices.Contains(told, p.Code) || res.StatusCode != p.Code.Info().Status || !p.Retryable || res.Header.Get("Retry-After") == "" {
+	if !slices.Contains(codes, p.Code) || res.StatusCode != p.Code.Info().Status || !p.Retryable || res.Header.Get("Retry-After") == "" {
 		return fmt.Errorf("server %d answered %s %+v, Retry-After %q", i, res.Status, p, res.Header.Get("Retry-After"))
 	}
 	return nil

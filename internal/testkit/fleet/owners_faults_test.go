@@ -12,14 +12,14 @@ import (
 	"github.com/berthdev/berth/internal/testkit/s3test"
 )
 
-// pause is a time in which a server stood still.
+// pause is a period in which a server was paused.
 type pause struct {
 	pid      int
 	from, to time.Time
 }
 
-// faults happen in three lanes at once: servers, database and driver; object store; lost instances. In each
-// lane they come one after the other.
+// faults applies faults in three lanes at once: to servers, database and driver; to the object store; to instances,
+// which are lost. In each lane one fault follows the other.
 func (o *owners) faults() {
 	done := make(chan struct{})
 	var lanes sync.WaitGroup
@@ -51,8 +51,8 @@ func (o *owners) pause(i int) error {
 	p := pause{pid: o.f.PID(i), from: time.Now()}
 	o.f.Pause(i)
 	<-time.After(o.lease + o.lease/2)
+	p.to = time.Now() // before Resume, because interrupted calls may end right after it
 	o.f.Resume(i)
-	p.to = time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.pauses = append(o.pauses, p)
@@ -90,12 +90,12 @@ func (o *owners) driverFor(d time.Duration, faults ...fake.Fault) error {
 	return fake.SetFaults(o.f.Dir, nil)
 }
 
-// storeFaults lets the object store refuse, hang and lie, with healthy times between them.
+// storeFaults makes the object store refuse, hang and give false answers, with periods without faults in between.
 func (o *owners) storeFaults(done <-chan struct{}) {
 	kinds := []s3test.Faults{
 		{Error: 1},
 		{Hung: 1},
-		{Missing: 1, Only: func(r *http.Request) bool { return !r.URL.Query().Has("list-type") }}, // lists tell the truth
+		{Missing: 1, Only: func(r *http.Request) bool { return !r.URL.Query().Has("list-type") }}, // lists stay correct
 		{Lost: 0.1, Disowned: 0.1, Truncated: 0.1, Empty: 0.1, Deaf: 0.1},
 		{Slow: 0.5, Delay: 500 * time.Millisecond, Missing: 0.05},
 	}
@@ -103,7 +103,7 @@ func (o *owners) storeFaults(done <-chan struct{}) {
 	for n := 0; ; n++ {
 		for _, f := range []s3test.Faults{kinds[n%len(kinds)], {}} {
 			o.f.Objects.Set(f)
-			if f.Missing == 1 { // what is restored now cannot be had
+			if f.Missing == 1 { // restores fail now, so lost instances need them
 				o.loseSome(dice, testkit.Size(o, "owners.owners")/4)
 			}
 			select {
@@ -115,11 +115,11 @@ func (o *owners) storeFaults(done <-chan struct{}) {
 	}
 }
 
-// mostLosses is how many instances one sandbox loses before the end. A sandbox that loses more is left alone by
-// the servers, for a person to look at.
+// mostLosses is the maximum number of instances that one sandbox loses before the end of the faults. The servers stop
+// retrying a sandbox that loses more.
 const mostLosses = 2
 
-// losses makes instances vanish with their files.
+// losses makes random instances vanish with their files until done is closed.
 func (o *owners) losses(done <-chan struct{}) {
 	dice := rand.New(rand.NewPCG(17, 19))
 	for {
@@ -132,7 +132,7 @@ func (o *owners) losses(done <-chan struct{}) {
 	}
 }
 
-// loseSome makes so many instances vanish.
+// loseSome makes n random instances vanish.
 func (o *owners) loseSome(dice *rand.Rand, n int) {
 	live, err := o.f.Driver.Live()
 	if err != nil {
@@ -144,7 +144,8 @@ func (o *owners) loseSome(dice *rand.Rand, n int) {
 	}
 }
 
-// lose makes an instance vanish, unless it is gone by then.
+// lose makes an instance of the sandbox vanish and records the time. It does nothing if the sandbox has lost
+// mostLosses instances.
 func (o *owners) lose(sandbox string, vanish func() error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -154,7 +155,7 @@ func (o *owners) lose(sandbox string, vanish func() error) {
 	}
 }
 
-// loseAll makes every instance vanish when all is saved, and asks for every sandbox again.
+// loseAll makes every instance vanish and waits until the servers have replaced them. All files must be saved before.
 func (o *owners) loseAll() {
 	live, err := o.f.Driver.Live()
 	if err != nil {

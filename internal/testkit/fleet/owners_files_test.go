@@ -12,13 +12,13 @@ import (
 	"github.com/berthdev/berth/client"
 )
 
-// file is one file of a sandbox after the last acknowledged change of it. No file is written twice, so that a
-// request which was not answered, and comes true late, contradicts nothing.
+// file is the expected state of one file in a sandbox. No file is written twice, so that the late effect of a request
+// without an answer contradicts nothing.
 type file struct {
 	present      bool
-	doubt        bool // a change was not answered
-	began, acked time.Time
-	checked      bool
+	doubt        bool      // the last change was not answered
+	began, acked time.Time // times of the request and the answer of the last change
+	checked      bool      // whether the file was compared at least once
 }
 
 // write writes a new file.
@@ -28,14 +28,14 @@ func (o *owners) write(ctx context.Context, c *client.Client, b *box) error {
 	f := &file{present: true, doubt: true, began: time.Now()}
 	b.files[name] = f
 	_, _, err := c.Sandboxes.WriteFile(ctx, b.id, api.SourceWorkingDir, name, strings.NewReader(contentOf(b.id, name)), client.WriteOptions{})
-	b.ended(err)
+	b.noteDeleted(err)
 	f.doubt, f.acked = err != nil, time.Now()
 	return err
 }
 
 func contentOf(id, name string) string { return strings.Repeat(id+"/"+name+"\n", 5) }
 
-// removeFile removes a file that is there.
+// removeFile removes one of the present files.
 func (o *owners) removeFile(ctx context.Context, c *client.Client, b *box) error {
 	for name, f := range b.files {
 		if !f.present || f.doubt {
@@ -44,7 +44,7 @@ func (o *owners) removeFile(ctx context.Context, c *client.Client, b *box) error
 		f.doubt = true
 		began := time.Now()
 		err := c.Sandboxes.DeleteFile(ctx, b.id, api.SourceWorkingDir, name, false)
-		b.ended(err)
+		b.noteDeleted(err)
 		if err == nil {
 			*f = file{began: began, acked: time.Now()}
 		}
@@ -53,12 +53,12 @@ func (o *owners) removeFile(ctx context.Context, c *client.Client, b *box) error
 	return nil
 }
 
-// look lists the files and compares them with what was acknowledged.
+// look lists the files and compares them with the acknowledged changes.
 func (o *owners) look(ctx context.Context, c *client.Client, b *box) error {
 	have := map[string]bool{}
 	for f, err := range c.Sandboxes.ListFiles(ctx, b.id, client.FileFilter{}) {
 		if err != nil {
-			b.ended(err)
+			b.noteDeleted(err)
 			return err
 		}
 		have[f.Path] = true
@@ -80,10 +80,10 @@ func (o *owners) look(ctx context.Context, c *client.Client, b *box) error {
 		}
 		if !o.excused(b.id, f, reports) {
 			o.Errorf("sandbox %s: %s was acknowledged as present: %v at %s, is there: %v, and no loss of it is reported\n%s",
-				b.id, name, f.present, f.acked.UTC().Format(clock), have[name], o.story(ctx, c, b.id))
+				b.id, name, f.present, f.acked.UTC().Format(clockFormat), have[name], o.describe(ctx, c, b.id))
 		}
 		o.count(&o.lost, f)
-		f.present = have[name] // from now on this is the truth
+		f.present = have[name] // later checks expect the actual state
 	}
 	return nil
 }
@@ -97,12 +97,12 @@ func (o *owners) count(n *int, f *file) {
 	f.checked = true
 }
 
-// report says that changes of files since a time were lost.
+// report is an entry of a sandbox's history at the time at: changes of files after since are lost.
 type report struct{ since, at time.Time }
 
 var lostSince = regexp.MustCompile(`files changed since (\S+) were not saved and are lost`)
 
-// reports reads the losses from the sandbox's history. The newest is in the sandbox itself, too.
+// reports reads the losses from the sandbox's history. The sandbox's field Lost must be set if there are any.
 func (o *owners) reports(ctx context.Context, c *client.Client, id string) ([]report, error) {
 	found := []report{}
 	for h, err := range c.Sandboxes.History(ctx, id) {
@@ -124,16 +124,16 @@ func (o *owners) reports(ctx context.Context, c *client.Client, id string) ([]re
 	return found, err
 }
 
-const clock = "15:04:05.000000"
+const clockFormat = "15:04:05.000000"
 
-// story is what the sandbox's history and its versions say, and what the driver lost.
-func (o *owners) story(ctx context.Context, c *client.Client, id string) string {
+// describe returns the sandbox's history, its versions and the losses of its instances as text.
+func (o *owners) describe(ctx context.Context, c *client.Client, id string) string {
 	var text strings.Builder
 	for h, err := range c.Sandboxes.History(ctx, id) {
 		if err != nil {
 			break
 		}
-		fmt.Fprintf(&text, "%s %s %s→%s gen %d inc %d %s\n", h.At.UTC().Format(clock), h.Event, h.From, h.To, h.Generation, h.Incarnation, h.Reason)
+		fmt.Fprintf(&text, "%s %s %s→%s gen %d inc %d %s\n", h.At.UTC().Format(clockFormat), h.Event, h.From, h.To, h.Generation, h.Incarnation, h.Reason)
 	}
 	for v, err := range c.Sandboxes.Versions(ctx, id) {
 		if err != nil {
@@ -144,13 +144,14 @@ func (o *owners) story(ctx context.Context, c *client.Client, id string) string 
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, at := range o.vanished[id] {
-		fmt.Fprintf(&text, "%s the driver lost its instance\n", at.UTC().Format(clock))
+		fmt.Fprintf(&text, "%s the driver lost its instance\n", at.UTC().Format(clockFormat))
 	}
 	return text.String()
 }
 
-// excused reports whether the loss of a change was reported, and an instance was really lost by then. A request
-// that was under way at that time may have recorded its change right after.
+// excused reports whether the servers reported the loss of the file's change and an instance was really lost before the
+// report. The loss may be up to requestTimeout older than the reported time, because a request that was running then
+// may have recorded its change right after it.
 func (o *owners) excused(id string, f *file, reports []report) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -167,7 +168,7 @@ func (o *owners) excused(id string, f *file, reports []report) bool {
 	return false
 }
 
-// contents compares the content of every file that must be there.
+// contents compares the content of every file that must be present.
 func (o *owners) contents(c *client.Client, owner string, b *box) {
 	for name, f := range b.files {
 		if !f.present || f.doubt || b.deleted {

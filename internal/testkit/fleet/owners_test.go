@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Owners make and delete their sandboxes and change files in them while servers are killed and stopped past
-// their leases, the database is cut off and silent, the driver is slow and loses replies and instances, and
-// the object store refuses, hangs and lies. No owner ever has two instances, every acknowledged effect is
-// there or reported as lost, and soon after the last fault everything is settled and saved.
+// Owners make and delete their sandboxes and change files in them. At the same time servers are killed or paused for
+// longer than their leases, the database is cut off or silent, the driver is slow and loses replies and instances, and
+// the object store refuses, hangs or gives false answers. No owner ever has two instances, every acknowledged effect is
+// present or reported as lost, and soon after the last fault everything is settled and saved.
 func TestOneMachinePerOwnerUnderEveryFault(t *testing.T) {
 	testkit.Proves(t, "O1", "O2", "O6", "S18")
 	t.Parallel()
@@ -27,7 +27,7 @@ func TestOneMachinePerOwnerUnderEveryFault(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var clients sync.WaitGroup
-	const each = 2 // owners of a client, whose requests come one after the other
+	const each = 2 // owners of each client, which sends one request at a time
 	for i := range testkit.Size(t, "owners.owners") / each {
 		clients.Go(func() { o.work(ctx, i, each) })
 	}
@@ -47,7 +47,7 @@ func TestOneMachinePerOwnerUnderEveryFault(t *testing.T) {
 	o.summary()
 }
 
-// eventually is testkit.Eventually with a fixed end, for a test that goes on after a failure.
+// eventually is like testkit.Eventually, but returns the error, so that the test can continue after a failure.
 func eventually(end time.Time, check func() error) error {
 	for {
 		err := check()
@@ -58,25 +58,25 @@ func eventually(end time.Time, check func() error) error {
 	}
 }
 
-// owners are clients that use sandboxes, each for its own owners, with what was acknowledged to them.
+// owners is a set of clients that use sandboxes, each for different owners, with the acknowledged effects.
 type owners struct {
 	*testing.T
 	f             *fleet.Fleet
 	lease, settle time.Duration
-	pace          time.Duration // most time between two requests of a client
+	pace          time.Duration // maximum pause between two requests of a client
 
 	mu       sync.Mutex
 	boxes    map[string]*box // by owner
-	done     int             // requests that were acknowledged
+	done     int             // number of acknowledged requests
 	pauses   []pause
-	vanished map[string][]time.Time // losses of instances, by sandbox
-	there    int                    // acknowledged changes of files that were checked and found
-	lost     int                    // those that were lost and reported
+	vanished map[string][]time.Time // times of lost instances, by sandbox
+	there    int                    // number of acknowledged changes of files that were found
+	lost     int                    // number of acknowledged changes of files that were lost and reported
 }
 
 const requestTimeout = 10 * time.Second
 
-// newOwners starts three servers. The short form has short leases, and proportionally less time to settle.
+// newOwners starts three servers. A short run has shorter leases than a torture run, and less time to settle.
 func newOwners(t *testing.T) *owners {
 	o := &owners{T: t, lease: 5 * time.Second, settle: 20 * time.Second, pace: 50 * time.Millisecond, boxes: map[string]*box{}, vanished: map[string][]time.Time{}}
 	if testkit.Torture() {
@@ -92,13 +92,13 @@ func newOwners(t *testing.T) *owners {
 	return o
 }
 
-// box is the sandbox that was confirmed to an owner last. It is used by the owner's client alone.
+// box is the last confirmed sandbox of an owner. Only the owner's client uses it.
 type box struct {
 	id      string
 	deleted bool
-	doubt   bool // a request was not answered: the owner may have another one, or none
+	doubt   bool // a request was not answered: the owner may have another sandbox, or none
 	files   map[string]*file
-	next    int // names the next file
+	next    int // number in the name of the newest file
 }
 
 // work sends requests for some owners until the context ends.
@@ -139,7 +139,7 @@ func (o *owners) box(owner string) *box {
 	return o.boxes[owner]
 }
 
-// ensure asks for the owner's sandbox. One that was not deleted stays the owner's.
+// ensure requests the owner's sandbox. The test fails if the id changed without a delete.
 func (o *owners) ensure(ctx context.Context, c *client.Client, owner string) error {
 	b := o.box(owner)
 	s, _, err := c.Sandboxes.Create(ctx, api.CreateSandbox{Name: owner})
@@ -160,8 +160,8 @@ func (o *owners) ensure(ctx context.Context, c *client.Client, owner string) err
 	return err
 }
 
-// remove deletes the sandbox, in half of the cases without a last save. A hasty client does not wait for the
-// end: its next request meets the delete under way.
+// remove deletes the sandbox, in half of the cases without a last save. In half of the cases the client does not wait
+// for the answer, so that its next request arrives during the delete.
 func (o *owners) remove(ctx context.Context, c *client.Client, b *box, dice *rand.Rand) error {
 	var opts []client.EndOption
 	if dice.IntN(2) == 0 {
@@ -173,23 +173,23 @@ func (o *owners) remove(ctx context.Context, c *client.Client, b *box, dice *ran
 		ctx = brief
 	}
 	err := c.Sandboxes.Delete(ctx, b.id, opts...)
-	b.ended(err)
+	b.noteDeleted(err)
 	b.deleted, b.doubt = b.deleted || err == nil, b.doubt || err != nil && !b.deleted
 	return err
 }
 
-// ended takes note of an answer that says that the sandbox is deleted.
-func (b *box) ended(err error) {
+// noteDeleted marks the sandbox as deleted if the error has the code "deleted".
+func (b *box) noteDeleted(err error) {
 	if codeOf(err) == api.CodeDeleted {
 		b.deleted, b.doubt = true, false
 	}
 }
 
-// check compares every acknowledged effect with what is there.
+// check compares every acknowledged effect with the actual state.
 func (o *owners) check(when string) {
 	lives := o.f.Lives()
 	if found := fleet.Overlaps(lives, o.stray); len(found) > 0 {
-		o.Errorf("%s: an owner had two at once: %v", when, found)
+		o.Errorf("%s: an owner had two at once: %v; servers stood still: %+v", when, found, o.pauses)
 	}
 	live := map[string]bool{}
 	for _, l := range lives {
@@ -205,7 +205,7 @@ func (o *owners) check(when string) {
 			return nil
 		})
 	}
-	_ = g.Wait() // they report their own failures
+	_ = g.Wait() // checkOwner reports failures itself
 }
 
 func (o *owners) checkOwner(when, owner string, b *box, live map[string]bool) {
@@ -225,7 +225,7 @@ func (o *owners) checkOwner(when, owner string, b *box, live map[string]bool) {
 	}
 }
 
-// unsaved says which workspaces are not saved yet.
+// unsaved returns an error that names a running sandbox with unsaved changes, or nil if there is none.
 func (o *owners) unsaved() error {
 	for s, err := range o.f.Any().Sandboxes.List(o.Context(), client.SandboxFilter{}) {
 		if err != nil {
@@ -238,9 +238,8 @@ func (o *owners) unsaved() error {
 	return nil
 }
 
-// stray reports whether an instance was made by a call that was under way when its server lost the lease,
-// because the server stood still in the middle of it. No server can take such a call back: it ends the
-// instance afterwards.
+// stray reports whether an instance was made by a call during which its server was paused and lost the lease. No server
+// can prevent such an instance; it is ended afterwards.
 func (o *owners) stray(l fake.Life) bool {
 	if l.From.Sub(l.Asked) > o.lease/2 {
 		return true

@@ -21,21 +21,21 @@ import (
 	"github.com/berthdev/berth/internal/testkit/fleet"
 )
 
-// talking is the template of sandboxes in which several agents work at once.
-const talking = `[templates.talking]
+// talkingTemplate is the configuration of a template for sandboxes in which several agents work at once.
+const talkingTemplate = `[templates.talking]
 extends = "demo"
 turns = 8
 sync = false
 `
 
-// Servers are killed, and their database is away, while clients post prompts. Whatever was accepted is there,
-// byte for byte and once, and is answered; whatever was not was told so. In the end the stats of every
-// conversation are the sum over its messages.
+// Servers are killed and the database is unreachable for some time while clients post prompts. Every accepted prompt is
+// stored exactly once, byte for byte, and answered. The clients of all other prompts get an error. In the end the
+// stats of every conversation are the sum over its messages.
 func TestNoPostIsLost(t *testing.T) {
 	testkit.Proves(t, "C3", "C5", "C7")
 	for name, o := range map[string]fleet.Options{
-		"postgres": {Replicas: 3, Faulty: true, LeaseTTL: 3 * time.Second, Local: talking},
-		"sqlite":   {SQLite: true, LeaseTTL: 3 * time.Second, Local: talking},
+		"postgres": {Replicas: 3, Faulty: true, LeaseTTL: 3 * time.Second, Local: talkingTemplate},
+		"sqlite":   {SQLite: true, LeaseTTL: 3 * time.Second, Local: talkingTemplate},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,7 +48,7 @@ func TestNoPostIsLost(t *testing.T) {
 	}
 }
 
-// posters are clients that post prompts.
+// posters is a set of clients that post prompts.
 type posters struct {
 	*testing.T
 	f       *fleet.Fleet
@@ -60,16 +60,16 @@ type posters struct {
 	todo chan *post
 
 	mu       sync.Mutex
-	sent     map[string]*post // by prompt
+	sent     map[string]*post // all posts, by prompt
 	accepted atomic.Int64
 	cut      atomic.Int64 // requests without an answer
-	refused  atomic.Int64 // with 503, and when to come again
+	refused  atomic.Int64 // requests answered with 503 and Retry-After
 }
 
 // post is one prompt.
 type post struct {
 	conversation, prompt, key string
-	turn, message             string // once it was accepted
+	turn, message             string // ids of the prompt's turn and message; empty until it is accepted
 }
 
 func newPosters(t *testing.T, f *fleet.Fleet, servers int) *posters {
@@ -101,7 +101,7 @@ func conversations(t *testing.T, c *client.Client, n int) (ids []string) {
 	return ids
 }
 
-// run posts everything while servers are killed and the database is away.
+// run posts all prompts while servers are killed and the database is sometimes unreachable.
 func (p *posters) run() {
 	var clients sync.WaitGroup
 	for range 8 {
@@ -120,20 +120,20 @@ func (p *posters) run() {
 	}
 }
 
-// begin gives the clients so many more prompts to post.
+// begin gives the clients n more prompts to post.
 func (p *posters) begin(n int) {
 	for range n {
 		p.mu.Lock()
 		i := len(p.sent)
-		one := &post{conversation: p.convs[i%len(p.convs)], prompt: saying(i), key: fmt.Sprintf("post-%d", i)}
+		one := &post{conversation: p.convs[i%len(p.convs)], prompt: promptText(i), key: fmt.Sprintf("post-%d", i)}
 		p.sent[one.prompt] = one
 		p.mu.Unlock()
 		p.todo <- one
 	}
 }
 
-// saying is a prompt unlike all others, with what texts may have. Agents have little work with it.
-func saying(i int) string {
+// promptText returns the i-th prompt. Each prompt is unique, has characters that need escaping, and is quick to answer.
+func promptText(i int) string {
 	text := fmt.Sprintf("run true <<'the end'\n%d: \"quoted\" \\ $HOME `x` \u2028 \u00e4\U0001F6F6\r\n\t", i)
 	if i%20 == 0 {
 		text += strings.Repeat("a long one ", 5_000)
@@ -141,7 +141,7 @@ func saying(i int) string {
 	return text + "\nthe end"
 }
 
-// trouble kills servers while so many posts are made, and takes their database away.
+// trouble kills servers and makes the database unreachable while the given number of prompts are posted.
 func (p *posters) trouble(posts int) {
 	kills, outages := testkit.Size(p, "i9.kills"), testkit.Size(p, "i9.outages")
 	if p.f.Database == nil {
@@ -164,7 +164,8 @@ func (p *posters) trouble(posts int) {
 	p.begin(posts - len(p.sent))
 }
 
-// outage takes the database away while so many posts are made, long enough for somebody to be refused.
+// outage makes the database unreachable while the given number of prompts are posted, at least until a request is
+// refused.
 func (p *posters) outage(posts int) {
 	before, over := p.refused.Load(), time.After(time.Duration(testkit.Size(p, "i9.seconds"))*time.Second)
 	p.begin(posts / 2)
@@ -182,8 +183,8 @@ func (p *posters) outage(posts int) {
 	}
 }
 
-// post sends the prompt until it is accepted. One in six clients gives up when the first answer is lost; one
-// in six asks again for what it was promised.
+// post sends the prompt until it is accepted. One in six clients gives up when an answer is lost. One in six sends an
+// accepted prompt again.
 func (p *posters) post(one *post) {
 	dice := rand.IntN(6)
 	for p.Context().Err() == nil {
@@ -222,11 +223,11 @@ func (p *posters) send(one *post) error {
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode == http.StatusOK || res.StatusCode == http.StatusAccepted {
-		return p.promised(one, res.Header.Get(api.HeaderTurnID), res.Header.Get(api.HeaderMessageID))
+		return p.recordAccepted(one, res.Header.Get(api.HeaderTurnID), res.Header.Get(api.HeaderMessageID))
 	}
 	var problem api.Problem
 	if err := json.NewDecoder(res.Body).Decode(&problem); err != nil {
-		p.cut.Add(1) // in the middle of it
+		p.cut.Add(1) // the connection broke in the middle of the answer
 		return err
 	}
 	switch {
@@ -239,7 +240,7 @@ func (p *posters) send(one *post) error {
 	return errLater
 }
 
-// request asks any server about a conversation.
+// request sends a request about a conversation to any server.
 func (p *posters) request(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://fleet.invalid/api/v1/conversations/"+path, bytes.NewReader(body))
 	if err != nil {
@@ -251,8 +252,8 @@ func (p *posters) request(ctx context.Context, method, path string, header http.
 	return p.via.Do(req)
 }
 
-// promised notes what a client was told about its prompt: the same, however often it is asked.
-func (p *posters) promised(one *post, turn, message string) error {
+// recordAccepted records the ids of an accepted prompt. It fails if an earlier answer had other ids.
+func (p *posters) recordAccepted(one *post, turn, message string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if one.turn == "" {
@@ -265,7 +266,7 @@ func (p *posters) promised(one *post, turn, message string) error {
 	return nil
 }
 
-// settle waits until everything was answered.
+// settle waits until all conversations are idle and nothing is undelivered.
 func (p *posters) settle() {
 	for _, id := range p.convs {
 		testkit.Eventually(p, 10*time.Minute, func() error {
@@ -278,7 +279,7 @@ func (p *posters) settle() {
 	}
 }
 
-// check compares what is there with what was promised.
+// check compares the stored messages with the accepted prompts.
 func (p *posters) check() {
 	all := api.Stats{}
 	for _, id := range p.convs {
@@ -289,7 +290,7 @@ func (p *posters) check() {
 			}
 			sum, all = plus(sum, m), plus(all, m)
 			if m.Role == api.RoleUser {
-				p.asked(m)
+				p.checkPrompt(m)
 				asked[m.TurnID] = true
 			} else if answered[m.TurnID] || m.Status != api.TurnCompleted {
 				p.Errorf("turn %s has two answers, or none: %+v", m.TurnID, m)
@@ -314,20 +315,21 @@ func (p *posters) check() {
 	}
 }
 
-// asked compares a user's message with the prompt that it came of; there must be one, and no other message.
-func (p *posters) asked(m api.Message) {
+// checkPrompt compares a user's message with the prompt of the same text. It fails if there is no such prompt, or if the
+// prompt has another message already.
+func (p *posters) checkPrompt(m api.Message) {
 	one := p.sent[m.Text()]
 	switch {
 	case one == nil:
 		p.Errorf("nobody said %q", m.Text())
-	case one.message == "": // nobody knew that it was accepted
+	case one.message == "": // accepted, but the answer was lost
 		one.turn, one.message = m.TurnID, m.ID
 	case one.message != m.ID || one.turn != m.TurnID:
 		p.Errorf("%s is message %s of turn %s and %s of %s", one.key, one.message, one.turn, m.ID, m.TurnID)
 	}
 }
 
-// readBack asks for one message by the id that was promised.
+// readBack reads the message of an accepted prompt by its id and compares the text.
 func (p *posters) readBack(one *post) {
 	if one.message == "" {
 		return
@@ -352,7 +354,7 @@ func plus(s api.Stats, m api.Message) api.Stats {
 	return s
 }
 
-// fsck lets the database be checked: PostgreSQL beside its servers, SQLite after them.
+// fsck runs berth fsck. If alone is true, it first stops the server, because SQLite allows only one.
 func (p *posters) fsck(alone bool) {
 	if alone {
 		if err := p.f.Stop(0); err != nil {

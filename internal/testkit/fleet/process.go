@@ -22,7 +22,7 @@ func (r *replica) launch(exe string) (io.ReadCloser, error) {
 	cmd := exec.Command(exe, "serve")
 	cmd.Env = r.environ()
 	cmd.Stderr = &r.log
-	// However this process ends, its servers end with it.
+	// The kernel kills the server when this process ends.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, w, err := os.Pipe()
 	if err != nil {
@@ -35,7 +35,7 @@ func (r *replica) launch(exe string) (io.ReadCloser, error) {
 	}
 	done := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // how it ended is in its ProcessState
+		_ = cmd.Wait() // the result is in cmd.ProcessState
 		close(done)
 	}()
 	r.mu.Lock()
@@ -45,11 +45,11 @@ func (r *replica) launch(exe string) (io.ReadCloser, error) {
 }
 
 func (r *replica) environ() []string {
-	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, r.env...)
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "BERTH_LOG_FORMAT=text"}, r.env...)
 }
 
-// start starts the command from a thread that lives as long as this process: the kernel takes the end
-// of the thread for the end of the parent.
+// start starts the command from a thread that lives as long as this process. The kernel sends Pdeathsig when the
+// thread that started the command ends, not when the process ends.
 func start(cmd *exec.Cmd) error {
 	answer := make(chan error)
 	starts() <- func() { answer <- cmd.Start() }
@@ -69,8 +69,8 @@ var starts = sync.OnceValue(func() chan func() {
 
 var readyLine = regexp.MustCompile(`is ready: http://(\S+)/docs`)
 
-// greeted reads where the server listens from its greeting.
-func (r *replica) greeted(out io.ReadCloser) error {
+// readAddress reads the server's address from its output.
+func (r *replica) readAddress(out io.ReadCloser) error {
 	for in := bufio.NewScanner(out); in.Scan(); {
 		if m := readyLine.FindStringSubmatch(in.Text()); m != nil {
 			r.mu.Lock()
@@ -87,7 +87,7 @@ func (r *replica) greeted(out io.ReadCloser) error {
 	return errors.New("the server ended before it was ready")
 }
 
-// ready waits until the server says that it can do its work.
+// ready waits until the server reports that it is ready or degraded.
 func (r *replica) ready(c *client.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -106,24 +106,24 @@ func (r *replica) ready(c *client.Client) error {
 	}
 }
 
-// end sends the signal and waits until the server is gone. Until then clients may still choose it.
+// end sends the signal and waits until the server has ended. Until then clients may still send requests to it.
 func (r *replica) end(how syscall.Signal) error {
 	r.mu.Lock()
 	cmd, done, sys := r.cmd, r.done, r.sys
 	r.mu.Unlock()
 	if sys != nil {
 		sys.end()
-		r.gone()
+		r.clear()
 		return nil
 	}
 	if cmd == nil {
 		return nil
 	}
-	_ = cmd.Process.Signal(how) // it may be gone already
+	_ = cmd.Process.Signal(how) // the process may have ended already
 	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer late.Stop()
 	<-done
-	r.gone()
+	r.clear()
 	if how == syscall.SIGTERM && !cmd.ProcessState.Success() {
 		return fmt.Errorf("%s ended with %v", r.name, cmd.ProcessState)
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Proxy is a network with faults, between the servers of a fleet and their database.
+// Proxy is a proxy with network faults between the servers of a fleet and their database.
 type Proxy struct {
-	URL string // of the database, through the proxy
+	URL string // URL of the database through the proxy
 
 	proxy *toxiproxy.Proxy
 }
 
-// NewProxy puts a proxy without any fault before the database.
+// NewProxy starts a proxy in front of the database. It has no faults yet.
 func NewProxy(t testing.TB, database string) *Proxy {
 	t.Helper()
 	u, err := url.Parse(database)
@@ -38,10 +38,10 @@ func NewProxy(t testing.TB, database string) *Proxy {
 	return p
 }
 
-// Cut ends every connection and takes no new one until Heal: a database that is down.
+// Cut closes all connections and refuses new ones until Heal, as if the database were down.
 func (p *Proxy) Cut() { p.proxy.Stop() }
 
-// Heal ends all faults.
+// Heal removes all faults.
 func (p *Proxy) Heal() error {
 	p.proxy.Toxics.ResetToxics(context.Background())
 	if p.proxy.Enabled {
@@ -50,17 +50,17 @@ func (p *Proxy) Heal() error {
 	return p.proxy.Start()
 }
 
-// Slow makes every answer take so long, give or take the jitter.
+// Slow delays every answer by the latency, plus or minus the jitter.
 func (p *Proxy) Slow(latency, jitter time.Duration) error {
 	return p.add("latency", 1, map[string]any{"latency": latency.Milliseconds(), "jitter": jitter.Milliseconds()})
 }
 
-// Reset breaks the given share of connections, when they have been open for so long.
+// Reset breaks the given share of connections after each has been open for the given time.
 func (p *Proxy) Reset(share float32, after time.Duration) error {
 	return p.add("reset_peer", share, map[string]any{"timeout": after.Milliseconds()})
 }
 
-// Swallow lets connections stand and nothing through: a network that drops packets.
+// Swallow keeps connections open but passes no data, as a network does that drops packets.
 func (p *Proxy) Swallow() error { return p.add("timeout", 1, map[string]any{"timeout": 0}) }
 
 func (p *Proxy) add(kind string, share float32, attributes map[string]any) error {

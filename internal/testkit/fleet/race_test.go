@@ -15,15 +15,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// All servers are asked for the same owners at once, while the driver takes its time. The driver is asked
-// for one instance per owner, by its own log: the end alone would look right without any lease.
+// Clients request the sandboxes of the same owners from all servers at once, while the driver is slow. The driver's log
+// must show one create for each owner. The final state alone would look right without any lease.
 func TestServersRaceOneCreatePerOwner(t *testing.T) {
 	testkit.Proves(t, "O1", "O2", "O3", "X2")
 	t.Parallel()
 	race(t, fleet.New(t, fleet.Options{Replicas: testkit.Size(t, "i1.servers")}), testkit.Size(t, "i1.servers"))
 }
 
-// The same in the one server that SQLite allows.
+// The same race happens in one server, because SQLite allows only one.
 func TestOneServerRacesOneCreatePerOwner(t *testing.T) {
 	testkit.Proves(t, "O1", "O3", "X1")
 	t.Parallel()
@@ -35,7 +35,7 @@ func race(t *testing.T, f *fleet.Fleet, servers int) {
 		t.Fatal(err)
 	}
 	owners := testkit.Size(t, "i1.raced")
-	told := newTold()
+	told := newAnswers()
 	var g errgroup.Group
 	began := time.Now()
 	for i := range servers {
@@ -65,8 +65,8 @@ func race(t *testing.T, f *fleet.Fleet, servers int) {
 	}
 }
 
-// askAll asks for every owner's sandbox, in an order of its own.
-func askAll(t *testing.T, c *client.Client, owners int, told *told) error {
+// askAll requests every owner's sandbox, in a random order.
+func askAll(t *testing.T, c *client.Client, owners int, told *answers) error {
 	for _, n := range rand.Perm(owners) {
 		owner := fmt.Sprintf("owner-%d", n)
 		got, made, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Name: owner})
@@ -78,16 +78,18 @@ func askAll(t *testing.T, c *client.Client, owners int, told *told) error {
 	return nil
 }
 
-// told is which sandboxes clients were told to be whose.
-type told struct {
+// answers records the answers of all clients: the sandbox ids of each owner, and the number of answers with a new sandbox.
+type answers struct {
 	mu   sync.Mutex
 	ids  map[string]map[string]bool // by owner
 	made map[string]int
 }
 
-func newTold() *told { return &told{ids: map[string]map[string]bool{}, made: map[string]int{}} }
+func newAnswers() *answers {
+	return &answers{ids: map[string]map[string]bool{}, made: map[string]int{}}
+}
 
-func (w *told) add(owner string, s api.Sandbox, made bool) {
+func (w *answers) add(owner string, s api.Sandbox, made bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ids[owner] == nil {
@@ -99,8 +101,8 @@ func (w *told) add(owner string, s api.Sandbox, made bool) {
 	}
 }
 
-// oneEach checks that everybody who asked for an owner was told the same id, and one of them that it is new.
-func (w *told) oneEach(t *testing.T, owners int) {
+// oneEach checks that all answers for an owner had the same id, and that exactly one said that the sandbox is new.
+func (w *answers) oneEach(t *testing.T, owners int) {
 	t.Helper()
 	if len(w.ids) != owners {
 		t.Errorf("%d of %d owners have a sandbox", len(w.ids), owners)

@@ -15,17 +15,17 @@ import (
 	"github.com/berthdev/berth/client"
 )
 
-// replica is one place in the fleet, with the server that runs there now, if any.
+// replica is one place for a server in the fleet, with the server that runs there now, if any.
 type replica struct {
 	name string
 	env  []string
 	log  tail
 
 	mu   sync.Mutex
-	cmd  *exec.Cmd // nil while none runs
-	done chan struct{}
-	sys  *system // instead of cmd, for a fleet in this process
-	addr string  // where to send requests; empty: nowhere
+	cmd  *exec.Cmd     // nil while no server runs
+	done chan struct{} // closed when cmd has ended
+	sys  *system       // the server in this process, instead of cmd, with Options.Here
+	addr string        // host:port of the server; empty while none runs
 }
 
 func (f *Fleet) newReplica(i int) *replica {
@@ -39,8 +39,8 @@ func (f *Fleet) newReplica(i int) *replica {
 	return r
 }
 
-// Start starts a server in the i-th place and waits until it is ready. Its address is a new one each
-// time: a port that was given up may be anybody's.
+// Start starts a server in the i-th place and waits until it is ready. The server gets a new address at each start,
+// because another program may have taken the old port.
 func (f *Fleet) Start(i int) error {
 	r := f.replicas[i]
 	if err := r.start(f, f.Client(i, client.WithAttempts(1))); err != nil {
@@ -58,7 +58,7 @@ func (r *replica) start(f *Fleet, c *client.Client) error {
 	}
 	out, err := r.launch(f.exe)
 	if err == nil {
-		err = r.greeted(out)
+		err = r.readAddress(out)
 	}
 	if err == nil {
 		err = r.ready(c)
@@ -86,10 +86,10 @@ func (r *replica) startHere() error {
 	return nil
 }
 
-// Upgrade has servers that are started from now on run another program.
+// Upgrade sets the program of servers that are started from now on.
 func (f *Fleet) Upgrade(exe string) { f.exe = exe }
 
-// Await waits until the i-th server has ended by itself, and returns its exit code and the end of its log.
+// Await waits until the i-th server ends by itself. It returns the server's exit code and the end of its log.
 func (f *Fleet) Await(i int) (code int, log string, err error) {
 	r := f.replicas[i]
 	r.mu.Lock()
@@ -100,17 +100,17 @@ func (f *Fleet) Await(i int) (code int, log string, err error) {
 	case <-time.After(patience):
 		return 0, r.log.String(), fmt.Errorf("%s still runs", r.name)
 	}
-	r.gone()
+	r.clear()
 	return cmd.ProcessState.ExitCode(), r.log.String(), nil
 }
 
-// Address is where the i-th server takes requests, as host:port; empty when none runs.
+// Address returns the host:port on which the i-th server listens, or "" if no server runs there.
 func (f *Fleet) Address(i int) string {
 	addr, _ := f.replicas[i].reach(nil)
 	return addr
 }
 
-// PID is the process id of the i-th server, zero when none runs or it has no process of its own.
+// PID returns the process id of the i-th server, zero if none runs or it runs in this process.
 func (f *Fleet) PID(i int) int {
 	r := f.replicas[i]
 	r.mu.Lock()
@@ -121,19 +121,19 @@ func (f *Fleet) PID(i int) int {
 	return r.cmd.Process.Pid
 }
 
-// Kill ends the i-th server with SIGKILL. One that does not run stays so.
+// Kill ends the i-th server with SIGKILL. It does nothing if no server runs there.
 func (f *Fleet) Kill(i int) { _ = f.replicas[i].end(syscall.SIGKILL) }
 
-// Stop ends the i-th server with SIGTERM: it drains. The error says that it did not end well.
+// Stop ends the i-th server with SIGTERM, so that it drains. It returns an error if the server's exit code is not 0.
 func (f *Fleet) Stop(i int) error { return f.replicas[i].end(syscall.SIGTERM) }
 
-func (r *replica) gone() {
+func (r *replica) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cmd, r.sys, r.addr = nil, nil, ""
 }
 
-// Roll restarts every server in turn, each once the one before it is ready again, as a deployment does.
+// Roll restarts the servers one after the other, as a deployment does. It waits until each is ready again.
 func (f *Fleet) Roll() error {
 	for i := range f.replicas {
 		if err := f.Stop(i); err != nil {
@@ -146,8 +146,8 @@ func (f *Fleet) Roll() error {
 	return nil
 }
 
-// Pause stops the i-th server where it is, as an overcommitted machine does. It will not know of the time
-// that has passed.
+// Pause stops the i-th server's process with SIGSTOP, as an overcommitted machine may. It waits until all threads of
+// the process are stopped.
 func (f *Fleet) Pause(i int) {
 	r := f.replicas[i]
 	r.signal(syscall.SIGSTOP)
@@ -156,7 +156,7 @@ func (f *Fleet) Pause(i int) {
 	}
 }
 
-// stopped says whether every thread of the process has come to its stop.
+// stopped reports whether all threads of the process are stopped.
 func stopped(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	return !slices.ContainsFunc(threads, func(path string) bool {
@@ -165,13 +165,13 @@ func stopped(pid int) bool {
 	})
 }
 
-// Resume lets a paused server run on.
+// Resume continues a paused server.
 func (f *Fleet) Resume(i int) { f.replicas[i].signal(syscall.SIGCONT) }
 
 func (r *replica) signal(s syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.cmd != nil {
-		_ = r.cmd.Process.Signal(s) // it may be gone already
+		_ = r.cmd.Process.Signal(s) // the process may have ended already
 	}
 }

@@ -24,28 +24,27 @@ import (
 	"github.com/berthdev/berth/internal/testkit/fleet"
 )
 
-// Streams of turns are cut off in the middle, by their clients, by the network, and with their servers, and
-// each is read on at another server. What a client has then is the log: nothing is missing, nothing is there
-// twice.
+// Streams of turns are cut off in the middle by their clients, by the network, and by kills of their servers. Each is
+// resumed at another server. In the end the client has the complete log: no event is missing, none is there twice.
 func TestStreamsReadOnAtAnotherServer(t *testing.T) {
 	testkit.Proves(t, "C3", "C4")
 	t.Parallel()
 	const servers = 3
-	f := fleet.New(t, fleet.Options{Replicas: servers, LeaseTTL: 3 * time.Second, Local: talking})
+	f := fleet.New(t, fleet.Options{Replicas: servers, LeaseTTL: 3 * time.Second, Local: talkingTemplate})
 	w := &watchers{T: t, f: f, servers: servers, kills: make(chan int)}
 	w.convs = conversations(t, f.Any(client.WithAttempts(always)), testkit.Size(t, "i12.wires"))
 	w.run()
 }
 
-// watchers read streams.
+// watchers is a set of clients that read streams.
 type watchers struct {
 	*testing.T
 	f       *fleet.Fleet
 	servers int
 	convs   []string
-	kills   chan int // servers whose end somebody waits for
+	kills   chan int // numbers of servers to kill
 
-	left atomic.Int64 // of those
+	left atomic.Int64 // number of kills that remain
 
 	cuts [3]atomic.Int64
 }
@@ -61,7 +60,7 @@ func (w *watchers) run() {
 	w.left.Store(int64(testkit.Size(w, "i12.kills")))
 	var killer, readers sync.WaitGroup
 	killer.Go(w.kill)
-	gate := make(chan struct{}, 8) // as many as there are places in the sandbox
+	gate := make(chan struct{}, 8) // the template "talking" allows 8 turns at once
 	for _, id := range w.convs {
 		readers.Go(func() {
 			gate <- struct{}{}
@@ -83,7 +82,7 @@ func (w *watchers) run() {
 	}
 }
 
-// kill ends servers that readers want to lose.
+// kill kills and restarts the servers that readers send to the channel kills.
 func (w *watchers) kill() {
 	for i := range w.kills {
 		w.f.Kill(i)
@@ -93,17 +92,17 @@ func (w *watchers) kill() {
 	}
 }
 
-// frame is one event as it came.
+// frame is one event of a stream.
 type frame struct{ id, data string }
 
-// watched is one turn, as far as its client has seen it.
+// watched is the state of a client that reads the events of one turn.
 type watched struct {
 	conversation, turn, key string
-	at                      int // the server that was asked last
+	at                      int // number of the server of the last request
 	seen                    []frame
 }
 
-// watch prompts, reads the stream in pieces, and compares them with the log.
+// watch posts a prompt, reads the stream in pieces, and compares them with the log.
 func (w *watchers) watch(conversation string) error {
 	x := &watched{conversation: conversation, key: "watch-" + conversation, at: rand.IntN(w.servers)}
 	deadline := time.Now().Add(5 * time.Minute)
@@ -131,14 +130,14 @@ func (x *watched) finished() bool {
 	return len(x.seen) > 0 && strings.HasPrefix(x.seen[len(x.seen)-1].data, `{"type":"`+api.EventTurnFinished+`"`)
 }
 
-// piece reads some of the stream, or, uncut, the rest of it.
+// piece reads the stream from the last seen event. If cut is true, it stops in the middle in the given way.
 func (w *watchers) piece(x *watched, how int, cut bool) error {
 	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
 	defer cancel()
 	via := &http.Transport{}
 	defer via.CloseIdleConnections()
 	if cut && how == byNetwork {
-		via.DialContext = breaking(700 + rand.IntN(2_000))
+		via.DialContext = limitedDialer(700 + rand.IntN(2_000))
 	}
 	res, err := w.connect(ctx, via, x)
 	if err != nil {
@@ -164,7 +163,7 @@ func (w *watchers) piece(x *watched, how int, cut bool) error {
 		switch how {
 		case byClient:
 			return nil
-		case byKill: // read on until that has happened
+		case byKill: // request a kill and read until the stream breaks
 			select {
 			case w.kills <- x.at:
 			case <-ctx.Done():
@@ -173,7 +172,7 @@ func (w *watchers) piece(x *watched, how int, cut bool) error {
 	}
 }
 
-// connect asks for the stream behind what was seen, or begins the turn.
+// connect requests the events after the last seen one. If there is no turn yet, it posts the prompt.
 func (w *watchers) connect(ctx context.Context, via http.RoundTripper, x *watched) (*http.Response, error) {
 	addr := w.f.Address(x.at)
 	if addr == "" {
@@ -204,7 +203,7 @@ func (w *watchers) connect(ctx context.Context, via http.RoundTripper, x *watche
 		words, _ := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		var problem api.Problem
-		if json.Unmarshal(words, &problem) == nil && problem.Retryable { // as it is told to
+		if json.Unmarshal(words, &problem) == nil && problem.Retryable {
 			return nil, errLater
 		}
 		return nil, fmt.Errorf("%w: %s: %s", errWrong, res.Status, words)
@@ -216,7 +215,7 @@ func (w *watchers) connect(ctx context.Context, via http.RoundTripper, x *watche
 	return res, nil
 }
 
-// readFrame reads up to an empty line. What breaks off before it is no event.
+// readFrame reads one event, which ends with an empty line. It returns an error if the stream ends before that line.
 func readFrame(in *bufio.Reader) (one frame, err error) {
 	for {
 		line, err := in.ReadString('\n')
@@ -237,24 +236,24 @@ func readFrame(in *bufio.Reader) (one frame, err error) {
 	}
 }
 
-// breaking dials connections that are reset after so many bytes.
-func breaking(after int) func(context.Context, string, string) (net.Conn, error) {
+// limitedDialer returns a dialer of connections that are reset after the given number of bytes.
+func limitedDialer(after int) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
 		_ = conn.(*net.TCPConn).SetLinger(0)
-		return &broken{Conn: conn, left: after}, nil
+		return &limitedConn{Conn: conn, left: after}, nil
 	}
 }
 
-type broken struct {
+type limitedConn struct {
 	net.Conn
 	left int
 }
 
-func (b *broken) Read(p []byte) (int, error) {
+func (b *limitedConn) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, errors.Join(errors.New("the connection was reset"), b.Close())
 	}
@@ -263,7 +262,7 @@ func (b *broken) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// compare reads the whole turn at once: it is what was seen in pieces.
+// compare reads the whole turn at once and compares it with the events that were read in pieces.
 func (w *watchers) compare(x *watched) error {
 	joined := x.seen
 	for len(joined) > 0 {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// tail keeps the end of a log.
+// tail is an io.Writer that keeps the last mostLog bytes of a log.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// Calls is everything that was asked of the driver, by its own log.
+// Calls returns all calls of the driver from the driver's log.
 func (f *Fleet) Calls() []fake.Call {
 	f.t.Helper()
 	calls, err := f.Driver.Log()
@@ -23,7 +23,7 @@ func (f *Fleet) Calls() []fake.Call {
 	return calls
 }
 
-// Creates counts the creates that reached the driver, by sandbox.
+// Creates returns the number of creates that reached the driver, by sandbox.
 func Creates(calls []fake.Call) map[string]int {
 	by := map[string]int{}
 	for _, c := range calls {
@@ -34,8 +34,7 @@ func Creates(calls []fake.Call) map[string]int {
 	return by
 }
 
-// Doubles says where an instance was made while another of the same sandbox was there: nobody had ended
-// it, or was killed while ending it.
+// Doubles lists instances that were created while another instance of the same sandbox existed.
 func Doubles(calls []fake.Call) (found []string) {
 	up := map[string][]driver.ID{}
 	of := map[driver.ID]string{}
@@ -54,12 +53,12 @@ func Doubles(calls []fake.Call) (found []string) {
 	return found
 }
 
-// Overlaps says where an owner had two instances at once, of one sandbox or of two: a deleted one and its
-// successor. Stray tells which instances were made by a server that had lost its lease in the middle of the
-// call, because it was stopped or cut off: no server can take such a call back. They are left out here; that
-// they are ended is for Unsettled to check. Nil: none.
+// Overlaps lists the cases in which an owner had two instances at once. The instances may belong to one sandbox, or to
+// a deleted sandbox and its successor. The function stray reports whether an instance was made by a server that lost
+// its lease during the call, because it was paused or cut off. Overlaps ignores such instances, because no server can
+// prevent them; Unsettled checks that they are ended. A nil stray means that there are none.
 func Overlaps(lives []fake.Life, stray func(fake.Life) bool) (found []string) {
-	last := map[string]fake.Life{} // of each owner, the one that lasted longest so far
+	last := map[string]fake.Life{} // for each owner, the instance with the latest end so far
 	for _, l := range lives {
 		if stray != nil && stray(l) {
 			continue
@@ -67,8 +66,8 @@ func Overlaps(lives []fake.Life, stray func(fake.Life) bool) (found []string) {
 		owner := strings.Join([]string{l.Tenant, l.Labels["berth.owner.kind"], l.Labels["berth.owner.id"]}, "/")
 		before, was := last[owner]
 		if was && (before.To.IsZero() || before.To.After(l.From)) {
-			found = append(found, fmt.Sprintf("%s: %s was made at %s, and %s was there until %s",
-				owner, l.ID, l.From.Format(clock), before.ID, before.To.Format(clock)))
+			found = append(found, fmt.Sprintf("%s: %s was made at %s (asked for at %s by process %d), and %s was there until %s",
+				owner, l.ID, l.From.Format(clockFormat), l.Asked.Format(clockFormat), l.PID, before.ID, before.To.Format(clockFormat)))
 		}
 		if !was || !before.To.IsZero() && (l.To.IsZero() || l.To.After(before.To)) {
 			last[owner] = l
@@ -77,9 +76,9 @@ func Overlaps(lives []fake.Life, stray func(fake.Life) bool) (found []string) {
 	return found
 }
 
-const clock = "15:04:05.000000"
+const clockFormat = "15:04:05.000000"
 
-// Lives is every instance that the driver has or had.
+// Lives returns all instances that the driver has or had.
 func (f *Fleet) Lives() []fake.Life {
 	f.t.Helper()
 	lives, err := f.Driver.Lives()
@@ -89,8 +88,8 @@ func (f *Fleet) Lives() []fake.Life {
 	return lives
 }
 
-// Unsettled compares what the servers say with what the driver has. It is nil when every sandbox is where
-// it is wanted with just the instance that it names, and no instance belongs to nobody.
+// Unsettled compares the servers' sandboxes with the driver's instances. It returns nil if the state of each sandbox
+// satisfies its want, the driver has exactly the instance that the sandbox names, and no other instance exists.
 func (f *Fleet) Unsettled(ctx context.Context) error {
 	have := map[string][]string{}
 	live, err := f.Driver.Live()

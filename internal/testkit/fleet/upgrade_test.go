@@ -15,17 +15,18 @@ import (
 	"github.com/berthdev/berth/internal/testkit/fleet"
 )
 
-// Servers of the last commit before the newest migration work, and are replaced one after the other by servers of
-// this tree. The first of these migrates the database while the old ones still answer. Those notice, say so, and
-// end. No answer is an internal error, no owner has two sandboxes, and nothing that was acknowledged is lost.
+// Servers built from the last commit before the newest migration are replaced, one after the other, by servers of this
+// tree. The first new server migrates the database while the old servers still answer. The old servers notice the
+// migration, report that they drain, and end. No answer is an internal error, no owner has two sandboxes, and no
+// acknowledged effect is lost.
 func TestRollingUpgradeFromBeforeTheNewestMigration(t *testing.T) {
-	t.Parallel() // it proves no requirement: a tree without its history skips it
+	t.Parallel() // the test proves no requirement, because it is skipped in a tree without history
 	before := testkit.BinaryBefore(t)
 	t.Logf("the old servers are of %s; they notice a newer schema: %v", before.Commit, before.Drains)
 	const servers = 3
 	f := fleet.New(t, fleet.Options{
 		Replicas: servers, Exe: before.Exe, LeaseTTL: 3 * time.Second,
-		Local: talking + "driver = \"local\"\n", Env: []string{"BERTH_DEFAULT_DRIVER=fake", "BERTH_OBJECT_STORE=none"},
+		Local: talkingTemplate + "driver = \"local\"\n", Env: []string{"BERTH_DEFAULT_DRIVER=fake", "BERTH_OBJECT_STORE=none"},
 	})
 	l := newUpgradeLoad(t, f, servers)
 	l.begin()
@@ -50,7 +51,7 @@ func TestRollingUpgradeFromBeforeTheNewestMigration(t *testing.T) {
 	l.end()
 }
 
-// upgradeLoad is clients that work while servers are replaced.
+// upgradeLoad is a set of clients that work while servers are replaced.
 type upgradeLoad struct {
 	*testing.T
 	f        *fleet.Fleet
@@ -60,11 +61,11 @@ type upgradeLoad struct {
 	clients  sync.WaitGroup
 
 	mu    sync.Mutex
-	owned map[string]string // the sandbox confirmed to each owner last; empty: it was deleted
-	steps int               // of owners, acknowledged
-	turns int               // finished, and compared with the log
-	execs int
-	left  [3]bool // servers that were seen draining
+	owned map[string]string // last confirmed sandbox of each owner; empty: it was deleted
+	steps int               // number of acknowledged creates and deletes
+	turns int               // number of turns that were finished and compared with the log
+	execs int               // number of commands that were run
+	left  [3]bool           // whether each server has reported that it drains
 }
 
 func newUpgradeLoad(t *testing.T, f *fleet.Fleet, servers int) *upgradeLoad {
@@ -78,7 +79,7 @@ func (l *upgradeLoad) begin() {
 	ctx := l.ctx
 	c := l.f.Any(client.WithAttempts(always))
 	for i := range 4 {
-		l.clients.Go(func() { l.own(ctx, c, fmt.Sprint("owner-", i)) })
+		l.clients.Go(func() { l.useSandbox(ctx, c, fmt.Sprint("owner-", i)) })
 	}
 	box := conversations(l.T, c, 1)[0]
 	conversation, err := c.Conversations.Get(l.Context(), box)
@@ -91,9 +92,9 @@ func (l *upgradeLoad) begin() {
 	l.clients.Go(func() { l.exec(ctx, c, conversation.SandboxID) })
 }
 
-// own makes, uses and deletes the sandbox of an owner. A request whose answer is lost, or says that it may be sent
-// again, is sent again.
-func (l *upgradeLoad) own(ctx context.Context, c *client.Client, owner string) {
+// useSandbox makes, uses and deletes the sandbox of an owner, until ctx ends. The client retries lost and retryable
+// requests.
+func (l *upgradeLoad) useSandbox(ctx context.Context, c *client.Client, owner string) {
 	for n := 0; ctx.Err() == nil; n++ {
 		l.mu.Lock()
 		was := l.owned[owner]
@@ -101,7 +102,7 @@ func (l *upgradeLoad) own(ctx context.Context, c *client.Client, owner string) {
 		id, err := "", error(nil)
 		if n%3 == 2 {
 			if err = c.Sandboxes.Delete(l.Context(), was); codeOf(err) == api.CodeDeleted {
-				err = nil // by an attempt whose answer was lost
+				err = nil // an earlier attempt deleted it, and its answer was lost
 			}
 		} else {
 			var s api.Sandbox
@@ -122,8 +123,8 @@ func (l *upgradeLoad) own(ctx context.Context, c *client.Client, owner string) {
 	}
 }
 
-// talk has turns one after the other, each in a conversation of its own, whose streams are cut off and read on at
-// another server.
+// talk runs turns one after the other, each in a new conversation. The streams are cut off and resumed at another
+// server.
 func (l *upgradeLoad) talk(ctx context.Context, c *client.Client, box string) {
 	for ctx.Err() == nil {
 		conversation, _, err := c.Conversations.Create(l.Context(), api.CreateConversation{Template: "talking", SandboxID: box})
@@ -159,7 +160,7 @@ func (l *upgradeLoad) done() [3]int {
 	return [3]int{l.steps, l.turns, l.execs}
 }
 
-// progress waits until every kind of client has got something done.
+// progress waits until every kind of client has made some progress.
 func (l *upgradeLoad) progress(when string) {
 	l.Helper()
 	at := l.done()
@@ -178,7 +179,7 @@ func (l *upgradeLoad) progress(when string) {
 	l.Logf("%s: owners, turns and commands done: %v", when, l.done())
 }
 
-// watchReady notes when a server begins to drain.
+// watchReady records that a server reports that it drains.
 func (l *upgradeLoad) watchReady(server int) {
 	c := l.f.Client(server, client.WithAttempts(1))
 	l.clients.Go(func() {
@@ -194,7 +195,8 @@ func (l *upgradeLoad) watchReady(server int) {
 	})
 }
 
-// wantDrained waits until an old server has ended by itself, with words, after it said that it drains.
+// wantDrained waits until an old server has ended by itself. The server must have reported that it drains, and its log
+// must name the newer version.
 func (l *upgradeLoad) wantDrained(server int) {
 	l.Helper()
 	code, log, err := l.f.Await(server)
@@ -208,7 +210,7 @@ func (l *upgradeLoad) wantDrained(server int) {
 	}
 }
 
-// end checks what became of everything.
+// end stops the clients and checks the final state.
 func (l *upgradeLoad) end() {
 	l.stop()
 	l.clients.Wait()
@@ -218,7 +220,7 @@ func (l *upgradeLoad) end() {
 	testkit.Eventually(l, 2*time.Minute, l.settled)
 }
 
-// settled compares what was confirmed to owners with what the driver has.
+// settled compares the confirmed sandboxes of the owners with the driver's instances.
 func (l *upgradeLoad) settled() error {
 	live, err := l.f.Driver.Live()
 	if err != nil {

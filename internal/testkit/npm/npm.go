@@ -1,9 +1,8 @@
-// Package npm installs programs for tests that come as npm packages.
+// Package npm installs npm packages with programs that tests need.
 //
-// [Install] puts one package of an exact version, with what it depends on, into a folder of bin/tests/npm,
-// once for all test processes. Where the folder locks has a file of that name and version, its dependencies
-// are exactly those of the file, byte for byte; otherwise they are the newest that fit. No package's
-// install script is run.
+// [Install] installs an exact version of a package with its dependencies into a folder below bin/tests/npm,
+// once for all test processes. If the folder locks has a lock file for this name and version, npm installs exactly
+// the dependencies in the lock file; otherwise it installs the newest versions that fit. No install scripts are run.
 package npm
 
 import (
@@ -22,7 +21,7 @@ import (
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-// Install returns the folder in whose node_modules the package is.
+// Install installs a package and returns the folder that contains node_modules.
 func Install(t testing.TB, name, version string) (dir string) {
 	t.Helper()
 	dir, err := Ensure(name, version)
@@ -32,7 +31,7 @@ func Install(t testing.TB, name, version string) (dir string) {
 	return dir
 }
 
-// Ensure is Install outside of tests.
+// Ensure is like [Install], for code outside of tests.
 func Ensure(name, version string) (dir string, err error) {
 	if !nameShape.MatchString(name) || !versionShape.MatchString(version) {
 		return "", fmt.Errorf("%q is not a package, or %q not an exact version of one", name, version)
@@ -50,7 +49,7 @@ var (
 //go:embed locks
 var locks embed.FS
 
-// pauses are between tries: a registry may ask to come back later.
+// pauses are the pauses between attempts: a registry may ask clients to try again later.
 var pauses = []time.Duration{2 * time.Second, 10 * time.Second, 30 * time.Second}
 
 func install(dir, name, version string) error {
@@ -76,7 +75,7 @@ func install(dir, name, version string) error {
 	}
 }
 
-// describe writes down what is wanted, and says which command of npm brings it.
+// describe writes package.json, and package-lock.json if there is a lock file. It returns the arguments for npm.
 func describe(dir, name, version string) (args []string, err error) {
 	want, err := json.Marshal(map[string]any{"private": true, "dependencies": map[string]string{name: version}})
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// account is who the server runs as; nil means the user of the test itself.
+// account is the user that the server runs as. Nil means the user of the test.
 type account = *syscall.Credential
 
-// serverAccount picks an account that PostgreSQL accepts: it refuses to run as root.
+// serverAccount returns an account that PostgreSQL accepts, because PostgreSQL refuses to run as root.
 func serverAccount(euid int, lookup func(string) (*user.User, error)) (account, error) {
 	if euid != 0 {
 		return nil, nil
@@ -36,11 +36,12 @@ func serverAccount(euid int, lookup func(string) (*user.User, error)) (account, 
 	return nil, fmt.Errorf("PostgreSQL does not run as root and there is no account postgres or nobody: run adduser --system postgres")
 }
 
-// maxDir leaves room for the socket's name in the 107 bytes of a Unix socket path.
+// maxDir is the maximum length of the parent folder's path. It leaves room for the socket's name: the path of a Unix
+// socket has at most 107 bytes.
 const maxDir = 80
 
-// makeDir makes the server's folder, which only its account may enter, below the first of bases
-// that the account can reach.
+// makeDir makes the server's folder in the first of the bases that the account can reach. Only the account may enter
+// the folder.
 func makeDir(who account, bases ...string) (string, error) {
 	for _, base := range bases {
 		if len(base) > maxDir || who != nil && !openToAll(base) {
@@ -72,8 +73,8 @@ func openToAll(dir string) bool {
 	}
 }
 
-// as prepares cmd to run under the account in dir, apart from the terminal's signals: Ctrl-C is for
-// the test, which then stops its server in order.
+// as prepares cmd to run in the server's folder under its account, in a new session. Ctrl-C in the terminal then
+// reaches only the test, which stops its server in order.
 func (c *Cluster) as(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = c.dir
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C"}

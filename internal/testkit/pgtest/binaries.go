@@ -8,16 +8,16 @@ import (
 	"strconv"
 )
 
-// ErrMissing says that the machine has no PostgreSQL and how to get it.
+// ErrMissing is the error on a machine without PostgreSQL.
 var ErrMissing = errors.New("PostgreSQL is not installed: run scripts/setup test, or: sudo apt-get install -y postgresql")
 
-// debianBins is where Debian keeps the server's programs; none of them is on the PATH there.
+// debianBins matches the folders of the server's programs on Debian, where they are not on the PATH.
 const debianBins = "/usr/lib/postgresql/*/bin"
 
 var programs = []string{"initdb", "postgres", "pg_ctl"}
 
-// findBinaries returns the folder of the newest PostgreSQL that matches pattern, or else the one on
-// the PATH.
+// findBinaries returns the folder of the newest PostgreSQL that matches pattern, or of the one on the PATH if none
+// matches.
 func findBinaries(pattern string, lookPath func(string) (string, error)) (string, error) {
 	dirs, err := filepath.Glob(pattern)
 	if err != nil {
@@ -26,7 +26,7 @@ func findBinaries(pattern string, lookPath func(string) (string, error)) (string
 	best, newest := "", -1
 	for _, dir := range dirs {
 		major, err := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
-		if err == nil && major > newest && complete(dir) {
+		if err == nil && major > newest && hasPrograms(dir) {
 			best, newest = dir, major
 		}
 	}
@@ -47,13 +47,13 @@ func binariesOnPath(lookPath func(string) (string, error)) (string, error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return "", err
 	}
-	if dir := filepath.Dir(path); complete(dir) {
+	if dir := filepath.Dir(path); hasPrograms(dir) {
 		return dir, nil
 	}
 	return "", ErrMissing
 }
 
-func complete(dir string) bool {
+func hasPrograms(dir string) bool {
 	for _, name := range programs {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			return false

@@ -24,15 +24,14 @@ const superuser = "berth"
 
 // Options changes how a [Cluster] runs. The zero value is right for most tests.
 type Options struct {
-	// Durable waits for the disk as a production server does; without it a commit is as fast as
-	// memory and lost with the machine.
+	// Durable makes commits wait for the disk, as in production. Without it commits are fast, and a crash of the
+	// machine loses them.
 	Durable bool
 	// Settings adds lines to postgresql.conf: {"max_connections": "20"}.
 	Settings map[string]string
 }
 
-// Cluster is one PostgreSQL server with a folder, a socket and a loopback port of its own. Its
-// methods may be called from several goroutines.
+// Cluster is one PostgreSQL server with a private folder, socket and loopback port. It is safe for concurrent use.
 type Cluster struct {
 	bin, dir, password string
 	who                account
@@ -44,8 +43,7 @@ type Cluster struct {
 	server *server // nil while stopped
 }
 
-// Start makes a new cluster and starts its server. [Cluster.Close] ends it; so does the end of the
-// process.
+// Start makes a new cluster and starts its server. [Cluster.Close] or the end of the process ends the server.
 func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	bin, err := findBinaries(debianBins, exec.LookPath)
 	if err != nil {
@@ -79,7 +77,8 @@ func (c *Cluster) init(ctx context.Context, opts Options) error {
 	return c.startOnFreePort(ctx)
 }
 
-// startOnFreePort tries again when another process takes the port between the choice and the bind.
+// startOnFreePort starts the server on a free port. It tries again if another process takes the port before the
+// server binds it.
 func (c *Cluster) startOnFreePort(ctx context.Context) error {
 	for try := 1; ; try++ {
 		err := c.choosePort()
@@ -97,8 +96,8 @@ func (c *Cluster) initdb(ctx context.Context) error {
 	if err := c.writeFile(pwfile, c.password); err != nil {
 		return fmt.Errorf("write password file: %w", err)
 	}
-	// The socket is inside a private folder; the port is open to every local user and needs the
-	// password, by md5 because scram costs milliseconds on each of a test's many connections.
+	// The socket needs no password: it is inside a private folder. The port is open to every local user and needs
+	// one. The method is md5, because scram costs milliseconds for each of a test's many connections.
 	cmd := c.as(exec.CommandContext(ctx, filepath.Join(c.bin, "initdb"), "--pgdata="+c.dataDir(),
 		"--username="+superuser, "--pwfile="+pwfile, "--auth-local=trust", "--auth-host=md5",
 		"--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"))
@@ -135,7 +134,7 @@ func (c *Cluster) configure(opts Options) error {
 	return c.writeFile(filepath.Join(c.dataDir(), "postgresql.auto.conf"), text)
 }
 
-// writeFile leaves a file that the server's account can read and change.
+// writeFile writes a file that the server's account can read and change.
 func (c *Cluster) writeFile(path, text string) error {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return err
@@ -166,15 +165,15 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// Addr is the server's loopback host:port. It stays the same over Stop and Start.
+// Addr returns the server's loopback address as host:port. Stop and Start do not change it.
 func (c *Cluster) Addr() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port))
 }
 
-// URL is the address of a database of this server; the empty name means the one every server has.
-// It stays the same over Stop and Start.
+// URL returns the address of a database of this server. The empty name means the database postgres, which every
+// server has. Stop and Start do not change the address.
 func (c *Cluster) URL(database string) string {
 	u := url.URL{
 		Scheme:   "postgres",
@@ -186,8 +185,8 @@ func (c *Cluster) URL(database string) string {
 	return u.String()
 }
 
-// Exec runs one statement as the superuser, on the socket, so that it works whatever a test did to
-// the port.
+// Exec runs one statement as the superuser. It connects through the socket, so that it also works when a test
+// breaks connections to the port.
 func (c *Cluster) Exec(ctx context.Context, sql string) error {
 	conn, err := c.connect(ctx)
 	if err != nil {
@@ -205,7 +204,7 @@ func (c *Cluster) connect(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.Connect(ctx, fmt.Sprintf("host=%s port=%d user=%s dbname=postgres sslmode=disable", c.dir, port, superuser))
 }
 
-// Close stops the server and removes everything it kept.
+// Close kills the server and removes its files.
 func (c *Cluster) Close() error {
 	err := c.Kill()
 	return errors.Join(err, c.guard.finish())

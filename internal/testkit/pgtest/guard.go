@@ -7,14 +7,16 @@ import (
 	"sync"
 )
 
-// guard is a small shell that waits for the end of a pipe from this process. However the process
-// ends, the kernel closes the pipe, and the shell stops the server and removes its folder.
+// guard is a shell process that reads a pipe from this process. When this process ends, also by kill -9, the kernel
+// closes the pipe; the shell then stops the server and removes its folder.
 type guard struct {
-	// finish lets the guard do its work now and waits for it. A second call changes nothing.
+	// finish closes the pipe and waits until the guard has stopped the server and removed the folder. A second call
+	// returns the same result.
 	finish func() error
 }
 
-// The second rm is for an initdb that was still writing during the first one.
+// guardScript waits for the end of its input. It then stops the server and removes its folder. The second rm is needed
+// if initdb was still writing during the first.
 const guardScript = `
 cat >/dev/null
 "$1/pg_ctl" stop --pgdata="$2/data" --mode=immediate --wait --timeout=10 >/dev/null 2>&1

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Database is one test's own database.
+// Database is the database of one test.
 type Database struct {
 	Name string
 	URL  string // postgres://user:password@127.0.0.1:port/name
@@ -21,7 +21,7 @@ func New(t testing.TB) *Database {
 	return empty.New(t)
 }
 
-// Template is a database prepared once per process and cloned for every test that asks.
+// Template is a database that is prepared once per process and cloned for each test.
 type Template struct {
 	prepare func(ctx context.Context, url string) error
 	once    sync.Once
@@ -29,8 +29,8 @@ type Template struct {
 	err     error
 }
 
-// NewTemplate returns a template that prepare fills on first use. Prepare must close its
-// connections: PostgreSQL does not clone a database that somebody uses.
+// NewTemplate returns a template that prepare fills on first use. The function prepare must close its connections:
+// PostgreSQL does not clone a database that is in use.
 func NewTemplate(prepare func(ctx context.Context, url string) error) *Template {
 	return &Template{prepare: prepare}
 }
@@ -61,7 +61,7 @@ func (p *Template) New(t testing.TB) *Database {
 	return &Database{Name: name, URL: c.URL(name)}
 }
 
-// build takes no test's context: its result is for all of them.
+// build makes and prepares the template's database. It uses no test's context, because all tests share the result.
 func (p *Template) build(c *Cluster) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -72,7 +72,7 @@ func (p *Template) build(c *Cluster) error {
 	return p.prepare(ctx, c.URL(p.name))
 }
 
-// drop frees the disk; force, because a test may end with connections open.
+// drop removes a database. It uses force, because a test may end with open connections.
 func (c *Cluster) drop(t testing.TB, name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -109,7 +109,7 @@ func sharedCluster() (*Cluster, error) {
 //
 //	func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 //
-// Without it the server ends with the process all the same, a moment later.
+// Without Main the server also ends, shortly after the process.
 func Main(m interface{ Run() int }) int {
 	code := m.Run()
 	shared.Lock()

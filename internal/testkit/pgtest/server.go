@@ -21,7 +21,7 @@ type server struct {
 	done    chan struct{} // closed when the process has ended
 }
 
-// Start starts a stopped server and waits until it answers. It does nothing while one runs.
+// Start starts the server and waits until it accepts connections. It does nothing if the server runs.
 func (c *Cluster) Start(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,7 +40,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 }
 
 func (c *Cluster) launch() (*server, error) {
-	// A log of one run only: what it says decides whether the port was taken.
+	// The log holds one run only, because startFailure searches it for a taken port.
 	log, err := os.Create(c.logFile())
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (c *Cluster) launch() (*server, error) {
 	return s, nil
 }
 
-// awaitReady polls the status line of postmaster.pid, which says ready once connections are taken.
+// awaitReady polls postmaster.pid until its status line is "ready": the server then accepts connections.
 func (c *Cluster) awaitReady(ctx context.Context, s *server) error {
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
@@ -102,11 +102,11 @@ func (c *Cluster) log() string {
 	return string(text)
 }
 
-// Stop shuts the server down in order: clients are cut off, data is written. Start brings it back
+// Stop shuts the server down in order: it disconnects the clients and writes the data. Start starts it again
 // at the same address with the same data.
 func (c *Cluster) Stop() error { return c.end(syscall.SIGINT) }
 
-// Kill ends the server at once, as a crash would; the next Start recovers from the log.
+// Kill ends the server at once, as a crash would. The next Start recovers the data from the write-ahead log.
 func (c *Cluster) Kill() error { return c.end(syscall.SIGQUIT) }
 
 func (c *Cluster) end(how syscall.Signal) error {
@@ -122,7 +122,7 @@ func (c *Cluster) end(how syscall.Signal) error {
 	return nil
 }
 
-// stopTimeout is far above what a server without clients needs.
+// stopTimeout is much longer than a server without clients needs to stop.
 const stopTimeout = 30 * time.Second
 
 func (s *server) end(how syscall.Signal) error {

@@ -20,8 +20,8 @@ func parseCoverage(output string) (float64, bool) {
 	return percent, err == nil
 }
 
-// thinCoverage names the packages below the floor. Commands and conformance suites are left out:
-// the former are a few lines, the latter run in the packages they test.
+// thinCoverage lists the packages whose coverage is below the floor. It ignores commands, which have only a few
+// lines, and conformance suites, which run in the packages that they test.
 func (r *results) thinCoverage(floor float64) []string {
 	var thin []string
 	for _, p := range r.packages {

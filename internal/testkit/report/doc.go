@@ -1,7 +1,7 @@
-// Package report turns the output of "go test -json" into something to read and judges it.
+// Package report turns the output of "go test -json" into a readable report and checks it against rules.
 //
-// [Main] is the command testreport. It prints a line per package as it ends and the whole output
-// of every failing test; then it joins the results with docs/requirements.md ([ReadTable]), refuses
-// skips that internal/testkit/allowed_skips.txt does not name, lists the slowest tests, and closes
-// with the counts. [Events] reads the stream for other tools.
+// [Main] is the command testreport. It prints a line for each package that ends and the whole output
+// of every failed test. Then it compares the results with docs/requirements.md ([ReadTable]), refuses
+// skips that internal/testkit/allowed_skips.txt does not list, lists the slowest tests, and prints the
+// counts last. [Events] reads the stream of events for other tools.
 package report

@@ -3,6 +3,7 @@ package report
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -16,10 +17,10 @@ type Event struct {
 	Test       string
 	Elapsed    float64
 	Output     string
-	Key, Value string // of the action attr
+	Key, Value string // set if Action is "attr"
 }
 
-// Events calls each for every event in r, and other for every line that is not one: the go command
+// Events calls each for every event in r, and other for every line that is not an event: the go command
 // writes some errors as plain text.
 func Events(r io.Reader, each func(Event), other func(line string)) error {
 	lines := bufio.NewReader(r)
@@ -42,11 +43,12 @@ func Events(r io.Reader, each func(Event), other func(line string)) error {
 	}
 }
 
-// Module is the path that every package of Berth begins with.
+// Module is the module path of Berth, with which every package path begins.
 const Module = "github.com/berthdev/berth"
 
-// Short drops what all packages of the module have in common: ".../internal/store" becomes "store".
+// Short removes the module path and "internal/" from a package path: ".../internal/store" becomes "store". The
+// package at the module's root becomes "berth".
 func Short(pkg string) string {
 	pkg = strings.TrimPrefix(strings.TrimPrefix(pkg, Module), "/")
-	return strings.TrimPrefix(pkg, "internal/")
+	return cmp.Or(strings.TrimPrefix(pkg, "internal/"), "berth")
 }

@@ -17,8 +17,8 @@ type options struct {
 	files                     []string
 }
 
-// Main is the command testreport. Its result is the exit code: 0 if all is well, 1 if a test or a
-// rule failed or nothing ran, 2 if it could not do its work.
+// Main runs the command testreport and returns its exit code: 0 if all tests and rules passed, 1 if a test or a
+// rule failed or no test ran, 2 if the command itself failed.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	opts, err := parseFlags(args, stderr)
 	if err != nil {
@@ -102,7 +102,7 @@ func loadSkips(path string) ([]allowance, error) {
 	return allowed, nil
 }
 
-// openInput returns the events to read and what to call after the last one.
+// openInput returns a reader of the events and a function to call after the last event.
 func openInput(o options, stdin io.Reader) (io.Reader, func() error, error) {
 	in := stdin
 	if len(o.files) > 0 {
@@ -136,7 +136,7 @@ func (p *printer) event(res *results, e Event) {
 	}
 }
 
-// requirements checks the table and returns what is untrue in it.
+// requirements checks the table of requirements against the results and returns the problems.
 func (p *printer) requirements(o options, res *results) ([]string, error) {
 	if o.requirements == "" {
 		return nil, nil
@@ -181,7 +181,7 @@ func updateRequirements(path string, res *results, stdout io.Writer) error {
 	return nil
 }
 
-// finish prints the closing part and reports whether all is well.
+// finish prints the end of the report. It reports whether there was no failure and no problem.
 func (p *printer) finish(res *results, problems []string, slowest int) bool {
 	bad := res.timeouts()
 	count := map[status]int{}

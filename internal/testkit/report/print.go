@@ -7,18 +7,19 @@ import (
 	"strings"
 )
 
-// printer shows results as they come in.
+// printer prints results as they come in.
 type printer struct {
 	out   io.Writer
 	shown int // lines of build output already printed
 }
 
-// isFrame reports whether the line is the testing package's own progress, which test names repeat.
+// isFrame reports whether the line is a progress line of the testing package, such as "=== RUN TestX".
 func isFrame(line string) bool {
 	return strings.HasPrefix(strings.TrimSpace(line), "=== ")
 }
 
-// testEnded prints a failing test in full and frees what a passing one said.
+// testEnded prints the output of a failed test. It then drops the output, except that of skipped tests: their reason is
+// needed later.
 func (p *printer) testEnded(t *test) {
 	if t.status == failed {
 		fmt.Fprintf(p.out, "\n✗ %s (%.2fs)\n", t, t.elapsed)

@@ -10,11 +10,11 @@ import (
 // Row is one requirement of docs/requirements.md.
 type Row struct {
 	ID, Text, Status string
-	Tests            []string // package.TestName, as make requirements writes them
+	Tests            []string // names in the form package.TestName
 	line             int
 }
 
-// Table is docs/requirements.md: its rows and the text around them.
+// Table is the parsed docs/requirements.md: its rows and the text around them.
 type Table struct {
 	Rows  []Row
 	lines []string
@@ -26,7 +26,7 @@ var (
 	rowColumns = 4
 )
 
-// ReadTable finds the requirement rows in a Markdown text: id, requirement, status, tests.
+// ReadTable parses the rows of requirements in a Markdown text. A row has the columns id, requirement, status and tests.
 func ReadTable(text string) (*Table, error) {
 	t := &Table{lines: strings.Split(text, "\n")}
 	for n, line := range t.lines {
@@ -64,7 +64,7 @@ func splitTests(cell string) []string {
 	return strings.FieldsFunc(cell, func(r rune) bool { return r == ',' || r == ' ' || r == '`' })
 }
 
-// String is the table's text again.
+// String returns the Markdown text with the current rows.
 func (t *Table) String() string {
 	lines := slices.Clone(t.lines)
 	for _, r := range t.Rows {
@@ -73,7 +73,7 @@ func (t *Table) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// update fills the tests column with those that prove each row and counts the rows that have any.
+// update fills the tests column with the tests that prove each row. It returns the number of rows with such tests.
 func (t *Table) update(res *results) (proven int) {
 	for i := range t.Rows {
 		t.Rows[i].Tests = names(res.proofs(t.Rows[i].ID), res.holds)
@@ -84,7 +84,7 @@ func (t *Table) update(res *results) (proven int) {
 	return proven
 }
 
-// names lists the test functions of those tests that keep wants, each once.
+// names returns the test functions of the tests for which keep returns true, each once.
 func names(tests []*test, keep func(*test) bool) []string {
 	var list []string
 	for _, t := range tests {
@@ -96,8 +96,8 @@ func names(tests []*test, keep func(*test) bool) []string {
 	return slices.Compact(list)
 }
 
-// check compares the rows with what ran: problems are untrue rows, notes are merely incomplete. Rows that
-// cannot be judged because a package was cut off are one problem together.
+// check compares the rows with the results. It returns a problem for each wrong row, and in notes the ids of rows
+// that lack tests. Rows that cannot be checked because a package was cut off are reported together as one problem.
 func (t *Table) check(res *results) (problems, notes []string) {
 	cut := res.cutOff()
 	var unjudged []string
@@ -126,7 +126,7 @@ func (t *Table) check(res *results) (problems, notes []string) {
 	return problems, notes
 }
 
-// anyOf reports whether one of the tests is of one of the packages.
+// anyOf reports whether one of the tests in the lists belongs to one of the packages.
 func anyOf(packages map[string]bool, lists ...[]string) bool {
 	return slices.ContainsFunc(slices.Concat(lists...), func(test string) bool {
 		end := strings.LastIndex(test, ".")
@@ -143,7 +143,7 @@ func lack(claim []*test) string {
 	return fmt.Sprintf("none of its tests passed: %s", strings.Join(names(claim, anyTest), ", "))
 }
 
-// missing returns what is in list and not in of.
+// missing returns the items of list that are not in of.
 func missing(list, of []string) []string {
 	var out []string
 	for _, s := range list {

@@ -7,7 +7,7 @@ import (
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-// status is how a test or a package ended; running means that it did not.
+// status is the result of a test or a package. The status running means that it has not ended.
 type status string
 
 const (
@@ -26,16 +26,16 @@ type test struct {
 	proves    []string
 }
 
-// top is the name of the test function; subtests belong to it.
+// top returns the name of the test function, without the names of subtests.
 func (t *test) top() string {
 	name, _, _ := strings.Cut(t.name, "/")
 	return name
 }
 
-// String is the test's name as docs/requirements.md and allowed_skips.txt write it.
+// String returns the test's name in the form of docs/requirements.md and allowed_skips.txt.
 func (t *test) String() string { return Short(t.pkg) + "." + t.name }
 
-// pkg is one package's run. Its output is what belongs to no test.
+// pkg is the test run of one package. Its output holds the lines that belong to no test.
 type pkg struct {
 	path     string
 	status   status
@@ -46,7 +46,7 @@ type pkg struct {
 	timeout  timeout
 }
 
-// results is everything a stream of events said.
+// results collects the results from a stream of events.
 type results struct {
 	tests    map[[2]string]*test
 	packages map[string]*pkg
@@ -57,7 +57,7 @@ func newResults() *results {
 	return &results{tests: map[[2]string]*test{}, packages: map[string]*pkg{}}
 }
 
-// add takes in one event. It returns the test or the package that ended with it, if one did.
+// add records one event. It returns the test or the package that ended with this event, or nil.
 func (r *results) add(e Event) (*test, *pkg) {
 	switch {
 	case e.Action == "build-output":
@@ -126,7 +126,7 @@ func (t *test) add(e Event) *test {
 	return nil
 }
 
-// worse lets a failure or a skip stand when the same test ran several times.
+// worse returns the worse of two results. If a test runs several times, one failure or skip decides its result.
 func worse(old, new status) status {
 	order := []status{running, passed, skipped, failed}
 	if slices.Index(order, old) > slices.Index(order, new) {
@@ -135,7 +135,7 @@ func worse(old, new status) status {
 	return new
 }
 
-// sorted returns the tests in a stable order.
+// sorted returns the tests by name.
 func (r *results) sorted() []*test {
 	var all []*test
 	for _, t := range r.tests {
@@ -145,7 +145,7 @@ func (r *results) sorted() []*test {
 	return all
 }
 
-// proofs returns the tests that claim the requirement.
+// proofs returns the tests that claim with testkit.Proves to prove the requirement.
 func (r *results) proofs(id string) []*test {
 	var claim []*test
 	for _, t := range r.sorted() {
@@ -156,7 +156,7 @@ func (r *results) proofs(id string) []*test {
 	return claim
 }
 
-// holds reports whether t is a proof: it passed, and not merely because all below it was skipped.
+// holds reports whether t proves its requirements: it passed, and not all of its subtests were skipped.
 func (r *results) holds(t *test) bool {
 	if t.status != passed {
 		return false
@@ -174,8 +174,8 @@ func (r *results) holds(t *test) bool {
 	return below == 0 || ran > 0
 }
 
-// brokenPackages names the packages that failed by themselves, without a failing test: they did not
-// build, their TestMain gave up, or the run was cut off.
+// brokenPackages lists the packages that failed without a failed test: they did not build, their TestMain
+// failed, or the run ended early.
 func (r *results) brokenPackages(failing map[string]bool) []string {
 	var broken []string
 	for _, p := range r.packages {

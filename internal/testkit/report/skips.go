@@ -12,10 +12,10 @@ type allowance struct {
 	reason  string
 }
 
-// neverReason matches what make test installs or has: its absence is a failure, not a reason.
+// neverReason matches things that make test installs or requires. A test may not be skipped because one is missing.
 var neverReason = regexp.MustCompile(`(?i)\b(root|postgres(ql)?|s3|claude|agent cli)\b`)
 
-// parseSkips reads allowed_skips.txt. A pattern is a regular expression over the whole of
+// parseSkips reads allowed_skips.txt. A pattern is a regular expression that must match a whole name in the form
 // "package.TestName/subtest".
 func parseSkips(text string) ([]allowance, error) {
 	var list []allowance
@@ -41,7 +41,7 @@ func parseSkips(text string) ([]allowance, error) {
 	return list, nil
 }
 
-// refusedSkips names the skipped tests that no line allows, with what they said.
+// refusedSkips lists the skipped tests that no line of allowed_skips.txt allows, with their output.
 func (r *results) refusedSkips(allowed []allowance) []string {
 	var refused []string
 	for _, t := range r.sorted() {
@@ -61,7 +61,7 @@ func anyAllows(allowed []allowance, name string) bool {
 	return false
 }
 
-// said is the test's own output on one line.
+// said returns the test's output on one line, without the lines of the testing package.
 func (t *test) said() string {
 	var words []string
 	for _, line := range t.output {

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// timeout is the testing package's panic about a package that ran too long.
+// timeout describes the panic of the testing package in a test run that exceeded its -timeout.
 type timeout struct {
-	after   string   // how long it was allowed to run
-	running []string // the tests that ran, each with its time: "TestX (2m3s)"
-	reading bool     // the next lines list them
+	after   string   // the time limit; empty if the run did not time out
+	running []string // the tests that were running, each with its time: "TestX (2m3s)"
+	reading bool     // the next lines of the output list running tests
 }
 
 const timeoutWords = "panic: test timed out after "
 
-// note looks for the panic in a package's output, whichever test it was attributed to.
+// note reads a line of a package's output and looks for the panic. The line may belong to any test.
 func (t *timeout) note(line string) {
 	line = strings.TrimRight(line, "\n")
 	switch {
@@ -29,7 +29,7 @@ func (t *timeout) note(line string) {
 	}
 }
 
-// covers reports whether the test, or one below it, ran when the time was over.
+// covers reports whether the test or one of its subtests was running at the timeout.
 func (t *timeout) covers(test string) bool {
 	return slices.ContainsFunc(t.running, func(entry string) bool {
 		name, _, _ := strings.Cut(entry, " ")
@@ -37,7 +37,7 @@ func (t *timeout) covers(test string) bool {
 	})
 }
 
-// leaves are the running tests without those that waited for a subtest.
+// leaves returns the running tests that were not waiting for a subtest.
 func (t *timeout) leaves() (leaves []string) {
 	for _, entry := range t.running {
 		name, _, _ := strings.Cut(entry, " ")
@@ -64,7 +64,7 @@ func (r *results) timeouts() (found []string) {
 	return found
 }
 
-// cutOff names the packages in which tests did not get to run: they timed out, did not build or ended
+// cutOff returns the packages in which some tests did not run: the package timed out, did not build or ended
 // in the middle of a test.
 func (r *results) cutOff() map[string]bool {
 	cut := map[string]bool{}

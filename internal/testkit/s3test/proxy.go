@@ -13,25 +13,25 @@ import (
 	"time"
 )
 
-// Faults are what a proxy does to requests, as shares of them between 0 and 1.
+// Faults sets the faults of a proxy. Each number is the share of requests with that fault, between 0 and 1.
 type Faults struct {
-	Error     float64 // answered with 500, 502, 503 or 504; the server never hears of it
-	Deaf      float64 // cut off before the server has heard it all
-	Lost      float64 // done by the server, and then cut off without an answer
-	Disowned  float64 // done by the server, and then answered with 500
-	Truncated float64 // answered in part, and then cut off
-	Empty     float64 // answers that are no objects come without their body, and claim to be whole
-	Slow      float64 // answered after Delay
-	Hung      float64 // held without an answer until Set is called again, and then cut off
-	Missing   float64 // reads are answered with 404, whatever there is
+	Error     float64 // the proxy answers 500, 502, 503 or 504; the server does not get the request
+	Deaf      float64 // the connection breaks after part of the request's body; the server does not get the request
+	Lost      float64 // the server handles the request, then the connection breaks without an answer
+	Disowned  float64 // the server handles the request, then the proxy answers 500
+	Truncated float64 // the connection breaks after part of the answer
+	Empty     float64 // an answer that is not an object has no body, with a Content-Length of 0
+	Slow      float64 // the proxy waits for Delay before it passes the request on
+	Hung      float64 // the proxy does not answer; the next call of Set breaks the connection
+	Missing   float64 // the proxy answers GET and HEAD with 404
 
 	Delay time.Duration
 
-	// Only, if there, is asked whether a request may be spoilt. It may look at it, too.
+	// Only reports whether a request may get a fault. Nil means that every request may.
 	Only func(*http.Request) bool
 }
 
-// FaultProxy stands before a server and spoils some requests.
+// FaultProxy is an HTTP proxy in front of an S3 server. It makes some requests fail.
 type FaultProxy struct {
 	Endpoint string
 
@@ -44,7 +44,7 @@ type FaultProxy struct {
 	total  int
 }
 
-// Proxy starts a proxy before the server at an endpoint. It spoils nothing yet.
+// Proxy starts a proxy in front of the server at an endpoint. The proxy has no faults until Set is called.
 func Proxy(t testing.TB, endpoint string) *FaultProxy {
 	t.Helper()
 	u, err := url.Parse(endpoint)
@@ -62,7 +62,7 @@ func Proxy(t testing.TB, endpoint string) *FaultProxy {
 	return p
 }
 
-// Set changes what is spoilt from now on.
+// Set replaces the faults and breaks the connections of hung requests.
 func (p *FaultProxy) Set(f Faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +71,7 @@ func (p *FaultProxy) Set(f Faults) {
 	p.reset = make(chan struct{})
 }
 
-// Hits is how many requests each fault has spoilt, and how many there were.
+// Hits returns the number of requests with each fault, and the number of all requests.
 func (p *FaultProxy) Hits() (spoilt map[string]int, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *FaultProxy) Hits() (spoilt map[string]int, total int) {
 	return spoilt, p.total
 }
 
-// draw decides what happens to a request.
+// draw chooses a fault for a request at random, or none.
 func (p *FaultProxy) draw(r *http.Request) (fault string, f Faults, reset <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *FaultProxy) draw(r *http.Request) (fault string, f Faults, reset <-chan
 	return "", f, reset
 }
 
-// ServeHTTP passes a request on, more or less.
+// ServeHTTP passes a request on or applies a fault to it.
 func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fault, f, reset := p.draw(r)
 	switch fault {
@@ -150,7 +150,7 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *FaultProxy) ask(r *http.Request) (*http.Response, error) {
 	out := r.Clone(r.Context())
 	out.URL.Scheme, out.URL.Host, out.RequestURI = "http", p.target, ""
-	out.Host = r.Host // it is signed
+	out.Host = r.Host // the request's signature covers the host
 	if r.ContentLength == 0 {
 		out.Body = nil
 	}

@@ -1,12 +1,11 @@
-// Package s3test runs a private S3 server for tests: versitygw, on files.
+// Package s3test runs a private S3 server for tests: versitygw, which stores objects as files.
 //
-//   - [New] gives a test a bucket of its own on a server that all tests of the process share.
-//   - [Start] starts a server with options of its own, [Open] one for a program that is no test.
-//   - [Proxy] stands before a server and spoils some answers.
+//   - [New] gives a test a new bucket on a server that all tests of the process share.
+//   - [Start] starts a separate server with options, and [Open] a server for a program that is not a test.
+//   - [Proxy] starts a proxy in front of a server that makes some requests fail.
 //
-// The server is built from its pinned module once and kept in bin/tests. It ends with the process that
-// started it, however that ends, and its files go with it. The credentials are for tests, the same
-// everywhere, and worth nothing.
+// The server is built once from a pinned module and kept in bin/tests. When the process that started it ends, the
+// server ends too and its files are removed. The credentials are fixed and only for tests.
 package s3test
 
 import (
@@ -25,20 +24,20 @@ import (
 	"github.com/berthdev/berth/internal/testkit"
 )
 
-// What every server accepts.
+// Credentials and region of every server.
 const (
 	AccessKey = "berth-test-access"
 	SecretKey = "berth-test-secret-key"
 	Region    = "us-east-1"
 )
 
-// Bucket is one test's own place on a server.
+// Bucket is a bucket for one test.
 type Bucket struct {
 	Name     string
 	Endpoint string // http://127.0.0.1:port
 }
 
-// URL is the address of a prefix in the bucket, as object_store takes it.
+// URL returns the address of a prefix in the bucket, in the form of the setting object_store.
 func (b Bucket) URL(prefix string) string {
 	return fmt.Sprintf("s3://%s/%s?endpoint=%s&region=%s", b.Name, prefix, url.QueryEscape(b.Endpoint), Region)
 }
@@ -59,7 +58,7 @@ var shared = sync.OnceValues(func() (*Server, error) {
 	return start(ctx, Options{})
 })
 
-// Setenv gives the test's process the credentials, as a server's environment has them.
+// Setenv sets the credentials in the environment of the test's process.
 func Setenv(t testing.TB) {
 	t.Helper()
 	for name, value := range Env() {
@@ -67,7 +66,8 @@ func Setenv(t testing.TB) {
 	}
 }
 
-// Env is the credentials as variables of the environment. No file and no other machine is asked.
+// Env returns the credentials as environment variables. They keep the AWS SDK from looking for others in files or on
+// the network.
 func Env() map[string]string {
 	return map[string]string{
 		"AWS_ACCESS_KEY_ID": AccessKey, "AWS_SECRET_ACCESS_KEY": SecretKey, "AWS_SESSION_TOKEN": "",
@@ -76,13 +76,13 @@ func Env() map[string]string {
 	}
 }
 
-// Options are for a server of one's own.
+// Options configures a server.
 type Options struct {
-	Dir  string   // where its files go; a temporary directory if empty
-	Args []string // further options of versitygw, before the backend's name
+	Dir  string   // directory of the server's files; empty: a temporary directory
+	Args []string // additional options of versitygw
 }
 
-// Start starts a server for t.
+// Start starts a server and closes it when t ends.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -99,10 +99,10 @@ func Start(t testing.TB, o Options) *Server {
 	return s
 }
 
-// Open starts a server that whoever asked for it closes.
+// Open starts a server that the caller closes.
 func Open(ctx context.Context, o Options) (*Server, error) { return start(ctx, o) }
 
-// Bucket makes an empty bucket. Buckets of this server are folders: nothing is asked of it.
+// Bucket makes an empty bucket and removes it when t ends. It makes the bucket's folder without a request to the server.
 func (s *Server) Bucket(t testing.TB) Bucket {
 	t.Helper()
 	b := Bucket{Name: "test-" + strings.ToLower(rand.Text()), Endpoint: s.Endpoint}
@@ -113,7 +113,7 @@ func (s *Server) Bucket(t testing.TB) Bucket {
 	return b
 }
 
-// Dir is where the bucket's objects are files.
+// Dir returns the directory in which the bucket's objects are files.
 func (s *Server) Dir(b Bucket) string { return filepath.Join(s.dir, "data", b.Name) }
 
 func program() (string, error) {

@@ -24,7 +24,7 @@ func TestServerComesAndGoes(t *testing.T) {
 	if _, err := os.Stat(s.Dir(b)); err != nil {
 		t.Error(err)
 	}
-	if err := s.answers(t.Context()); err != nil {
+	if err := s.healthy(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if want := "s3://" + b.Name + "/a/b?endpoint=" + url.QueryEscape(s.Endpoint) + "&region=us-east-1"; b.URL("a/b") != want {

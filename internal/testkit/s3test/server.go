@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Server is one run of versitygw.
+// Server is one versitygw process.
 type Server struct {
 	Endpoint string
 	Pid      int
@@ -25,8 +25,8 @@ type Server struct {
 // Close ends the server and removes its files.
 func (s *Server) Close() error { return s.close() }
 
-// guardScript starts the server and waits for the end of a pipe from this process. However the process
-// ends, the kernel closes the pipe, and the server goes with its files.
+// guardScript starts the server and reads a pipe from this process. When this process ends, also by kill -9, the
+// kernel closes the pipe; the script then kills the server and removes its files.
 const guardScript = `
 dir=$1
 keep=$2
@@ -55,7 +55,7 @@ func start(ctx context.Context, o Options) (*Server, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "data"), 0o755); err != nil {
 		return nil, err
 	}
-	// Somebody else may take the port between our looking for one and the server's binding it.
+	// Another process may take the port between its selection and the server's bind.
 	for range 5 {
 		var s *Server
 		if s, err = launch(ctx, versitygw, dir, o); err == nil {
@@ -109,14 +109,14 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// await polls until the server answers as itself.
+// await polls until the server reports that it is healthy.
 func (s *Server) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		err := s.answers(ctx)
+		err := s.healthy(ctx)
 		if err == nil {
 			return nil
 		}
@@ -128,7 +128,7 @@ func (s *Server) await(ctx context.Context) error {
 	}
 }
 
-func (s *Server) answers(ctx context.Context) error {
+func (s *Server) healthy(ctx context.Context) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Endpoint+"/health", nil)
 	if err != nil {
 		return err

@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// Folder holds the patches, below the module's root: <package>/<name>.patch.
+// Folder is the folder of the patches, relative to the module's root. Its files are <package>/<name>.patch.
 const Folder = "internal/testkit/seeded/bugs"
 
 // Bug is one patch file.
 type Bug struct {
-	Name   string // its path below Folder without the ending: store/nofence
-	Breaks string // the consequence, in words
-	Tests  []Test // each of them must fail with the bug
+	Name   string // path below Folder without .patch: store/nofence
+	Breaks string // description of the bug's effect
+	Tests  []Test // tests that must all fail with the bug
 	diff   []fileDiff
 }
 
 // Test is one test that must notice a bug.
 type Test struct {
-	Package string // as "go test" takes it: ./internal/store
-	Pattern string // for "go test -run"
-	Always  bool   // make test runs it too
+	Package string // package argument of "go test": ./internal/store
+	Pattern string // argument of "go test -run"
+	Always  bool   // whether make test also runs this test with the bug
 }
 
 // Load reads all patches below root, sorted by name.
@@ -52,7 +52,7 @@ func Load(root fs.FS) ([]Bug, error) {
 	return bugs, err
 }
 
-// ParseBug reads the header and the diff of one patch.
+// ParseBug parses the header and the diff of one patch.
 func ParseBug(text string) (Bug, error) {
 	var bug Bug
 	header, diff, found := strings.Cut(text, "diff --git ")

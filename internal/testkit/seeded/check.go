@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Check returns a sentence for everything that is wrong with the bugs: patches that do not apply to
-// the tree below root, break its syntax or change tests, and tests that do not exist.
+// Check returns a sentence for each mistake in the bugs: a patch that does not apply to the tree below root,
+// breaks its syntax or changes tests, or a test that does not exist.
 func Check(root fs.FS, bugs []Bug) []string {
 	var wrong []string
 	for _, bug := range bugs {
@@ -47,7 +47,7 @@ func (b Bug) checkPatch(root fs.FS) error {
 	return nil
 }
 
-// exists looks for a test function that the pattern's first part matches.
+// exists returns an error if no test function of the package matches the first part of the pattern.
 func (t Test) exists(root fs.FS) error {
 	files, err := fs.Glob(root, path.Join(strings.TrimPrefix(t.Package, "./"), "*_test.go"))
 	if err != nil {

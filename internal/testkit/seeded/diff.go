@@ -13,14 +13,14 @@ type fileDiff struct {
 	hunks          []hunk
 }
 
-// hunk replaces the block old by the block new. Both contain the lines of context.
+// hunk is a replacement of the lines old by the lines new. Both include the lines of context.
 type hunk struct {
 	header   string
 	old, new []string
 }
 
-// parseDiff reads the output of "git diff". It refuses renames, binary files and a missing newline at
-// a file's end, which no seeded bug needs.
+// parseDiff parses the output of "git diff". It refuses renames, binary files and a missing newline at
+// a file's end, because no seeded bug needs them.
 func parseDiff(text string) ([]fileDiff, error) {
 	var files []fileDiff
 	for _, part := range strings.Split(text, "diff --git ")[1:] {
@@ -79,8 +79,8 @@ func (h *hunk) add(line string) error {
 	return nil
 }
 
-// apply returns the text with all hunks applied. Line numbers do not count, since files change above
-// a hunk. Instead the old block must occur exactly once, so that a patch never lands in a wrong place.
+// apply returns the text with all hunks applied. It ignores line numbers, because files change above
+// a hunk. Instead the old lines must occur exactly once, so that a patch is never applied in a wrong place.
 func (f fileDiff) apply(text string) (string, error) {
 	text = "\n" + text
 	for _, h := range f.hunks {
@@ -99,7 +99,7 @@ func (f fileDiff) apply(text string) (string, error) {
 	return text[1:], nil
 }
 
-// joined returns whole lines with a newline at both ends, so that a search meets no part of a line.
+// joined joins the lines with a newline at both ends, so that a search finds only whole lines.
 func joined(lines []string) string {
 	if len(lines) == 0 {
 		return "\n"
@@ -107,7 +107,7 @@ func joined(lines []string) string {
 	return "\n" + strings.Join(lines, "\n") + "\n"
 }
 
-// occurrences counts blocks that may share the newline between them.
+// occurrences counts how often the block occurs in the text. Neighboring blocks may share a newline.
 func occurrences(text, block string) (n int) {
 	for {
 		at := strings.Index(text, block)

@@ -8,7 +8,7 @@
 //	diff --git a/internal/store/lease.go b/internal/store/lease.go
 //	…
 //
-// [Main] is the command seeded. It applies each patch to copies of the files, hands them to the build
+// [Main] is the command seeded. It applies each patch to copies of the files, passes them to the build
 // with -overlay, and fails unless the tests ran and failed. [Check] finds patches that do not apply and
-// tests that do not exist. No product file, build tag or branch exists for the sake of a bug.
+// tests that do not exist. No product file, build tag or branch exists only for a seeded bug.
 package seeded

@@ -20,8 +20,8 @@ type options struct {
 	stdout        io.Writer
 }
 
-// Main is the command seeded. It returns the exit code: 0 if every bug was noticed, 1 if not, 2 if the
-// command could not do its work.
+// Main runs the command seeded and returns its exit code: 0 if every bug was noticed, 1 if not, 2 if the
+// command itself failed.
 func Main(args []string, stdout, stderr io.Writer) int {
 	o := options{stdout: stdout}
 	f := flag.NewFlagSet("seeded", flag.ContinueOnError)
@@ -76,7 +76,7 @@ func (o options) run() (bool, error) {
 	return o.runAll(bugs)
 }
 
-// choose returns the bugs, and of each the tests, that the flags ask for.
+// choose returns the bugs that the flags select, each with the selected tests.
 func (o options) choose(bugs []Bug) ([]Bug, error) {
 	var chosen []Bug
 	for _, bug := range bugs {
@@ -135,8 +135,8 @@ func (o options) runAll(bugs []Bug) (bool, error) {
 	return missed == 0, nil
 }
 
-// try returns why the test does not count as noticing the bug, or nothing. It keeps in sound what runs
-// without a bug showed.
+// try runs the test with the bug. It returns "" if the test noticed the bug, and otherwise the reason why it does not
+// count. The map sound caches the results of runs without a bug.
 func (o options) try(bug Bug, test Test, sound map[Test]string) (string, error) {
 	if o.sound {
 		if _, known := sound[test]; !known {

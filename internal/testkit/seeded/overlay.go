@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// patched returns the files of the bug as they are with it: path to content, nil for a removed file.
+// patched returns the content of the changed files with the bug, by path. The content of a removed file is nil.
 func (b Bug) patched(root fs.FS) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, f := range b.diff {
@@ -34,8 +34,8 @@ func (b Bug) patched(root fs.FS) (map[string][]byte, error) {
 	return files, nil
 }
 
-// writeOverlay puts the patched files and the overlay that "go build -overlay" takes into dir, and
-// returns the overlay's path.
+// writeOverlay writes the patched files and a JSON file for "go build -overlay" into dir. It returns the path of the
+// JSON file.
 func (b Bug) writeOverlay(root, dir string) (string, error) {
 	files, err := b.patched(os.DirFS(root))
 	if err != nil {
@@ -45,7 +45,7 @@ func (b Bug) writeOverlay(root, dir string) (string, error) {
 	for name, text := range files {
 		original := filepath.Join(root, name)
 		if text == nil {
-			replace[original] = "" // as if it did not exist
+			replace[original] = "" // the build then treats the file as missing
 			continue
 		}
 		replace[original] = filepath.Join(dir, strconv.Itoa(len(replace))+filepath.Ext(name))

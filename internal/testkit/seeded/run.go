@@ -11,18 +11,18 @@ import (
 	"github.com/berthdev/berth/internal/testkit/report"
 )
 
-// verdict is what one run of "go test" showed of the test functions its pattern chose.
+// verdict holds the results of one run of "go test", by test function.
 type verdict struct {
 	passed, failed, skipped []string
 	output                  string
 }
 
-// goTest runs a test in the module at root, with an overlay or without.
+// goTest runs a test in the module at root. The overlay may be empty.
 func goTest(root, overlay string, test Test) verdict {
 	cmd := exec.Command("go", "test", "-json", "-count=1", "-timeout=20m", "-run", test.Pattern, test.Package)
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "PWD="+root)
 	if overlay != "" {
-		// Not an argument: a test that builds the program itself must build it with the bug too.
+		// GOFLAGS and not an argument, so that a test that builds the program itself builds it with the bug too.
 		cmd.Env = append(cmd.Env, "GOFLAGS="+strings.TrimSpace(goFlags(root)+" -overlay="+overlay))
 	}
 	out, err := cmd.CombinedOutput()
@@ -36,11 +36,11 @@ func goTest(root, overlay string, test Test) verdict {
 func goFlags(dir string) string {
 	cmd := exec.Command("go", "env", "GOFLAGS")
 	cmd.Dir = dir
-	out, _ := cmd.Output() // without it the build has the defaults
+	out, _ := cmd.Output() // if this fails, the build uses the defaults
 	return strings.TrimSpace(string(out))
 }
 
-// read sums up the events of one run; tests that did not finish count as failed if the run did.
+// read collects the results from the events of one run. Tests that did not finish count as failed.
 func read(out []byte) verdict {
 	var v verdict
 	started, ended := []string{}, map[string]bool{}
@@ -69,7 +69,7 @@ func read(out []byte) verdict {
 	return v
 }
 
-// noticed says why a run with the bug does not count, or nothing if the test caught it.
+// noticed returns "" if the test failed with the bug in, and otherwise the reason why the run does not count.
 func (v verdict) noticed() string {
 	switch {
 	case len(v.passed) > 0:
@@ -82,7 +82,7 @@ func (v verdict) noticed() string {
 	return ""
 }
 
-// sound says why a run without the bug does not count, or nothing if the test passed.
+// sound returns "" if the test passed without the bug, and otherwise the reason why the run does not count.
 func (v verdict) sound() string {
 	if len(v.passed) > 0 && len(v.failed) == 0 && len(v.skipped) == 0 {
 		return ""

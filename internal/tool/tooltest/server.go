@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Server builds an MCP server, static, and returns the directory that it is in, under the name server. Without
-// an argument it is a good one; testdata/server has the ways in which it goes wrong.
+// Server builds a static MCP server with the file name server and returns its directory. Without an argument the server
+// works; the arguments in testdata/server select faults.
 func Server(t testing.TB) (dir string) {
 	t.Helper()
 	dir, err := buildServer()
@@ -37,5 +37,5 @@ var buildServer = sync.OnceValues(func() (string, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
-	return dir, os.Rename(built, filepath.Join(dir, "server")) // others may be running it
+	return dir, os.Rename(built, filepath.Join(dir, "server")) // other tests may be running the old file
 })

@@ -9,27 +9,27 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/awsaddr"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Options say which table, and where.
+// Options configure the table and its endpoint.
 type Options struct {
 	Table    string
 	Endpoint string // http(s)://host[:port]; empty: AWS
-	Region   string // empty: AWS_REGION and the like; us-east-1 with an endpoint
-	Profile  string // of the files in ~/.aws; empty: AWS_PROFILE, or the default
+	Region   string // empty: AWS_REGION or the like, or us-east-1 with an endpoint
+	Profile  string // a profile in the files of ~/.aws; empty: AWS_PROFILE, or the default
 
-	Credentials aws.CredentialsProvider // nil: where the AWS tools take them from
+	Credentials aws.CredentialsProvider // nil: the default chain of the AWS SDK
 }
 
-// usage is how an address is written.
+// usage describes the form of an address, for error messages.
 const usage = "dynamodb://table?endpoint=http://host:port&region=us-east-1&profile=name, all after the table as needed"
 
 func invalid(format string, args ...any) error {
-	return &sandbox.Error{Op: "read message store address", Code: api.CodeInvalidConfig, Hint: "Write " + usage + ".", Err: fmt.Errorf(format, args...)}
+	return &fault.Error{Op: "read message store address", Code: api.CodeInvalidConfig, Hint: "Write " + usage + ".", Err: fmt.Errorf(format, args...)}
 }
 
-// Parse reads the address of a store. Credentials do not belong there.
+// Parse parses the address of a store. Credentials are not part of it.
 func Parse(address string) (Options, error) {
 	var o Options
 	a, err := awsaddr.Parse(address, "dynamodb", func(name, value string) (known bool, err error) {
@@ -60,7 +60,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// String is the address, which has no secrets.
+// String returns the address, which contains no secrets.
 func (o Options) String() string {
 	return awsaddr.Address{Name: o.Table, Endpoint: o.Endpoint}.String("dynamodb")
 }

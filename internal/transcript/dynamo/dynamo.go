@@ -1,17 +1,16 @@
 // Package dynamo keeps messages in a DynamoDB table.
 //
-// [Parse] reads an address, [Open] makes a [Store] of it, [Store.CreateTable] makes the table. Credentials
-// come from where the AWS tools take them: the environment, the files in ~/.aws, the machine's role.
+// [Parse] parses an address, [Open] returns a [Store], [Store.CreateTable] creates the table. Credentials come from
+// the default chain of the AWS SDK: the environment, the files in ~/.aws, the machine's role.
 //
-// There is one table, and nothing in it is ever changed: items are put and deleted. Its partition key pk
-// is the tenant and the conversation. A message is its head, whose sort key is "m:" and the message's id
-// (item.go). What is too long for one item of DynamoDB's is in parts, which belong to one attempt to put
-// the message, and which the head names. They are written before the head, which is put only if there is
-// none (put.go), and deleted after it (forget.go): a message is there when its head is. Only where a
-// conversation was forgotten while a message was put can a head be left without its parts. It is no
-// message then, and the next put replaces it.
+// There is one table. Items are put and deleted, never changed. Its partition key pk is the tenant and the
+// conversation. A message has a head item, whose sort key is "m:" and the message's id (item.go). A message that is
+// too long for one item has parts, which are named in the head. Parts are written before the head, which is put only
+// if there is none (put.go), and deleted after it (forget.go). So a message exists when its head does. There is one
+// exception: if a conversation is forgotten during a put, a head may be left without its parts. Such a head is not a
+// message, and the next put replaces it.
 //
-// No transactions are used, and no index.
+// No transactions and no index are used.
 package dynamo
 
 import (
@@ -28,11 +27,11 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/transcript"
 )
 
-// Store is a table. It is made by [Open].
+// Store is a table. [Open] returns one.
 type Store struct {
 	Options
 	client *dynamodb.Client
@@ -41,24 +40,24 @@ type Store struct {
 
 var _ transcript.Store = (*Store)(nil)
 
-// limits are how items are cut, and how long a request is tried. Tests make them smaller.
+// limits are the sizes of items and the times of requests. Tests make them smaller.
 type limits struct {
-	whole    int           // the longest body that is kept in the head
-	part     int           // the length of parts of longer ones
-	pause    time.Duration // before the second try; it grows from there
-	patience time.Duration // for one request with all its tries
+	whole    int           // the largest body that is stored in the head, in bytes
+	part     int           // the size of a part of a larger body, in bytes
+	pause    time.Duration // the pause before the second attempt; later pauses are longer
+	patience time.Duration // the time limit of one request with all its attempts
 }
 
-// An item of DynamoDB's has 400 KiB, with its keys.
-var usual = limits{whole: 256 << 10, part: 360 << 10, pause: 25 * time.Millisecond, patience: time.Minute}
+// An item of DynamoDB has at most 400 KiB, including its keys.
+var defaultLimits = limits{whole: 256 << 10, part: 360 << 10, pause: 25 * time.Millisecond, patience: time.Minute}
 
 const (
-	maxPause = 5 * time.Second
-	oneTry   = 20 * time.Second // what takes longer was lost on the way
+	maxPause       = 5 * time.Second
+	attemptTimeout = 20 * time.Second // time limit of one attempt
 )
 
-// Open makes a store. It asks for credentials, and for nothing else: whether they are good, and the table
-// is there, is for [Store.Check] to find out.
+// Open returns a store. It loads credentials but sends no request to DynamoDB: [Store.Check] shows whether the
+// credentials are valid and the table exists.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Options: o, limits: usual}
+	s := &Store{Options: o, limits: defaultLimits}
 	s.client = dynamodb.NewFromConfig(cfg, func(d *dynamodb.Options) {
 		if o.Endpoint != "" {
 			d.BaseEndpoint = aws.String(o.Endpoint)
@@ -79,7 +78,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// load finds credentials and the region.
+// load loads credentials and the region.
 func load(ctx context.Context, o Options) (aws.Config, error) {
 	const op = "open message store"
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -96,40 +95,40 @@ func load(ctx context.Context, o Options) (aws.Config, error) {
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, with...)
 	if err != nil {
-		e := sandbox.Errorf(op, api.CodeInvalidConfig, "%s: read the AWS configuration: %w", o, err)
+		e := fault.Errorf(op, api.CodeInvalidConfig, "%s: read the AWS configuration: %w", o, err)
 		e.Hint = "Correct the profile in message_store or AWS_PROFILE, and the files that the detail names."
 		return cfg, e
 	}
 	switch {
 	case cfg.Region != "":
 	case o.Endpoint != "":
-		cfg.Region = "us-east-1" // what servers of one's own expect
+		cfg.Region = "us-east-1" // the default of self-hosted servers
 	default:
-		e := sandbox.Errorf(op, api.CodeInvalidConfig, "%s: the region is not known", o)
+		e := fault.Errorf(op, api.CodeInvalidConfig, "%s: the region is not known", o)
 		e.Hint = "Write region=… into message_store, or set AWS_REGION."
 		return cfg, e
 	}
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
-		e := sandbox.Errorf(op, api.CodeInvalidConfig, "%s: no credentials were found: %w", o, err)
+		e := fault.Errorf(op, api.CodeInvalidConfig, "%s: no credentials were found: %w", o, err)
 		e.Hint = hintCredentials
 		return cfg, e
 	}
 	return cfg, nil
 }
 
-// newClient keeps connections open for as many turns as end at once.
+// newClient returns a client that keeps enough idle connections for concurrent turns.
 func newClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 64
 	transport.IdleConnTimeout = 50 * time.Second
 	return &http.Client{
-		Transport: genuine{transport}, Timeout: oneTry,
+		Transport: genuine{transport}, Timeout: attemptTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// genuine refuses answers that are not DynamoDB's. A gateway that answers 200 with an empty body would
-// otherwise pass for a put that was done.
+// genuine refuses responses that do not come from DynamoDB. Otherwise an empty response of a gateway with status 200
+// would count as a successful put.
 type genuine struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

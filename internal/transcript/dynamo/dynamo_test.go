@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit/dynamotest"
 	"github.com/berthdev/berth/internal/transcript"
@@ -23,11 +23,11 @@ func TestTable(t *testing.T) {
 	b := dynamotest.New(t)
 	s := open(t, b)
 	err := s.Check(t.Context())
-	var e *sandbox.Error
+	var e *fault.Error
 	if !errors.As(err, &e) || e.Retry || !strings.Contains(e.Hint, "berth migrate") || !strings.Contains(err.Error(), b.Name) {
 		t.Errorf("without a table: %v, %+v", err, e)
 	}
-	if _, err := s.Get(t.Context(), acme, "c", "m"); sandbox.CodeOf(err) != api.CodeMessageStore {
+	if _, err := s.Get(t.Context(), acme, "c", "m"); fault.CodeOf(err) != api.CodeMessageStore {
 		t.Errorf("a message of a table that is missing: %v", err)
 	}
 	for _, first := range []bool{true, false} {
@@ -84,10 +84,10 @@ func TestTableOfSomebodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := open(t, b)
-	if _, err := s.CreateTable(t.Context()); sandbox.CodeOf(err) != api.CodeInvalidConfig || !strings.Contains(err.Error(), "other keys") {
+	if _, err := s.CreateTable(t.Context()); fault.CodeOf(err) != api.CodeInvalidConfig || !strings.Contains(err.Error(), "other keys") {
 		t.Errorf("it was taken: %v", err)
 	}
-	var e *sandbox.Error
+	var e *fault.Error
 	if err := s.Check(t.Context()); !errors.As(err, &e) || e.Retry || !strings.Contains(e.Hint, "other keys") {
 		t.Errorf("it can be used: %v", err)
 	}
@@ -113,7 +113,7 @@ func TestRefusals(t *testing.T) {
 			"put": s.Put(t.Context(), acme, m), "check": s.Check(t.Context()), "forget": s.Forget(t.Context(), acme, "c"), "get": get, "list": list,
 			"put of a long one": small(open(t, b)).Put(t.Context(), acme, saying("c", long)),
 		} {
-			var e *sandbox.Error
+			var e *fault.Error
 			if !errors.As(err, &e) || e.Code != api.CodeMessageStore || e.Retry != c.retry || !strings.Contains(e.Hint, c.hint) || !strings.Contains(err.Error(), code) {
 				t.Errorf("%s, %s: %v, %+v", code, what, err, e)
 			}
@@ -121,7 +121,7 @@ func TestRefusals(t *testing.T) {
 	}
 	proxy.Set(func(string) dynamotest.Fate { return dynamotest.Fate{Status: 400, Code: "ThrottlingException"} })
 	s.limits.patience = s.limits.pause * 100
-	var e *sandbox.Error
+	var e *fault.Error
 	if err := s.Check(t.Context()); !errors.As(err, &e) || !e.Retry || !strings.Contains(e.Hint, "fewer requests") {
 		t.Errorf("throttled for too long: %v", err)
 	}
@@ -140,16 +140,16 @@ func TestPartOfAPut(t *testing.T) {
 		if err := s.Put(t.Context(), acme, m); err == nil {
 			t.Errorf("%s: it was put", op)
 		}
-		if _, err := s.Get(t.Context(), acme, m.ConversationID, m.ID); sandbox.CodeOf(err) != api.CodeMessageStore {
+		if _, err := s.Get(t.Context(), acme, m.ConversationID, m.ID); fault.CodeOf(err) != api.CodeMessageStore {
 			t.Errorf("%s: %v", op, err)
 		}
 	}
 	proxy.Set(refusing("Query", 1))
-	if _, _, err := s.List(t.Context(), acme, m.ConversationID, transcript.Page{}); sandbox.CodeOf(err) != api.CodeMessageStore {
+	if _, _, err := s.List(t.Context(), acme, m.ConversationID, transcript.Page{}); fault.CodeOf(err) != api.CodeMessageStore {
 		t.Errorf("a list without its parts: %v", err)
 	}
 	proxy.Set(refusing("BatchWriteItem", 0))
-	if err := s.Forget(t.Context(), acme, m.ConversationID); sandbox.CodeOf(err) != api.CodeMessageStore {
+	if err := s.Forget(t.Context(), acme, m.ConversationID); fault.CodeOf(err) != api.CodeMessageStore {
 		t.Errorf("a refused delete: %v", err)
 	}
 	has(t, direct, m)
@@ -175,7 +175,7 @@ func TestDamage(t *testing.T) {
 		_, err := s.Get(t.Context(), acme, m.ConversationID, m.ID)
 		_, _, listed := s.List(t.Context(), acme, m.ConversationID, transcript.Page{})
 		for _, err := range []error{err, listed} {
-			if sandbox.CodeOf(err) != api.CodeInternal || !strings.Contains(err.Error(), "not what was put") {
+			if fault.CodeOf(err) != api.CodeInternal || !strings.Contains(err.Error(), "not what was put") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -201,7 +201,7 @@ func TestAddresses(t *testing.T) {
 		"dynamodb://messages?x=1", "dynamodb://messages?region=a%20b", "dynamodb://messages?endpoint=ftp://x", "dynamodb://messages?endpoint=http://key:secret@x",
 		"dynamodb://messages?endpoint=http://x/path", "dynamodb://messages#x", "dynamodb://messages?%zz", "dynamodb://%zz:secret@x", "dynamodb:messages",
 	} {
-		if o, err := Parse(address); sandbox.CodeOf(err) != api.CodeInvalidConfig || strings.Contains(err.Error(), "secret") {
+		if o, err := Parse(address); fault.CodeOf(err) != api.CodeInvalidConfig || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q is %+v, %v", address, o, err)
 		}
 	}
@@ -213,19 +213,19 @@ func TestCredentials(t *testing.T) {
 	if s, err := Open(t.Context(), Options{Table: b.Name, Endpoint: b.Endpoint}); err != nil || s.client.Options().Region != "us-east-1" {
 		t.Errorf("with an endpoint: %v", err)
 	}
-	if _, err := Open(t.Context(), Options{}); sandbox.CodeOf(err) != api.CodeInvalidConfig {
+	if _, err := Open(t.Context(), Options{}); fault.CodeOf(err) != api.CodeInvalidConfig {
 		t.Errorf("no table: %v", err)
 	}
 	for want, o := range map[string]Options{
 		"region is not known":        {Table: "messages"},
 		"read the AWS configuration": {Table: "messages", Region: "us-east-1", Profile: "none"},
 	} {
-		if _, err := Open(t.Context(), o); sandbox.CodeOf(err) != api.CodeInvalidConfig || !strings.Contains(err.Error(), want) {
+		if _, err := Open(t.Context(), o); fault.CodeOf(err) != api.CodeInvalidConfig || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
-	if _, err := Open(t.Context(), Options{Table: "messages", Region: "us-east-1"}); sandbox.CodeOf(err) != api.CodeInvalidConfig || !strings.Contains(err.Error(), "no credentials") {
+	if _, err := Open(t.Context(), Options{Table: "messages", Region: "us-east-1"}); fault.CodeOf(err) != api.CodeInvalidConfig || !strings.Contains(err.Error(), "no credentials") {
 		t.Errorf("without credentials: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "config")

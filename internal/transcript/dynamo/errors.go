@@ -12,7 +12,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
 const (
@@ -23,9 +23,9 @@ const (
 	hintLater       = "Messages are kept and delivered when it answers again; if it stays so, check that DynamoDB is reachable and that message_store names it."
 )
 
-// explain says what an error means, and what to do about it.
+// explain converts an error to a fault.Error with code and hint.
 func (s *Store) explain(op string, err error) error {
-	var ours *sandbox.Error
+	var ours *fault.Error
 	if err == nil || errors.As(err, &ours) {
 		return err
 	}
@@ -34,15 +34,15 @@ func (s *Store) explain(op string, err error) error {
 	return e
 }
 
-func (s *Store) classify(err error) *sandbox.Error {
+func (s *Store) classify(err error) *fault.Error {
 	if errors.Is(err, context.Canceled) {
-		return &sandbox.Error{Code: api.CodeTimeout, Retry: true, Err: context.Canceled}
+		return &fault.Error{Code: api.CodeTimeout, Retry: true, Err: context.Canceled}
 	}
 	var known smithy.APIError
 	if !errors.As(err, &known) || known.ErrorCode() == "" {
-		return &sandbox.Error{Code: api.CodeMessageStore, Retry: true, Hint: hintLater, Err: inner(err)}
+		return &fault.Error{Code: api.CodeMessageStore, Retry: true, Hint: hintLater, Err: unwrapSDK(err)}
 	}
-	e := &sandbox.Error{Code: api.CodeMessageStore, Err: fmt.Errorf("DynamoDB answers %s: %s", known.ErrorCode(), strings.TrimSuffix(known.ErrorMessage(), "."))}
+	e := &fault.Error{Code: api.CodeMessageStore, Err: fmt.Errorf("DynamoDB answers %s: %s", known.ErrorCode(), strings.TrimSuffix(known.ErrorMessage(), "."))}
 	switch known.ErrorCode() {
 	case "ResourceNotFoundException":
 		e.Hint = hintTable
@@ -52,7 +52,7 @@ func (s *Store) classify(err error) *sandbox.Error {
 	case "AccessDeniedException", "AccessDenied", "NotAuthorized", "OptInRequired":
 		e.Hint = hintDenied
 	case "ValidationException", "SerializationException":
-		// The table is not one of ours: it has other keys.
+		// The table has other keys: Berth did not create it.
 		e.Hint = "The table has other keys than pk and sk, both text; name another one in message_store, and make it with 'berth migrate'."
 	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "ThroughputExceeded":
 		e.Retry, e.Hint = true, hintThrottled
@@ -62,12 +62,11 @@ func (s *Store) classify(err error) *sandbox.Error {
 	return e
 }
 
-// errNoAnswer is what is left of a deadline that passed.
+// errNoAnswer replaces context.DeadlineExceeded.
 var errNoAnswer = errors.New("there is no answer in time")
 
-// inner leaves out what the SDK wraps around an error: the operation and the address, which are named
-// already.
-func inner(err error) error {
+// unwrapSDK returns the error inside the SDK's wrapping, which repeats the operation and the address.
+func unwrapSDK(err error) error {
 	var sent *url.Error
 	var dialled *net.OpError
 	switch {
@@ -81,7 +80,7 @@ func inner(err error) error {
 	return err
 }
 
-// isThere recognises that a conditional put was refused.
+// isThere reports whether a conditional put was refused because the item exists.
 func isThere(err error) bool {
 	var refused *types.ConditionalCheckFailedException
 	return errors.As(err, &refused)

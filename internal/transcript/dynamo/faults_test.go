@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/dynamotest"
@@ -55,7 +55,7 @@ func has(t *testing.T, s *Store, want api.Message) {
 
 func hasNot(t *testing.T, s *Store, m api.Message) {
 	t.Helper()
-	if got, err := s.Get(patient(t), acme, m.ConversationID, m.ID); sandbox.CodeOf(err) != api.CodeNotFound {
+	if got, err := s.Get(patient(t), acme, m.ConversationID, m.ID); fault.CodeOf(err) != api.CodeNotFound {
 		t.Fatalf("message %s: %.200v, %v", m.ID, got, err)
 	}
 	if all, _, err := s.List(patient(t), acme, m.ConversationID, transcript.Page{}); err != nil || len(all) != 0 {
@@ -179,7 +179,7 @@ func TestForgottenAgainAndAgain(t *testing.T) {
 		}
 		return dynamotest.Fate{}
 	})
-	if err := small(open(t, behind)).Put(patient(t), acme, m); sandbox.CodeOf(err) != api.CodeStale {
+	if err := small(open(t, behind)).Put(patient(t), acme, m); fault.CodeOf(err) != api.CodeStale {
 		t.Errorf("%v", err)
 	}
 	// Somebody else replaces it while it is looked at: it stays.
@@ -235,7 +235,7 @@ func TestOutage(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	var e *sandbox.Error
+	var e *fault.Error
 	if err := s.Put(ctx, acme, during); !errors.As(err, &e) || e.Code != api.CodeMessageStore || !e.Retry || !strings.Contains(err.Error(), "connection refused") {
 		t.Fatalf("while the server is away: %v", err)
 	}
@@ -311,7 +311,7 @@ func TestThrottling(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := s.Forget(ctx, acme, m.ConversationID); sandbox.CodeOf(err) != api.CodeMessageStore {
+	if err := s.Forget(ctx, acme, m.ConversationID); fault.CodeOf(err) != api.CodeMessageStore {
 		t.Errorf("always left for later: %v", err)
 	}
 }
@@ -370,7 +370,7 @@ func TestAnswersThatAreNotDynamoDBs(t *testing.T) {
 		_, get := s.Get(t.Context(), acme, m.ConversationID, m.ID)
 		_, _, list := s.List(t.Context(), acme, m.ConversationID, transcript.Page{})
 		for what, err := range map[string]error{"put": s.Put(t.Context(), acme, m), "get": get, "list": list, "check": s.Check(t.Context())} {
-			var e *sandbox.Error
+			var e *fault.Error
 			if !errors.As(err, &e) || e.Code != api.CodeMessageStore || !e.Retry || e.Hint == "" || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s, %s: %v", says, what, err)
 			}

@@ -10,10 +10,10 @@ import (
 	"github.com/berthdev/berth/internal/transcript"
 )
 
-// batch is how many items DynamoDB deletes in one request.
+// batch is the number of items that DynamoDB deletes in one request.
 const batch = 25
 
-// Forget implements transcript.Store. Heads go first: a message that has one has everything.
+// Forget implements transcript.Store. Heads are deleted first: a message with a head is complete.
 func (s *Store) Forget(ctx context.Context, tenant, conversation string) error {
 	if !transcript.ValidID(conversation) {
 		return nil
@@ -44,7 +44,8 @@ func (s *Store) forget(ctx context.Context, pk, prefix string) error {
 	return err
 }
 
-// delete deletes a few items. DynamoDB may leave some of them for later without calling that an error.
+// delete deletes up to batch items. DynamoDB may leave some of them unprocessed without an error; delete retries
+// these.
 func (s *Store) delete(ctx context.Context, keys []item) error {
 	var requests []types.WriteRequest
 	for _, key := range keys {

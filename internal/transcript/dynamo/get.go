@@ -27,7 +27,7 @@ func (s *Store) Get(ctx context.Context, tenant, conversation, id string) (m api
 	return m, s.explain("read message "+id, err)
 }
 
-// head reads the head of a message. Every read of this package sees what was written before it.
+// head reads the head of a message. All reads of this package are strongly consistent.
 func (s *Store) head(ctx context.Context, pk, id string) (h head, found bool, err error) {
 	out, err := do(ctx, s, s.client.GetItem, &dynamodb.GetItemInput{
 		TableName: &s.Table, Key: keyOf(pk, headPrefix+id), ConsistentRead: aws.Bool(true),
@@ -38,7 +38,7 @@ func (s *Store) head(ctx context.Context, pk, id string) (h head, found bool, er
 	return readHead(out.Item), true, nil
 }
 
-// message is the whole of which h is the head. It is not found if parts are missing: see the package's words.
+// message reads the whole message of a head. It is not found if parts are missing; see the package documentation.
 func (s *Store) message(ctx context.Context, h head) (m api.Message, found bool, err error) {
 	body := h.body
 	if h.parts > 0 {
@@ -66,7 +66,7 @@ func (s *Store) parts(ctx context.Context, h head) (pieces []string, err error) 
 	return pieces, err
 }
 
-// countParts is how many of a message's parts are there.
+// countParts returns how many of a message's parts exist.
 func (s *Store) countParts(ctx context.Context, h head) (n int, err error) {
 	if h.parts == 0 {
 		return 0, nil
@@ -78,8 +78,8 @@ func (s *Store) countParts(ctx context.Context, h head) (n int, err error) {
 	return n, err
 }
 
-// query reads the items of a partition whose sort keys have a prefix, a megabyte at a time, for as long as
-// each says that it wants more.
+// query reads the items of a partition whose sort keys have a prefix. It calls each with up to a megabyte of items,
+// until each returns false.
 func (s *Store) query(ctx context.Context, pk, prefix string, ask func(*dynamodb.QueryInput), each func(*dynamodb.QueryOutput) bool) error {
 	in := &dynamodb.QueryInput{
 		TableName: &s.Table, ConsistentRead: aws.Bool(true),

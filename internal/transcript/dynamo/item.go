@@ -14,8 +14,7 @@ import (
 	"github.com/berthdev/berth/internal/transcript"
 )
 
-// Sort keys begin with the kind of the item. Heads sort before parts, so that whoever deletes in order
-// deletes them first.
+// Sort keys begin with the kind of the item. Heads sort before parts, so that deleting in order deletes them first.
 const (
 	headPrefix = "m:"
 	partPrefix = "p:"
@@ -23,7 +22,7 @@ const (
 
 type item = map[string]types.AttributeValue
 
-// partition is the key of a conversation. The length keeps two names from running into each other.
+// partition returns the partition key of a conversation. The length of the tenant's name makes the key unambiguous.
 func partition(tenant, conversation string) string {
 	return strconv.Itoa(len(tenant)) + ":" + tenant + ":" + conversation
 }
@@ -53,14 +52,14 @@ func (a attributes) number(name string) int {
 
 type attributes item
 
-// head is the item of a message. It has its body, or says how many parts have it.
+// head is the main item of a message. It has the body or the number of parts.
 type head struct {
 	pk, id string
-	body   string // if there are no parts
+	body   string // empty if there are parts
 	parts  int
-	size   int    // of the body, in bytes
-	sum    string // SHA-256 of it, by which parts are named
-	nonce  string // tells it from others that stood there before
+	size   int    // size of the body in bytes
+	sum    string // SHA-256 of the body; part of the parts' sort keys
+	nonce  string // distinguishes this head from earlier heads with the same key
 }
 
 func readHead(it item) head {
@@ -84,10 +83,10 @@ func (h head) item() item {
 
 func isHead(it item) bool { return strings.HasPrefix(attributes(it).text("sk"), headPrefix) }
 
-// partsPrefix is what the sort keys of the head's parts begin with.
+// partsPrefix returns the prefix of the sort keys of the head's parts.
 func (h head) partsPrefix() string { return partPrefix + h.id + ":" + h.sum + ":" }
 
-// check says whether a body is the one that was put.
+// check returns an error if body is not the body that was put.
 func (h head) check(body string) error {
 	if len(body) != h.size || sum(body) != h.sum {
 		return transcript.Damaged(h.id, "its %d bytes are not what was put, which had %d", len(body), h.size)
@@ -100,14 +99,14 @@ func sum(body string) string {
 	return hex.EncodeToString(s[:])
 }
 
-// items is what a message is kept as. Parts are the same ones whenever the same body is put.
+// items returns the head item and the part items of a message. The same body always has the same parts.
 func (s *Store) items(pk, id, body string) (it item, parts []item) {
 	h := head{pk: pk, id: id, size: len(body), sum: sum(body), nonce: rand.Text()}
 	if len(body) <= s.limits.whole {
 		h.body = body
 		return h.item(), nil
 	}
-	for _, text := range cut(body, s.limits.part) {
+	for _, text := range splitText(body, s.limits.part) {
 		part := keyOf(pk, fmt.Sprintf("%s%04d", h.partsPrefix(), len(parts)))
 		part["body"] = str(text)
 		parts = append(parts, part)
@@ -116,8 +115,8 @@ func (s *Store) items(pk, id, body string) (it item, parts []item) {
 	return h.item(), parts
 }
 
-// cut splits text into pieces of at most so many bytes, between characters.
-func cut(text string, size int) (pieces []string) {
+// splitText splits text into pieces of at most size bytes and splits no character.
+func splitText(text string, size int) (pieces []string) {
 	for len(text) > size {
 		end := size
 		for !utf8.RuneStart(text[end]) {

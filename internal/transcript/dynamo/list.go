@@ -35,12 +35,12 @@ func (s *Store) List(ctx context.Context, tenant, conversation string, page tran
 	return messages, next, nil
 }
 
-// heads reads the heads of a page, and whether there are more.
+// heads returns the heads of a page. more reports whether there is another page.
 func (s *Store) heads(ctx context.Context, pk string, page transcript.Page, limit int) (heads []head, more bool, err error) {
 	size := 0
 	err = s.query(ctx, pk, headPrefix, func(in *dynamodb.QueryInput) {
 		in.ScanIndexForward = aws.Bool(!page.Newest)
-		in.Limit = aws.Int32(int32(limit) + 1) // one more tells whether there are more
+		in.Limit = aws.Int32(int32(limit) + 1) // the additional item shows that there is another page
 		if page.After != "" {
 			in.ExclusiveStartKey = keyOf(pk, headPrefix+page.After)
 		}

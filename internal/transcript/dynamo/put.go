@@ -7,12 +7,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/transcript"
 )
 
-// tries is how often a put begins anew because the conversation was forgotten under it.
-const tries = 5
+// maxPutAttempts limits how often a put starts again because the conversation was forgotten during it.
+const maxPutAttempts = 5
 
 // Put implements transcript.Store.
 func (s *Store) Put(ctx context.Context, tenant string, m api.Message) error {
@@ -21,19 +21,19 @@ func (s *Store) Put(ctx context.Context, tenant string, m api.Message) error {
 		return err
 	}
 	op, pk := "store message "+m.ID, partition(tenant, m.ConversationID)
-	for range tries {
+	for range maxPutAttempts {
 		if done, err := s.put(ctx, pk, m.ID, body); err != nil || done {
 			return s.explain(op, err)
 		}
 	}
-	return sandbox.Errorf(op, api.CodeStale, "its conversation is being forgotten")
+	return fault.Errorf(op, api.CodeStale, "its conversation is being forgotten")
 }
 
-// put is one attempt. It is done when there is a whole message under the id, its own or another.
+// put makes one attempt. It is done when a complete message exists under the id, this one or an earlier one.
 func (s *Store) put(ctx context.Context, pk, id, body string) (done bool, err error) {
 	it, parts := s.items(pk, id, body)
 	if len(parts) > 0 {
-		// It is long, and most often what comes twice was stored the first time.
+		// The message is long, and a repeated put was most likely stored the first time.
 		if done, found, err := s.settle(ctx, pk, id); err != nil || found {
 			return done, err
 		}
@@ -46,10 +46,10 @@ func (s *Store) put(ctx context.Context, pk, id, body string) (done bool, err er
 	return done, err
 }
 
-// write puts the parts and then the head. It is refused if there is a head already, which may also be its
-// own: then the answer was lost, and the request was tried again.
+// write puts the parts and then the head. It is refused if a head exists. That head may be its own: then the response
+// was lost and the request repeated.
 func (s *Store) write(ctx context.Context, head item, parts []item) (refused bool, err error) {
-	for _, it := range append(parts, head) { // the head last: a reader that finds it finds everything
+	for _, it := range append(parts, head) { // the head last: a reader that finds the head finds all parts
 		in := &dynamodb.PutItemInput{TableName: &s.Table, Item: it}
 		if isHead(it) {
 			in.ConditionExpression = aws.String("attribute_not_exists(sk)")
@@ -63,8 +63,8 @@ func (s *Store) write(ctx context.Context, head item, parts []item) (refused boo
 	return false, nil
 }
 
-// settle looks at what stands where a message was to be put. A head with all its parts is done. One without
-// is of a conversation that was forgotten while it was put; it is removed.
+// settle checks the existing head of a message. It is done if the head has all its parts. A head without them belongs
+// to a conversation that was forgotten during the put; settle removes it.
 func (s *Store) settle(ctx context.Context, pk, id string) (done, found bool, err error) {
 	h, found, err := s.head(ctx, pk, id)
 	if err != nil || !found {
@@ -80,7 +80,7 @@ func (s *Store) settle(ctx context.Context, pk, id string) (done, found bool, er
 		ExpressionAttributeValues: item{":nonce": str(h.nonce)},
 	})
 	if isThere(err) {
-		err = nil // somebody else was faster
+		err = nil // another writer was faster
 	}
 	return false, true, err
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// call is one request and its tries. It is the SDK's retryer: it goes on for as long as the failure may pass
-// and there is time.
+// call is one request with its attempts. It implements the SDK's retryer. It retries temporary failures until the
+// context ends.
 type call struct {
 	*retry.Standard
 	pause time.Duration
 	ctx   context.Context
-	last  error // of the tries
+	last  error // the error of the last attempt
 }
 
 func (s *Store) call(ctx context.Context) *call {
@@ -27,13 +27,13 @@ func (s *Store) call(ctx context.Context) *call {
 	})}
 }
 
-// with is an option of the SDK's operations.
+// with sets the call as the retryer of an SDK operation.
 func (c *call) with(o *dynamodb.Options) { o.Retryer = c }
 
-// MaxAttempts is none: the context is the limit.
+// MaxAttempts returns 0, no limit: the context limits the attempts.
 func (c *call) MaxAttempts() int { return 0 }
 
-// IsErrorRetryable decides about another try.
+// IsErrorRetryable reports whether another attempt is made. It stores the error in last.
 func (c *call) IsErrorRetryable(err error) bool {
 	if c.ctx.Err() != nil {
 		return false
@@ -43,7 +43,7 @@ func (c *call) IsErrorRetryable(err error) bool {
 	return c.Standard.IsErrorRetryable(err) || errors.As(err, &network) && network.Timeout()
 }
 
-// RetryDelay grows, and is random, so that many callers do not come back at once.
+// RetryDelay returns a growing, random delay, so that callers do not retry at the same time.
 func (c *call) RetryDelay(attempt int, _ error) (time.Duration, error) {
 	return c.delay(attempt), nil
 }
@@ -53,7 +53,7 @@ func (c *call) delay(attempt int) time.Duration {
 	return most/2 + rand.N(most/2+1)
 }
 
-// wait is for what DynamoDB leaves undone without an error.
+// wait waits before the next attempt to delete items that DynamoDB has not processed.
 func (c *call) wait(attempt int) error {
 	select {
 	case <-time.After(c.delay(attempt)):
@@ -63,13 +63,13 @@ func (c *call) wait(attempt int) error {
 	}
 }
 
-// do makes one request, with tries, within its patience.
+// do makes one request, with retries, within the store's time limit.
 func do[In, Out any](ctx context.Context, s *Store, f func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In) (Out, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.limits.patience)
 	defer cancel()
 	c := s.call(bounded)
 	out, err := f(bounded, in, c.with)
-	// Whoever waited in vain learns what for.
+	// If the time limit ended the call, return the last failure, which says more.
 	if err != nil && bounded.Err() != nil && ctx.Err() != context.Canceled && c.last != nil {
 		err = c.last
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 )
 
-// Check implements transcript.Store: it puts an item that is no message, as Put would.
+// Check implements transcript.Store: it puts an item that is not a message, in the same way as Put.
 func (s *Store) Check(ctx context.Context) error {
 	_, err := do(ctx, s, s.client.PutItem, &dynamodb.PutItemInput{TableName: &s.Table, Item: keyOf("check", "check")})
 	return s.explain("check message store", err)
 }
 
-// CreateTable makes the table if there is none, and waits until it can be used. It says whether it did.
+// CreateTable creates the table if there is none, and waits until it can be used. It reports whether it did.
 func (s *Store) CreateTable(ctx context.Context) (made bool, err error) {
 	const op = "make message store"
 	_, err = do(ctx, s, s.client.CreateTable, &dynamodb.CreateTableInput{
@@ -46,12 +46,12 @@ func (s *Store) await(ctx context.Context) error {
 	defer cancel()
 	for attempt := 0; ; attempt++ {
 		out, err := do(ctx, s, s.client.DescribeTable, &dynamodb.DescribeTableInput{TableName: &s.Table})
-		var missing *types.ResourceNotFoundException // it takes a moment until it is seen everywhere
+		var missing *types.ResourceNotFoundException // a new table is not visible everywhere at once
 		if err != nil && !errors.As(err, &missing) {
 			return err
 		}
 		if err == nil && out.Table.TableStatus == types.TableStatusActive {
-			return s.ours(out.Table)
+			return s.checkKeys(out.Table)
 		}
 		if err := s.call(ctx).wait(attempt); err != nil {
 			return err
@@ -59,8 +59,8 @@ func (s *Store) await(ctx context.Context) error {
 	}
 }
 
-// ours says why a table cannot be used.
-func (s *Store) ours(table *types.TableDescription) error {
+// checkKeys returns an error if a table does not have the keys of Berth's table.
+func (s *Store) checkKeys(table *types.TableDescription) error {
 	keys := map[string]types.KeyType{}
 	for _, k := range table.KeySchema {
 		keys[aws.ToString(k.AttributeName)] = k.KeyType
@@ -68,7 +68,7 @@ func (s *Store) ours(table *types.TableDescription) error {
 	if keys["pk"] == types.KeyTypeHash && keys["sk"] == types.KeyTypeRange {
 		return nil
 	}
-	e := sandbox.Errorf("make message store", api.CodeInvalidConfig, "the table %s is there and has other keys", s.Table)
+	e := fault.Errorf("make message store", api.CodeInvalidConfig, "the table %s is there and has other keys", s.Table)
 	e.Hint = "Name another table in message_store."
 	return e
 }

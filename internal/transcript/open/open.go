@@ -1,4 +1,4 @@
-// Package open finds the message store that an address means.
+// Package open opens a message store by its address.
 package open
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/berthdev/berth/internal/transcript/sqltranscript"
 )
 
-// Store opens the store at an address: dynamodb://table?endpoint=…&region=…&profile=…, see [dynamo.Parse];
-// empty is the database. Nothing is asked of it yet; its Check does that.
+// Store opens the store at an address: dynamodb://table?endpoint=…&region=…&profile=…, see [dynamo.Parse]. An empty
+// address is the database. Store sends no request; the store's Check does.
 func Store(ctx context.Context, address string, db *store.DB) (transcript.Store, error) {
 	if address == "" {
 		return sqltranscript.New(db), nil
@@ -23,8 +23,8 @@ func Store(ctx context.Context, address string, db *store.DB) (transcript.Store,
 	return s, nil
 }
 
-// Migrate makes what the store at an address needs, and says what it did; nothing for the database, which
-// has its own schema.
+// Migrate creates the table of the store at an address, and returns a report for the user. For the database it does
+// nothing, because the database has its own migrations.
 func Migrate(ctx context.Context, address string) (report string, err error) {
 	if address == "" {
 		return "", nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/dynamotest"
@@ -53,7 +53,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		s, err := Store(t.Context(), address, nil)
 		_, failed := Migrate(t.Context(), address)
 		for _, err := range []error{err, failed} {
-			if s != nil || sandbox.CodeOf(err) != api.CodeInvalidConfig {
+			if s != nil || fault.CodeOf(err) != api.CodeInvalidConfig {
 				t.Errorf("%q: %v, %v", address, s, err)
 			}
 		}

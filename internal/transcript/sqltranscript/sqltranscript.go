@@ -1,4 +1,4 @@
-// Package sqltranscript keeps messages in the server's own database.
+// Package sqltranscript keeps messages in the server's database.
 package sqltranscript
 
 import (
@@ -14,10 +14,10 @@ type Store struct{ db *store.DB }
 
 var _ transcript.Store = (*Store)(nil)
 
-// New makes a store of a database, which stays the caller's to close.
+// New returns a store for a database. The caller closes the database.
 func New(db *store.DB) *Store { return &Store{db} }
 
-// String says where the messages are.
+// String describes the store.
 func (s *Store) String() string { return "the database" }
 
 func (s *Store) in(tenant string) store.Scope { return s.db.In(store.TenantID(tenant)) }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/store/storetest"
 	"github.com/berthdev/berth/internal/testkit"
@@ -55,7 +55,7 @@ func TestDamagedBodies(t *testing.T) {
 	_, err := s.Get(t.Context(), "acme", "c", "m")
 	_, _, listed := s.List(t.Context(), "acme", "c", transcript.Page{})
 	for _, err := range []error{err, listed} {
-		if sandbox.CodeOf(err) != api.CodeInternal || !strings.Contains(err.Error(), "read message m") {
+		if fault.CodeOf(err) != api.CodeInternal || !strings.Contains(err.Error(), "read message m") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -74,7 +74,7 @@ func TestClosedDatabase(t *testing.T) {
 	}
 	_, _, err := s.List(t.Context(), "acme", "c", transcript.Page{})
 	for _, err := range []error{err, s.Check(t.Context())} {
-		if sandbox.CodeOf(err) != api.CodeStoreUnavailable {
+		if fault.CodeOf(err) != api.CodeStoreUnavailable {
 			t.Errorf("%v", err)
 		}
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/berthdev/berth/internal/transcript"
 )
 
-// some puts so many messages in an order that is not theirs, and returns their ids in theirs.
-func (s *suite) some(conversation string, count int) []string {
+// putMany puts count messages in random order and returns their ids in ascending order.
+func (s *suite) putMany(conversation string, count int) []string {
 	s.Helper()
 	var messages []api.Message
 	var ids []string
 	for range count {
-		m := saying(conversation, "x")
+		m := textMessage(conversation, "x")
 		messages, ids = append(messages, m), append(ids, m.ID)
 	}
 	rand.Shuffle(count, func(i, j int) { messages[i], messages[j] = messages[j], messages[i] })
@@ -36,8 +36,8 @@ func reversed(ids []string) []string {
 
 func testOrders(s *suite) {
 	conversation := store.NewID()
-	ids := s.some(conversation, 30)
-	s.some(store.NewID(), 3)
+	ids := s.putMany(conversation, 30)
+	s.putMany(store.NewID(), 3)
 	got := s.pages(conversation, transcript.Page{})
 	s.check(slices.Equal(got, ids), "oldest first: %v, not %v", got, ids)
 	got = s.pages(conversation, transcript.Page{Newest: true})
@@ -47,7 +47,7 @@ func testOrders(s *suite) {
 func testPages(s *suite) {
 	conversation := store.NewID()
 	count := testkit.Size(s, "transcript.messages")
-	ids := s.some(conversation, count)
+	ids := s.putMany(conversation, count)
 	for _, limit := range []int{1, 2, 3, 7, count - 1, count, count + 1, -1, 0, 1 << 30} {
 		for _, newest := range []bool{false, true} {
 			want := ids
@@ -65,7 +65,7 @@ func testPages(s *suite) {
 func testPagesFromAnywhere(s *suite) {
 	conversation := store.NewID()
 	before := store.NewID()
-	ids := s.some(conversation, 10)
+	ids := s.putMany(conversation, 10)
 	after := store.NewID()
 	for _, c := range []struct {
 		page transcript.Page
@@ -85,14 +85,14 @@ func testPagesFromAnywhere(s *suite) {
 	}
 }
 
-// testPageBytes is about memory: a page of large messages ends early.
+// testPageBytes checks that a page of large messages ends early, so that it needs limited memory.
 func testPageBytes(s *suite) {
 	conversation := store.NewID()
 	const size = transcript.PageBytes * 2 / 5
 	var ids []string
 	for range 4 {
-		ids = append(ids, s.put(measuring(conversation, size)).ID)
-		ids = append(ids, s.put(saying(conversation, "small")).ID)
+		ids = append(ids, s.put(sizedMessage(conversation, size)).ID)
+		ids = append(ids, s.put(textMessage(conversation, "small")).ID)
 	}
 	for _, newest := range []bool{false, true} {
 		want := ids
@@ -118,10 +118,11 @@ func testPageBytes(s *suite) {
 	}
 }
 
-// testPagesUnderWrites reads while others put: what was there at the beginning is in exactly one page.
+// testPagesUnderWrites reads during concurrent puts: each message that existed at the beginning is in exactly one
+// page.
 func testPagesUnderWrites(s *suite) {
 	conversation := store.NewID()
-	ids := s.some(conversation, 20)
+	ids := s.putMany(conversation, 20)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -134,7 +135,7 @@ func testPagesUnderWrites(s *suite) {
 					return
 				default:
 				}
-				if err := s.s.Put(s.ctx(), acme, saying(conversation, "another")); err != nil {
+				if err := s.s.Put(s.ctx(), acme, textMessage(conversation, "another")); err != nil {
 					s.Error(err)
 					return
 				}
@@ -151,7 +152,7 @@ func testPagesUnderWrites(s *suite) {
 				s.check(seen[m.ID] == 1, "newest first: %v: message %s was listed again", newest, m.ID)
 			}
 			if page.After = next; next == "" || !newest && next > ids[len(ids)-1] {
-				break // the oldest first would run after the writers
+				break // oldest first, the reader would never catch up with the writers
 			}
 		}
 		for _, id := range ids {
@@ -165,7 +166,7 @@ func testAll(s *suite) {
 	for range transcript.All(s.ctx(), s.s, acme, conversation) {
 		s.Fatal("an empty conversation has a message")
 	}
-	ids := s.some(conversation, 12)
+	ids := s.putMany(conversation, 12)
 	var got []string
 	for m, err := range transcript.All(s.ctx(), s.s, acme, conversation) {
 		s.must(err)

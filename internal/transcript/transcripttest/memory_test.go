@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/transcript"
 )
 
@@ -44,7 +44,7 @@ func newMemory() *memory {
 // enter locks the store for one call.
 func (m *memory) enter(ctx context.Context) error {
 	if err := m.alive(ctx); err != nil {
-		return sandbox.Errorf("use memory", api.CodeTimeout, "%w", err)
+		return fault.Errorf("use memory", api.CodeTimeout, "%w", err)
 	}
 	m.mu.Lock()
 	return nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/transcript"
 )
@@ -37,22 +37,22 @@ func testContent(s *suite) {
 		"space":     " \t ",
 		"long line": strings.Repeat("word ", 20_000),
 	} {
-		m := saying(conversation, words)
+		m := textMessage(conversation, words)
 		m.Error, m.Model = words, words
 		s.must(s.s.Put(s.ctx(), acme, m))
 		got, err := s.s.Get(s.ctx(), acme, conversation, m.ID)
 		s.must(err)
 		s.check(got.Text() == words && got.Error == words, "%s came back as %q", name, got.Text())
 	}
-	broken := s.put(saying(conversation, "a\xffb\xc3"))
+	broken := s.put(textMessage(conversation, "a\xffb\xc3"))
 	got, err := s.s.Get(s.ctx(), acme, conversation, broken.ID)
 	s.must(err)
 	s.check(got.Text() == "a\ufffdb\ufffd", "what is no text came back as %q", got.Text())
 }
 
-// testRawInput is about the arguments of tools, which come as JSON from the agent and are kept as that.
+// testRawInput checks that the arguments of tools, which are JSON from the agent, are stored unchanged.
 func testRawInput(s *suite) {
-	m := saying(store.NewID(), "x")
+	m := textMessage(store.NewID(), "x")
 	with := func(input string) api.Message {
 		m.ID, m.Content = store.NewID(), []api.Block{{Type: api.BlockToolUse, ID: "1", Name: "bash", Input: json.RawMessage(input)}}
 		return m
@@ -78,7 +78,7 @@ func testLarge(s *suite) {
 	conversation := store.NewID()
 	var all []api.Message
 	for _, size := range []int{100_000, 262_143, 262_144, 262_145, 400_000, 409_600, 1 << 20, 3_000_001} {
-		all = append(all, s.put(measuring(conversation, size)))
+		all = append(all, s.put(sizedMessage(conversation, size)))
 	}
 	for _, m := range all {
 		s.has(m)
@@ -90,7 +90,7 @@ func testLarge(s *suite) {
 		n++
 	}
 	s.check(n == len(all), "%d of %d are listed", n, len(all))
-	largest := s.put(measuring(conversation, transcript.MaxMessage))
+	largest := s.put(sizedMessage(conversation, transcript.MaxMessage))
 	s.check(len(text(largest)) == transcript.MaxMessage, "the largest message has %d bytes", len(text(largest)))
 	s.has(largest)
 	s.must(s.s.Forget(s.ctx(), acme, conversation))
@@ -98,13 +98,13 @@ func testLarge(s *suite) {
 }
 
 func testTooLarge(s *suite) {
-	m := measuring(store.NewID(), transcript.MaxMessage+1)
+	m := sizedMessage(store.NewID(), transcript.MaxMessage+1)
 	s.code(s.s.Put(s.ctx(), acme, m), api.CodeTooLarge)
 	s.hasNot(m)
 }
 
 func testMissing(s *suite) {
-	m := saying(store.NewID(), "x")
+	m := textMessage(store.NewID(), "x")
 	s.hasNot(m)
 	messages, next, err := s.s.List(s.ctx(), acme, m.ConversationID, transcript.Page{})
 	s.check(len(messages) == 0 && next == "" && err == nil, "a conversation that nobody wrote in has %d, %q, %v", len(messages), next, err)
@@ -114,9 +114,9 @@ func testMissing(s *suite) {
 	s.hasNot(other)
 }
 
-// testBadIDs is about ids that clients may send.
+// testBadIDs checks invalid ids, which clients may send.
 func testBadIDs(s *suite) {
-	good := s.put(saying(store.NewID(), "x"))
+	good := s.put(textMessage(store.NewID(), "x"))
 	for _, id := range []string{"", "a/b", "a b", "a\x00b", "é", "\xff", "..\n", "%", strings.Repeat("a", 129), strings.Repeat("a", 1<<20)} {
 		m := good
 		m.ID = id
@@ -140,10 +140,10 @@ func testBadIDs(s *suite) {
 
 func testSecondPut(s *suite) {
 	conversation := store.NewID()
-	small := saying(conversation, "small")
-	large := measuring(conversation, 1_000_000)
-	largeOther := measuring(conversation, 900_000)
-	for _, pair := range [][2]api.Message{{small, small}, {small, saying(conversation, "other")}, {small, large}, {large, small}, {large, large}, {large, largeOther}} {
+	small := textMessage(conversation, "small")
+	large := sizedMessage(conversation, 1_000_000)
+	largeOther := sizedMessage(conversation, 900_000)
+	for _, pair := range [][2]api.Message{{small, small}, {small, textMessage(conversation, "other")}, {small, large}, {large, small}, {large, large}, {large, largeOther}} {
 		first, second := pair[0], pair[1]
 		first.ID = store.NewID()
 		second.ID = first.ID
@@ -156,7 +156,7 @@ func testSecondPut(s *suite) {
 }
 
 func testTenants(s *suite) {
-	mine := s.put(saying(store.NewID(), "mine"))
+	mine := s.put(textMessage(store.NewID(), "mine"))
 	_, err := s.s.Get(s.ctx(), globex, mine.ConversationID, mine.ID)
 	s.code(err, api.CodeNotFound)
 	messages, _, err := s.s.List(s.ctx(), globex, mine.ConversationID, transcript.Page{})
@@ -172,8 +172,8 @@ func testTenants(s *suite) {
 	s.same(got, theirs)
 	s.has(mine)
 
-	// Names that run into each other when they are joined.
-	m := saying("1.2", "x")
+	// These names are ambiguous when they are joined.
+	m := textMessage("1.2", "x")
 	s.must(s.s.Put(s.ctx(), "a:1", m))
 	for _, tenant := range []string{"a", "a:", "a:1:", "3:a", ""} {
 		for _, conversation := range []string{"1.2", "1", "2", ".2"} {
@@ -185,13 +185,13 @@ func testTenants(s *suite) {
 }
 
 func testEndedContext(s *suite) {
-	m := saying(store.NewID(), "x")
+	m := textMessage(store.NewID(), "x")
 	ended, cancel := context.WithCancel(s.ctx())
 	cancel()
 	_, err := s.s.Get(ended, acme, m.ConversationID, m.ID)
 	_, _, listed := s.s.List(ended, acme, m.ConversationID, transcript.Page{})
 	for _, err := range []error{err, listed, s.s.Put(ended, acme, m), s.s.Forget(ended, acme, m.ConversationID)} {
-		var e *sandbox.Error
+		var e *fault.Error
 		s.check(errors.As(err, &e) && e.Code == api.CodeTimeout, "with an ended context: %v", err)
 	}
 	s.put(m)

@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/transcript"
 )
 
-// at runs f so many times at once and waits for all.
+// at runs f n times concurrently and waits for all.
 func at(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
@@ -26,8 +26,8 @@ func at(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// Race lets writers put different messages under one id, half of them through each of two stores on the same
-// place. One wins, and all readers agree on it from then on. Every second message is a large one.
+// Race puts different messages under one id concurrently, half of them through each store. Both stores have the same
+// location. One message wins, and all readers must see that message. Every second message is large.
 func Race(t *testing.T, a, b transcript.Store) {
 	writers, rounds := testkit.Size(t, "transcript.writers"), testkit.Size(t, "transcript.rounds")
 	s := &suite{t, a}
@@ -37,9 +37,9 @@ func Race(t *testing.T, a, b transcript.Store) {
 		put := map[string]bool{}
 		drafts := make([]api.Message, writers)
 		for i := range drafts {
-			drafts[i] = saying(conversation, fmt.Sprint("draft ", i))
+			drafts[i] = textMessage(conversation, fmt.Sprint("draft ", i))
 			if i%2 == 1 {
-				drafts[i] = measuring(conversation, 500_000+i)
+				drafts[i] = sizedMessage(conversation, 500_000+i)
 			}
 			drafts[i].ID = id
 			put[text(drafts[i])] = true
@@ -51,7 +51,7 @@ func Race(t *testing.T, a, b transcript.Store) {
 				t.Error(err)
 				return
 			}
-			// Whoever has put a message reads the one that won.
+			// Each writer reads the message that won.
 			got, err := st.Get(callContext(t), acme, conversation, id)
 			if err != nil {
 				t.Error(err)
@@ -68,9 +68,9 @@ func Race(t *testing.T, a, b transcript.Store) {
 
 func testForget(s *suite) {
 	conversation := store.NewID()
-	s.some(conversation, 60)
-	large := s.put(measuring(conversation, 1_500_000))
-	kept := s.put(saying(store.NewID(), "kept"))
+	s.putMany(conversation, 60)
+	large := s.put(sizedMessage(conversation, 1_500_000))
+	kept := s.put(textMessage(store.NewID(), "kept"))
 	for range 3 {
 		s.must(s.s.Forget(s.ctx(), acme, conversation))
 		s.check(len(s.pages(conversation, transcript.Page{})) == 0, "a forgotten conversation has messages")
@@ -82,23 +82,23 @@ func testForget(s *suite) {
 	s.must(s.s.Forget(s.ctx(), acme, store.NewID()))
 }
 
-// testForgetRace forgets while others put. Whoever reads sees whole messages or none, and at the end, when
-// nobody puts any more, one call empties the conversation.
+// testForgetRace forgets a conversation during concurrent puts. Readers must see complete messages or none. After the
+// last put, one call of Forget must empty the conversation.
 func testForgetRace(s *suite) {
 	conversation := store.NewID()
 	writers, rounds := testkit.Size(s, "transcript.writers"), testkit.Size(s, "transcript.rounds")
 	at(writers, func(i int) {
 		for n := range rounds {
-			m := saying(conversation, "small")
+			m := textMessage(conversation, "small")
 			if (i+n)%2 == 0 {
-				m = measuring(conversation, 800_000)
+				m = sizedMessage(conversation, 800_000)
 			}
 			if err := s.s.Put(s.ctx(), acme, m); err != nil {
 				s.Error(err)
 			}
 			got, err := s.s.Get(s.ctx(), acme, conversation, m.ID)
-			if err != nil && sandbox.CodeOf(err) != api.CodeNotFound || err == nil && text(got) != text(m) {
-				s.Errorf("a message that may be forgotten: %s, %v", brief(got), err)
+			if err != nil && fault.CodeOf(err) != api.CodeNotFound || err == nil && text(got) != text(m) {
+				s.Errorf("a message that may be forgotten: %s, %v", shorten(got), err)
 			}
 			if _, _, err := s.s.List(s.ctx(), acme, conversation, transcript.Page{}); err != nil {
 				s.Error(err)
@@ -112,6 +112,6 @@ func testForgetRace(s *suite) {
 	})
 	s.must(s.s.Forget(s.ctx(), acme, conversation))
 	s.check(len(s.pages(conversation, transcript.Page{})) == 0, "a forgotten conversation has messages")
-	again := s.put(measuring(conversation, 800_000))
+	again := s.put(sizedMessage(conversation, 800_000))
 	s.has(again)
 }

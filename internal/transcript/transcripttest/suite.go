@@ -10,17 +10,17 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/transcript"
 )
 
-// patience is for one call on a machine that is busy with something else.
+// patience limits one call on a busy machine.
 const patience = 2 * time.Minute
 
 const acme, globex = "acme", "globex"
 
-// suite is the bench of one sub-test.
+// suite holds the store and helpers of one sub-test.
 type suite struct {
 	*testing.T
 	s transcript.Store
@@ -53,7 +53,7 @@ func (s *suite) check(ok bool, format string, args ...any) {
 // code ends the sub-test unless the error has the code.
 func (s *suite) code(err error, want api.Code) {
 	s.Helper()
-	s.check(err != nil && sandbox.CodeOf(err) == want, "the error is %v, not of code %s", err, want)
+	s.check(err != nil && fault.CodeOf(err) == want, "the error is %v, not of code %s", err, want)
 }
 
 func (s *suite) put(m api.Message) api.Message {
@@ -62,7 +62,7 @@ func (s *suite) put(m api.Message) api.Message {
 	return m
 }
 
-// has checks that a message is as it was put.
+// has checks that a message equals the one that was put.
 func (s *suite) has(want api.Message) {
 	s.Helper()
 	got, err := s.s.Get(s.ctx(), acme, want.ConversationID, want.ID)
@@ -72,14 +72,14 @@ func (s *suite) has(want api.Message) {
 
 func (s *suite) same(got, want api.Message) {
 	s.Helper()
-	s.check(text(got) == text(want), "message %s is %s, not %s", want.ID, brief(got), brief(want))
+	s.check(text(got) == text(want), "message %s is %s, not %s", want.ID, shorten(got), shorten(want))
 }
 
-// hasNot checks that a message is not there.
+// hasNot checks that a message does not exist.
 func (s *suite) hasNot(m api.Message) {
 	s.Helper()
 	got, err := s.s.Get(s.ctx(), acme, m.ConversationID, m.ID)
-	s.check(sandbox.CodeOf(err) == api.CodeNotFound, "message %s: %s, %v", m.ID, brief(got), err)
+	s.check(fault.CodeOf(err) == api.CodeNotFound, "message %s: %s, %v", m.ID, shorten(got), err)
 }
 
 // pages reads a conversation page by page.
@@ -104,7 +104,7 @@ func (s *suite) pages(conversation string, page transcript.Page) (ids []string) 
 	}
 }
 
-// message is one with something in every field.
+// message returns a message with a value in every field.
 func message(conversation string) api.Message {
 	return api.Message{
 		ID: store.NewID(), ConversationID: conversation, TurnID: store.NewID(), Role: api.RoleAssistant,
@@ -120,18 +120,17 @@ func message(conversation string) api.Message {
 	}
 }
 
-// saying is a message of one text.
-func saying(conversation, text string) api.Message {
+// textMessage returns a message of one text.
+func textMessage(conversation, text string) api.Message {
 	return api.Message{
 		ID: store.NewID(), ConversationID: conversation, Role: api.RoleUser, Status: api.TurnCompleted,
 		Content: []api.Block{{Type: api.BlockText, Text: text}}, CreatedAt: time.Unix(1_700_000_000, 0).UTC(),
 	}
 }
 
-// measuring is a message that has so many bytes as JSON, differing everywhere and, but for its ends, of
-// characters of several bytes.
-func measuring(conversation string, size int) api.Message {
-	m := saying(conversation, "")
+// sizedMessage returns a message whose JSON has the given size. Its text is mostly random multi-byte characters.
+func sizedMessage(conversation string, size int) api.Message {
+	m := textMessage(conversation, "")
 	m.Content[0].Text = " "
 	room := size - (len(text(m)) - 1)
 	var b strings.Builder
@@ -143,7 +142,7 @@ func measuring(conversation string, size int) api.Message {
 	return m
 }
 
-// text is the message as JSON, which is what stores keep.
+// text returns the message as JSON, the form that stores keep.
 func text(m api.Message) string {
 	body, err := json.Marshal(m)
 	if err != nil {
@@ -152,7 +151,7 @@ func text(m api.Message) string {
 	return string(body)
 }
 
-func brief(m api.Message) string {
+func shorten(m api.Message) string {
 	t := text(m)
 	if len(t) <= 300 {
 		return t

@@ -1,7 +1,7 @@
-// Package transcripttest is the suite that every store of messages passes: what Berth relies on, as code.
+// Package transcripttest is the conformance suite for message stores.
 //
-// A store's own test calls [Run] with a way to open an empty one. [Race] is the part about writers of one
-// message alone, for stores that are opened twice.
+// The test of a store calls [Run] with a function that opens an empty store. [Race] tests concurrent writers of one
+// message. A store that several servers share runs it with two open stores.
 package transcripttest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/berthdev/berth/internal/transcript"
 )
 
-// Run runs the whole suite as sub-tests of t. It calls open for each of them; the store has nothing of the
-// tenants "acme" and "globex" then, and is cleaned up by t.Cleanup.
+// Run runs the whole suite as sub-tests of t. It calls open for each sub-test. The store must contain no messages of
+// the tenants "acme" and "globex". open registers its clean-up with t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) transcript.Store) {
 	for _, part := range []struct {
 		name string

@@ -1,6 +1,5 @@
-// Command plain is the helper of an instance without the instance: an ordinary process that runs commands
-// beside itself. It is for tests, which start it with a listening socket, a directory for spools, a
-// workspace and a home.
+// Command plain is a helper without an instance, for tests: an ordinary process that runs commands as ordinary
+// processes. Tests start it with a listening socket, a directory for spools, a workspace and a home directory.
 package main
 
 import (
@@ -8,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berthdev/berth/internal/guest/boot"
+	"github.com/berthdev/berth/internal/guest/pid1"
 )
 
 func main() {
@@ -24,10 +23,10 @@ func serve() error {
 	}
 	unix.CloseOnExec(3)
 	unix.CloseOnExec(4)
-	if err := boot.CloseInherited(5); err != nil {
+	if err := pid1.CloseInherited(5); err != nil {
 		return err
 	}
-	// What nobody waits for is left to us, as it is to the first process of an instance.
+	// Orphaned processes are reparented to this process, as to pid 1 of an instance.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
@@ -35,5 +34,5 @@ func serve() error {
 	if err := unix.Listen(3, 128); err != nil {
 		return err
 	}
-	return boot.Serve(boot.Options{Listener: 3, Spools: 4, Workdir: os.Args[1], Home: os.Args[2], Single: true})
+	return pid1.Serve(pid1.Options{Listener: 3, Spools: 4, Workdir: os.Args[1], Home: os.Args[2], Single: true})
 }

@@ -1,5 +1,5 @@
-// The program is an MCP server over stdin and stdout for tests: a good one, or one that goes wrong as its
-// argument says.
+// The program is an MCP server over stdin and stdout for tests. Its argument selects a fault; without an argument it
+// works.
 package main
 
 import (
@@ -42,7 +42,7 @@ func main() {
 	case "garbage":
 		fmt.Println("Server is listening on stdio!\n\n[1, 2]\n{\"half\": \n{}\nnull\n\xff\xfe")
 		fmt.Println(`{"jsonrpc":"2.0","id":"hello","method":"ping"}`)
-		good()
+		serveTools()
 	case "strange":
 		raw(strangeTools)
 	case "refuses":
@@ -54,7 +54,7 @@ func main() {
 			return fmt.Sprintf(`"result":{"tools":[{"name":"t%d","inputSchema":{"type":"object"}}],"nextCursor":"%d"}`, n, n)
 		})
 	default:
-		good()
+		serveTools()
 	}
 }
 
@@ -66,7 +66,7 @@ type count struct {
 	N int `json:"n"`
 }
 
-func good() {
+func serveTools() {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	add := func(name string, do func(in json.RawMessage) (*mcp.CallToolResult, error)) {
 		s.AddTool(&mcp.Tool{Name: name, Description: "Does " + name, InputSchema: map[string]any{"type": "object"}},
@@ -151,7 +151,7 @@ func says(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// raw speaks the protocol without a library, so that it can say what no library would.
+// raw implements the protocol without a library, so that it can send messages that a library would not send.
 func raw(list func(params string) string) {
 	in := bufio.NewReader(os.Stdin)
 	for {
@@ -193,7 +193,7 @@ func callRaw(params string) string {
 	return `"result":{"content":[]}`
 }
 
-// strangeTools are a list with much that cannot be passed on.
+// strangeTools returns a list with many tools that cannot be used.
 func strangeTools(string) string {
 	all := []string{
 		`{"name":"odd","inputSchema":{"type":"object","properties":{"a":{"$ref":"#"}}}}`,

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -131,12 +133,79 @@ func attempts() []attempt {
 	}
 }
 
+// backlog fills so many connections that it does not accept, each with some mebibytes, and holds them for a minute.
+func backlog(n int) error {
+	for range n {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return err
+		}
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4<<20)
+		if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+			return err
+		}
+		if err := unix.Listen(fd, 1); err != nil {
+			return err
+		}
+		at, err := unix.Getsockname(fd)
+		if err != nil {
+			return err
+		}
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", at.(*unix.SockaddrInet4).Port))
+		if err != nil {
+			return err
+		}
+		go conn.Write(make([]byte, 8<<20))
+	}
+	fmt.Println("filled")
+	time.Sleep(time.Minute)
+	return nil
+}
+
+// unread has so many netlink sockets full of answers that it does not read, and holds them for a minute.
+func unread(n int) error {
+	request := make([]byte, 8<<10)
+	binary.NativeEndian.PutUint32(request, uint32(len(request)))
+	binary.NativeEndian.PutUint16(request[4:], 9999) // no such request: the answer repeats all of it
+	binary.NativeEndian.PutUint16(request[6:], unix.NLM_F_REQUEST|unix.NLM_F_ACK)
+	for range n {
+		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE)
+		if err != nil {
+			return err
+		}
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4<<20)
+		for range 300 {
+			if unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}) != nil {
+				break
+			}
+		}
+	}
+	time.Sleep(time.Minute)
+	return nil
+}
+
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "nothing" {
 		return
 	}
 	if len(os.Args) > 3 && os.Args[1] == "dial" {
 		if _, err := net.Dial(os.Args[2], os.Args[3]); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) > 2 && os.Args[1] == "backlog" {
+		n, _ := strconv.Atoi(os.Args[2])
+		if err := backlog(n); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) > 2 && os.Args[1] == "netlink" {
+		n, _ := strconv.Atoi(os.Args[2])
+		if err := unread(n); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}

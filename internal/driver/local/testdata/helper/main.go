@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	_ "github.com/berthdev/berth/internal/guest/boot"
+	_ "github.com/berthdev/berth/internal/guest/pid1"
 )
 
 func main() { os.Exit(2) }

@@ -1,4 +1,4 @@
 package main
 
-// call32 makes a system call without arguments by the entry for 32-bit programs.
+// call32 makes a system call without arguments through the entry for 32-bit programs.
 func call32(number int) int

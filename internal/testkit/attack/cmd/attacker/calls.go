@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// calls are system calls that reach the kernel's own tables. Each is made in a way that changes nothing.
+// calls lists system calls that give access to kernel functions that a sandbox does not need. The arguments are chosen
+// so that a call has no lasting effect.
 var calls = map[string]func() error{
 	"keyctl": func() error {
 		const sessionKeyring = -3
@@ -27,7 +28,7 @@ var calls = map[string]func() error{
 	"bpf": func() error {
 		const mapCreate, arrayMap = 0, 2
 		attr := struct{ kind, key, value, entries uint32 }{arrayMap, 4, 4, 1}
-		return raw(unix.SYS_BPF, mapCreate, pointer(&attr), unsafe.Sizeof(attr))
+		return rawSyscall(unix.SYS_BPF, mapCreate, pointer(&attr), unsafe.Sizeof(attr))
 	},
 	"perf_event_open": func() error {
 		attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK}
@@ -37,11 +38,11 @@ var calls = map[string]func() error{
 	},
 	"io_uring_setup": func() error {
 		var params [120]byte
-		return raw(unix.SYS_IO_URING_SETUP, 1, pointer(&params), 0)
+		return rawSyscall(unix.SYS_IO_URING_SETUP, 1, pointer(&params), 0)
 	},
 	"userfaultfd": func() error {
 		const userModeOnly = 1
-		return raw(unix.SYS_USERFAULTFD, userModeOnly, 0, 0)
+		return rawSyscall(unix.SYS_USERFAULTFD, userModeOnly, 0, 0)
 	},
 	"fanotify_init": func() error {
 		_, err := unix.FanotifyInit(0, unix.O_RDONLY)
@@ -61,24 +62,37 @@ var calls = map[string]func() error{
 	},
 	"syslog": func() error {
 		const size = 10
-		return raw(unix.SYS_SYSLOG, size, 0, 0)
+		return rawSyscall(unix.SYS_SYSLOG, size, 0, 0)
 	},
 	"kcmp": func() error {
 		pid := uintptr(os.Getpid())
 		const file = 0
-		return raw(unix.SYS_KCMP, pid, pid, file)
+		return rawSyscall(unix.SYS_KCMP, pid, pid, file)
+	},
+	"mincore": func() error {
+		self, err := os.Open("/proc/self/exe")
+		if err != nil {
+			return err
+		}
+		defer self.Close()
+		data, err := unix.Mmap(int(self.Fd()), 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
+		if err != nil {
+			return err
+		}
+		var resident [1]byte
+		return rawSyscall(unix.SYS_MINCORE, pointer(&data[0]), uintptr(len(data)), pointer(&resident))
 	},
 	"sethostname": func() error { return unix.Sethostname([]byte("taken")) },
 }
 
-func raw(number, a, b, c uintptr) error {
+func rawSyscall(number, a, b, c uintptr) error {
 	if _, _, errno := unix.Syscall(number, a, b, c); errno != 0 {
 		return errno
 	}
 	return nil
 }
 
-// call makes one of the calls.
+// call makes the system call that the argument names.
 func call(args []string) error {
 	w, err := words(args, 1)
 	if err != nil || calls[w[0]] == nil {
@@ -97,7 +111,7 @@ func socket(args []string) error {
 	return err
 }
 
-// int80 makes a system call by the entry for 32-bit programs, where numbers mean other calls.
+// int80 makes a system call through the entry for 32-bit programs, which numbers the calls differently.
 func int80([]string) error {
 	const getpid = 20
 	if pid := call32(getpid); pid != os.Getpid() {
@@ -106,7 +120,7 @@ func int80([]string) error {
 	return nil
 }
 
-// inject runs a program at a terminal, which types into it for whoever reads from it next.
+// inject runs the attack "injected" on a new terminal.
 func inject([]string) error {
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -126,7 +140,7 @@ func inject([]string) error {
 	return cmd.Run()
 }
 
-// injected is the program at the terminal.
+// injected inserts characters into the input of its terminal and prints the line that it then reads.
 func injected([]string) error {
 	for _, c := range []byte("typed\n") {
 		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, 0, unix.TIOCSTI, pointer(&c)); errno != 0 {

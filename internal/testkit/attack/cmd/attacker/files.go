@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enough is how much of a file is looked at.
-const enough = 1 << 20
+// maxRead is the maximum number of bytes that are read from a file.
+const maxRead = 1 << 20
 
-// read prints what is in any of the files. Nothing in all of them is no success.
+// read prints the contents of the files that match the patterns. It fails if it could read no byte.
 func read(patterns []string) error {
 	why := errors.New("no such file")
 	some := 0
@@ -50,7 +50,7 @@ func contents(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, enough))
+	data, err := io.ReadAll(io.LimitReader(f, maxRead))
 	if len(data) == 0 && err == nil {
 		err = errEmpty
 	}
@@ -71,7 +71,7 @@ func list(args []string) error {
 	return nil
 }
 
-// link prints where a link leads.
+// link prints the targets of symbolic links.
 func link(args []string) error {
 	for _, path := range args {
 		target, err := os.Readlink(path)
@@ -83,8 +83,7 @@ func link(args []string) error {
 	return nil
 }
 
-// rewrite writes into a file what is in it, which changes nothing and needs the same permission as any
-// other text.
+// rewrite writes the present content of each file to it again. This changes nothing but needs permission to write.
 func rewrite(args []string) error {
 	for _, path := range args {
 		data, err := os.ReadFile(path)
@@ -108,7 +107,7 @@ func rewrite(args []string) error {
 	return nil
 }
 
-// open opens files, and reads nothing.
+// open opens files for reading without reading them.
 func open(args []string) error {
 	for _, path := range args {
 		f, err := os.Open(path)
@@ -120,8 +119,8 @@ func open(args []string) error {
 	return nil
 }
 
-// search looks for the lines of its input in the files and links below the roots, and prints where they
-// are. They come by standard input because the arguments of a process are among what is searched.
+// search looks for the lines of its standard input in the files and links below the roots, and prints the paths. The
+// lines are not arguments, because the roots may include /proc, where search would find its own arguments.
 func search(roots []string) error {
 	var needles []string
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -136,7 +135,7 @@ func search(roots []string) error {
 			if err != nil {
 				return nil
 			}
-			text := show(path, d)
+			text := contentOrTarget(path, d)
 			looked++
 			for _, needle := range needles {
 				if strings.Contains(text, needle) {
@@ -153,8 +152,8 @@ func search(roots []string) error {
 	return nil
 }
 
-// show is the text of a file, or where a link leads.
-func show(path string, d fs.DirEntry) string {
+// contentOrTarget returns the content of a file or the target of a link.
+func contentOrTarget(path string, d fs.DirEntry) string {
 	switch {
 	case d.Type()&fs.ModeSymlink != 0:
 		target, _ := os.Readlink(path)
@@ -166,7 +165,7 @@ func show(path string, d fs.DirEntry) string {
 	return ""
 }
 
-// handle opens a file by the handle that it has on the host, through any of the mounts, and prints it.
+// handle opens a file by its file handle on the host, through any of the mounts, and prints the file.
 func handle(args []string) error {
 	if len(args) < 3 {
 		return errUsage
@@ -194,7 +193,7 @@ func handle(args []string) error {
 	return why
 }
 
-// escapeChroot goes into a chroot and breaks out of it in the oldest way, then reads a file.
+// escapeChroot enters a chroot and leaves it again by a second chroot below the working directory. Then it reads a file.
 func escapeChroot(args []string) error {
 	w, err := words(args, 2)
 	if err != nil {
@@ -207,7 +206,7 @@ func escapeChroot(args []string) error {
 	if err := errors.Join(os.Chdir(w[0]), unix.Chroot(".")); err != nil {
 		return err
 	}
-	if err := unix.Chroot(below); err != nil { // and the current directory is outside of it
+	if err := unix.Chroot(below); err != nil { // the working directory is now outside the root
 		return err
 	}
 	for range 64 {
@@ -221,7 +220,7 @@ func escapeChroot(args []string) error {
 	return read(w[1:])
 }
 
-// device makes a device and reads from it.
+// device makes a device node and reads from it.
 func device(args []string) error {
 	w, err := words(args, 4)
 	if err != nil {
@@ -247,4 +246,31 @@ func device(args []string) error {
 	n, err := f.Read(data)
 	fmt.Printf("%s\n", data[:n])
 	return err
+}
+
+// whiteout makes a whiteout: the device node with which an overlay file system marks a deleted name.
+func whiteout(args []string) error {
+	w, err := words(args, 1)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(w[0], "whiteout")
+	if err := unix.Mknod(path, unix.S_IFCHR, 0); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// opaque sets the attribute with which an overlay file system marks a directory that hides the one in the lower layer.
+func opaque(args []string) error {
+	w, err := words(args, 1)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(w[0], "opaque")
+	if err := os.Mkdir(path, 0o700); err != nil {
+		return err
+	}
+	defer os.Remove(path)
+	return unix.Setxattr(path, "trusted.overlay.opaque", []byte("y"), 0)
 }

@@ -11,7 +11,7 @@ import (
 
 const mebibyte = 1 << 20
 
-// fork has so many processes at once, and ends them.
+// fork starts the given number of processes, and then ends them.
 func fork(args []string) error {
 	n, err := number(args, 1)
 	if err != nil {
@@ -27,13 +27,18 @@ func fork(args []string) error {
 	return nil
 }
 
-// memory uses so many mebibytes at once.
-func memory(args []string) error {
+// mapMebibytes maps the given number of mebibytes of memory.
+func mapMebibytes(args []string) ([]byte, error) {
 	n, err := number(args, 1)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	data, err := unix.Mmap(-1, 0, n[0]*mebibyte, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	return unix.Mmap(-1, 0, n[0]*mebibyte, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+}
+
+// memory writes to each page of the given number of mebibytes.
+func memory(args []string) error {
+	data, err := mapMebibytes(args)
 	if err != nil {
 		return err
 	}
@@ -43,23 +48,32 @@ func memory(args []string) error {
 	return nil
 }
 
-// fill writes so many mebibytes into a file.
+// lock locks the given number of mebibytes in memory.
+func lock(args []string) error {
+	data, err := mapMebibytes(args)
+	if err != nil {
+		return err
+	}
+	return unix.Mlock(data)
+}
+
+// fill writes the given number of mebibytes into a file.
 func fill(args []string) error {
-	w, err := words(args, 2)
+	what, n, err := wordAndNumber(args)
 	if err != nil {
 		return err
 	}
-	n, err := number(w[1:], 1)
-	if err != nil {
-		return err
-	}
-	f, err := os.Create(w[0])
+	f, err := os.Create(what)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	return writeMebibytes(f, n)
+}
+
+func writeMebibytes(f *os.File, n int) error {
 	block := make([]byte, mebibyte)
-	for range n[0] {
+	for range n {
 		if _, err := f.Write(block); err != nil {
 			return err
 		}
@@ -67,7 +81,7 @@ func fill(args []string) error {
 	return nil
 }
 
-// descriptors has so many files open at once; with 0, as many as it gets.
+// descriptors opens the given number of files at once. With 0 it opens as many as it can and keeps them open.
 func descriptors(args []string) error {
 	n, err := number(args, 1)
 	if err != nil {
@@ -85,8 +99,8 @@ func descriptors(args []string) error {
 	return nil
 }
 
-// swap lets a directory and a link change places without end: the one has a file of its own, the other
-// leads to where a file of the same name is not for it.
+// swap exchanges a directory and a symbolic link in a loop. The directory has a file named "file". The link leads to
+// another directory, whose files must not be reachable.
 func swap(args []string) error {
 	w, err := words(args, 2)
 	if err != nil {

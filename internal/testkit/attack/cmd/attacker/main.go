@@ -1,8 +1,8 @@
-// Command attacker tries to do one thing that a sandbox must not let it do.
+// Command attacker tries one attack that a sandbox must prevent.
 //
-// It is one static program, so that the very same code runs as a plain process, where it must succeed,
-// and in a sandbox, where it must not. It ends with 0 when it got what it wanted, which it prints; with 1
-// when it was stopped, saying by what; with 2 when it was called wrongly.
+// It is one static program, so that the same code runs as a plain process, where the attack must succeed,
+// and in a sandbox, where it must fail. The exit code is 0 if the attack succeeded, and its result is printed; 1 if
+// the attack was stopped, and the error is printed; 2 if the arguments are wrong.
 package main
 
 import (
@@ -18,11 +18,11 @@ const (
 	misused
 )
 
-// attacks are the things to try, by name. Each takes the words that follow its name.
+// attacks lists the attacks by name. Each gets the arguments after its name.
 var attacks = map[string]func(args []string) error{
 	// files.go
 	"read": read, "list": list, "link": link, "rewrite": rewrite, "search": search, "handle": handle,
-	"chroot": escapeChroot, "device": device, "open": open,
+	"chroot": escapeChroot, "device": device, "open": open, "whiteout": whiteout, "opaque": opaque,
 	// processes.go
 	"processes": processes, "kill": kill, "everyone": killEveryone, "trace": trace, "peek": peek, "steal": steal,
 	"hold": hold, "nothing": func([]string) error { return nil },
@@ -35,7 +35,17 @@ var attacks = map[string]func(args []string) error{
 	// network.go
 	"connect": connect, "interfaces": interfaces, "hostname": hostname, "segment": segment, "queue": queue,
 	// hogs.go
-	"fork": fork, "memory": memory, "fill": fill, "descriptors": descriptors, "swap": swap,
+	"fork": fork, "memory": memory, "lock": lock, "fill": fill, "descriptors": descriptors, "swap": swap,
+	// counters.go
+	"take": take,
+	// buffers.go
+	"buffers": buffers,
+	// storms.go
+	"bomb": bomb, "storm": storm, "spin": spin, "flood": flood,
+	// siege.go
+	"siege": siege,
+	// disk.go
+	"unlinked": unlinked, "inodes": inodes, "sparse": sparse, "print": printMebibytes,
 }
 
 func main() {
@@ -56,7 +66,19 @@ func main() {
 
 var errUsage = errors.New("usage")
 
-// words returns exactly n words.
+// wordAndNumber parses the two arguments of attacks that take a word and a number.
+func wordAndNumber(args []string) (word string, n int, err error) {
+	if len(args) != 2 {
+		return "", 0, errUsage
+	}
+	numbers, err := number(args[1:], 1)
+	if err != nil {
+		return "", 0, err
+	}
+	return args[0], numbers[0], nil
+}
+
+// words returns the arguments, or errUsage if there are not exactly n.
 func words(args []string, n int) ([]string, error) {
 	if len(args) != n {
 		return nil, errUsage

@@ -13,7 +13,7 @@ import (
 
 const patience = 3 * time.Second
 
-// connect connects to an address, says a word, and prints what it is told.
+// connect connects to an address, sends a word, and prints the answer.
 func connect(args []string) error {
 	w, err := words(args, 2)
 	if err != nil {
@@ -34,7 +34,7 @@ func connect(args []string) error {
 	return err
 }
 
-// interfaces looks for a way out of the machine.
+// interfaces prints the name of a network interface that is up and not the loopback.
 func interfaces([]string) error {
 	all, err := net.Interfaces()
 	for _, i := range all {
@@ -52,7 +52,7 @@ func hostname([]string) error {
 	return err
 }
 
-// segment prints what is in a shared memory segment.
+// segment prints the contents of a shared memory segment.
 func segment(args []string) error {
 	n, err := number(args, 1)
 	if err != nil {
@@ -81,5 +81,5 @@ func queue(args []string) error {
 	if err != nil {
 		return errUsage
 	}
-	return raw(unix.SYS_MQ_OPEN, pointer(name), unix.O_RDONLY, 0)
+	return rawSyscall(unix.SYS_MQ_OPEN, pointer(name), unix.O_RDONLY, 0)
 }

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// harmless are the capabilities that root in a sandbox may have: none reaches beyond it.
+// harmless is the set of capabilities that root in a sandbox may have. None has an effect outside the sandbox.
 const harmless = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID |
 	1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID | 1<<unix.CAP_SETFCAP | 1<<unix.CAP_KILL |
 	1<<unix.CAP_NET_BIND_SERVICE | 1<<unix.CAP_SYS_CHROOT
 
-// capabilities looks for any that is not harmless.
+// capabilities succeeds if the process has a capability that is not harmless.
 func capabilities([]string) error {
 	for name, value := range status() {
 		if !strings.HasPrefix(name, "Cap") || name == "CapBnd" {
@@ -35,7 +35,7 @@ func capabilities([]string) error {
 	return errors.New("there are none that matter")
 }
 
-// unbound has succeeded where a process may gain privileges or make any system call.
+// unbound succeeds if the process may gain privileges or has no seccomp filter.
 func unbound([]string) error {
 	s := status()
 	if s["NoNewPrivs"] == "0" || s["Seccomp"] == "0" {
@@ -54,22 +54,22 @@ func status() map[string]string {
 	return s
 }
 
-// become runs a program that gives its user another identity or capabilities: this one, with the
-// attributes that do so. Within, it tells whether that worked.
+// become runs a copy of this program whose file has a setuid bit, a setgid bit or capabilities. The copy, which gets no
+// argument, reports whether it gained another identity or capabilities.
 func become(args []string) error {
 	if len(args) == 1 {
 		cmd := exec.Command(args[0], "become")
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		return cmd.Run()
 	}
-	fmt.Println("uid", os.Getuid(), "effective", os.Geteuid(), "capabilities", status()["CapEff"])
-	if os.Getuid() == os.Geteuid() && strings.Trim(status()["CapEff"], "0") == "" {
+	fmt.Println("uid", os.Getuid(), "effective", os.Geteuid(), "gid", os.Getgid(), "effective", os.Getegid(), "capabilities", status()["CapEff"])
+	if os.Getuid() == os.Geteuid() && os.Getgid() == os.Getegid() && strings.Trim(status()["CapEff"], "0") == "" {
 		return errors.New("nothing gained")
 	}
 	return nil
 }
 
-// bless gives a file every capability there is.
+// bless gives a file the capabilities CAP_DAC_OVERRIDE and CAP_SYS_ADMIN.
 func bless(args []string) error {
 	w, err := words(args, 1)
 	if err != nil {

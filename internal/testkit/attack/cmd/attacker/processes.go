@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold does nothing until it is killed: it is what others attack. It says when it is there.
+// hold prints "here" and then does nothing until it is killed. Other attacks use it as their target.
 func hold([]string) error {
 	fmt.Println("here")
 	for {
@@ -54,8 +54,8 @@ func kill(args []string) error {
 	return unix.Kill(n[0], unix.Signal(n[1]))
 }
 
-// killEveryone kills all that it may, and has succeeded if a process of the host is among them. Root who
-// sees that process is on the host, which is proof enough.
+// killEveryone kills all processes that it may. It succeeds if it sees the given process of the host and may kill. If
+// it sees that process as root, it runs on the host itself, and succeeds without killing anything.
 func killEveryone(args []string) error {
 	n, err := number(args, 1)
 	if err != nil {
@@ -72,7 +72,7 @@ func killEveryone(args []string) error {
 	return unix.Kill(-1, unix.SIGKILL)
 }
 
-// trace takes control of a process. It lets go when it ends.
+// trace attaches to a process as a debugger. The kernel detaches it when the attacker ends.
 func trace(args []string) error {
 	n, err := number(args, 1)
 	if err != nil {
@@ -88,7 +88,7 @@ func peek(args []string) error {
 	if err != nil {
 		return err
 	}
-	address := uintptr(0x400000) // where a static program begins
+	address := uintptr(0x400000) // the usual start address of a static program
 	if maps, err := os.ReadFile("/proc/" + args[0] + "/maps"); err == nil {
 		first, _, _ := strings.Cut(string(maps), "-")
 		if a, err := strconv.ParseUint(first, 16, 64); err == nil {
@@ -100,7 +100,7 @@ func peek(args []string) error {
 	remote := unix.RemoteIovec{Base: address, Len: len(buf)}
 	_, err = unix.ProcessVMReadv(n[0], []unix.Iovec{local}, []unix.RemoteIovec{remote}, 0)
 	if err == unix.EFAULT {
-		return nil // it may, and there is nothing there
+		return nil // the read was permitted, but the address is not mapped
 	}
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func peek(args []string) error {
 	return nil
 }
 
-// steal takes a descriptor out of a process.
+// steal duplicates a file descriptor of another process.
 func steal(args []string) error {
 	n, err := number(args, 1)
 	if err != nil {

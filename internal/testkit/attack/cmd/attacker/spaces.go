@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spaceFlags are the kinds of namespaces.
+// spaceFlags holds the clone flag of each kind of namespace.
 var spaceFlags = map[string]uintptr{
 	"user": unix.CLONE_NEWUSER, "mnt": unix.CLONE_NEWNS, "pid": unix.CLONE_NEWPID, "net": unix.CLONE_NEWNET,
 	"ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS, "cgroup": unix.CLONE_NEWCGROUP, "time": unix.CLONE_NEWTIME,
@@ -35,7 +35,7 @@ func clone(args []string) error {
 	return spawn(&syscall.SysProcAttr{Cloneflags: flags})
 }
 
-// unshare starts a process that makes namespaces for itself.
+// unshare starts a process that moves itself into new namespaces.
 func unshare(args []string) error {
 	flags, err := flagsOf(args)
 	if err != nil {
@@ -50,7 +50,7 @@ func spawn(sys *syscall.SysProcAttr) error {
 	return cmd.Run()
 }
 
-// clone3 starts a process in new namespaces by the newer call, whose flags a filter cannot see.
+// clone3 starts a process in new namespaces with the newer system call. A seccomp filter cannot read its flags.
 func clone3(args []string) error {
 	flags, err := flagsOf(args)
 	if err != nil {
@@ -70,7 +70,7 @@ func clone3(args []string) error {
 	return err
 }
 
-// setns enters a namespace, if only the one it is in.
+// setns enters the namespace of the given kind and file. It may be the process's present namespace.
 func setns(args []string) error {
 	w, err := words(args, 2)
 	if err != nil {
@@ -83,7 +83,7 @@ func setns(args []string) error {
 	return unix.Setns(fd, int(spaceFlags[w[0]]))
 }
 
-// mount mounts a file system, or binds a directory, onto another.
+// mount mounts a file system on a directory, or bind-mounts another directory there.
 func mount(args []string) error {
 	w, err := words(args, 3)
 	if err != nil {
@@ -95,7 +95,7 @@ func mount(args []string) error {
 	return unix.Mount(w[1], w[2], w[0], 0, "")
 }
 
-// unmount takes away what covers a path.
+// unmount removes the mount at a path.
 func unmount(args []string) error {
 	w, err := words(args, 1)
 	if err != nil {
@@ -104,8 +104,8 @@ func unmount(args []string) error {
 	return unix.Unmount(w[0], unix.MNT_DETACH)
 }
 
-// releaseAgent mounts the cgroups of version 1 and sets the program that the host runs when one becomes
-// empty, to what it is.
+// releaseAgent mounts a cgroup hierarchy of version 1 and writes release_agent, the program that the host runs when a
+// cgroup becomes empty. It writes the value that the file already has.
 func releaseAgent(args []string) error {
 	w, err := words(args, 1)
 	if err != nil {

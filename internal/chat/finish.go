@@ -1,0 +1,170 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/hook"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/store"
+)
+
+// doneHooks is the finish step that is recorded when the turn's hooks have run.
+const doneHooks = "hooks"
+
+// finish runs the steps after the agent's work, each of them once, and ends the turn. It waits only a short time for
+// the save of the workspace and the hooks after it: they continue after the end of the turn.
+func (w *work) finish(ctx context.Context) error {
+	var out outcome
+	if err := json.Unmarshal(w.turn.Outcome, &out); err != nil {
+		return fault.Errorf("finish turn", api.CodeInternal, "its outcome cannot be read: %w", err)
+	}
+	w.at("finishing", w.turn.ID)
+	warnings := w.deliver(ctx, out)
+	until := time.Now().Add(saveWait)
+	if !slices.Contains(w.turn.Done, doneHooks) {
+		d, more, err := w.hooks(ctx, out)
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err // the turn is tried again
+		}
+		until = time.Now().Add(saveWait)
+		var owed *store.Save
+		if d != nil {
+			if owed, err = w.newSave(ctx, d, until); err != nil {
+				return err
+			}
+		}
+		w.at("before-mark", w.turn.ID)
+		t, err := w.opts.Store.RecordFinishSteps(ctx, w.lease, []string{doneHooks}, append(warnings, more...), owed)
+		if err != nil {
+			return err
+		}
+		w.turn.Done, w.turn.Saving, w.turn.Warnings = t.Done, t.Saving, t.Warnings
+		w.at("owed", w.turn.ID)
+	}
+	if err := w.awaitSave(ctx, until); err != nil {
+		return err
+	}
+	return w.close(ctx, out)
+}
+
+// close appends the last event and frees the turn's place in its sandbox.
+func (w *work) close(ctx context.Context, out outcome) error {
+	c, err := w.opts.Store.In(w.turn.Tenant).Conversation(ctx, w.turn.Conversation)
+	if err != nil && !errors.Is(err, fault.ErrDeleted) {
+		return err
+	}
+	stats, now, warnings := c.Stats.Stats(), time.Now().UTC().Truncate(time.Microsecond), w.turn.Warnings
+	if w.turn.Saving {
+		warnings = append(warnings, unsavedWarning)
+	}
+	events := [][]byte{mustJSON(api.TurnEvent{
+		Type: api.EventTurnFinished, ConversationID: w.turn.Conversation, SandboxID: w.turn.Sandbox, TurnID: w.turn.ID, MessageID: w.turn.Reply,
+		Status: out.Status, Code: out.Code, Message: out.Message, StopReason: out.StopReason, Model: out.Model, Session: w.turn.Session, Usage: &out.Usage, CostUSD: out.Reply.CostUSD,
+		Stats: &stats, Version: w.turn.Version, VersionPending: w.turn.Saving, Warnings: warnings, At: &now,
+	})}
+	outcome, err := json.Marshal(out.End)
+	if err != nil {
+		return err
+	}
+	t, err := w.opts.Store.FinishTurn(ctx, w.lease, out.Status, outcome, store.Append{After: w.turn.Seq, To: w.turn.ReadTo, Events: events}, addUsage(out.Usage))
+	if err != nil {
+		return err
+	}
+	w.turn = t
+	w.announce(events)
+	w.free(ctx, t.Tenant, t.ID)
+	w.at("finished", t.ID)
+	w.opts.Log.InfoContext(ctx, "turn finished", "status", out.Status, "code", out.Code, "version", t.Version, "model", out.Model,
+		"input_tokens", out.Usage.InputTokens, "output_tokens", out.Usage.OutputTokens, "cache_read_tokens", out.Usage.CacheReadTokens,
+		"cache_write_tokens", out.Usage.CacheWriteTokens, "cost_usd", out.Reply.CostUSD, "duration_ms", out.Reply.DurationMS)
+	return nil
+}
+
+// addUsage returns a function that adds a turn's tokens to the metadata of its sandbox.
+func addUsage(u api.Usage) func(map[string]string) {
+	return func(metadata map[string]string) {
+		for key, n := range map[string]int64{
+			"total_input_tokens": u.InputTokens, "total_output_tokens": u.OutputTokens, "total_cache_tokens": u.CacheReadTokens + u.CacheWriteTokens,
+		} {
+			sum, _ := strconv.ParseInt(metadata[key], 10, 64)
+			metadata[key] = strconv.FormatInt(sum+n, 10)
+		}
+	}
+}
+
+// deliverTime limits the wait for the message store before the turn ends. The outbox keeps the answer until it is
+// stored.
+const deliverTime = 2 * time.Second
+
+// deliver sends the assistant's message to the message store. If that fails, it returns a warning.
+func (w *work) deliver(ctx context.Context, out outcome) (warnings []string) {
+	brief, cancel := context.WithTimeout(ctx, deliverTime)
+	defer cancel()
+	if err := w.opts.Outbox.Flush(brief, w.turn.Conversation); err != nil {
+		w.opts.Log.ErrorContext(ctx, "store message; it is kept and tried again", "message_id", out.Reply.ID, "error", err)
+		return []string{"the answer is kept, and could not be brought to the message store yet: " + err.Error()}
+	}
+	return nil
+}
+
+// hooks runs the hooks for the answer and the hooks after the turn that come before the save. If no save follows, it
+// also runs the hooks after the save. The data is nil if the server has no hooks.
+func (w *work) hooks(ctx context.Context, out outcome) (d *hook.Data, warnings []string, err error) {
+	if w.opts.Hooks == nil {
+		return nil, nil, nil
+	}
+	if d, err = w.data(ctx, out.Reply); err != nil {
+		return nil, nil, err
+	}
+	w.opts.Hooks.Message(ctx, d)
+	d.Usage, d.Status, d.Version = out.Usage, out.Status, ""
+	warnings = w.opts.Hooks.StreamFinish(ctx, d)
+	if !w.saves(d.Record) && ctx.Err() == nil && w.opts.Hooks.Pushes(d.Record.Spec.Template) {
+		warnings = append(warnings, w.opts.Hooks.AfterPush(ctx, d)...)
+	}
+	if ctx.Err() == nil {
+		w.remember(ctx, w.turn.Tenant, d)
+	}
+	return d, warnings, nil
+}
+
+// saves reports whether the workspace is saved after the turn. A turn whose agent was never started has changed
+// nothing.
+func (w *work) saves(sb sandbox.Sandbox) bool {
+	return w.turn.Attempt > 0 && w.opts.Saver != nil && sb.Instance != "" && w.opts.Hooks.Pushes(sb.Spec.Template) && w.opts.Saver.Saves(sb)
+}
+
+// data returns the input of hooks for a message.
+func (w *work) data(ctx context.Context, m api.Message) (*hook.Data, error) {
+	sb, err := w.handle.Record(ctx)
+	if err != nil && !errors.Is(err, fault.ErrNotFound) && !errors.Is(err, fault.ErrDeleted) {
+		return nil, err
+	}
+	return &hook.Data{Record: sb, Handle: w.opts.Engine.HandleAt(sb, driver.ID(sb.Instance)), ConversationID: w.turn.Conversation, TurnID: w.turn.ID, Message: m, Usage: m.Usage, Status: m.Status}, nil
+}
+
+// remember stores the stats and metadata that hooks have returned.
+func (s *Service) remember(ctx context.Context, tenant store.TenantID, d *hook.Data) {
+	in := s.opts.Store.In(tenant)
+	if stats := d.Stats(); len(stats) > 0 {
+		if err := in.SetExtra(ctx, d.ConversationID, stats); err != nil {
+			s.opts.Log.ErrorContext(ctx, "store what hooks counted", "error", err)
+		}
+	}
+	if metadata := d.Metadata(); len(metadata) > 0 {
+		if err := in.AddMetadata(ctx, d.Record.ID, metadata); err != nil {
+			s.opts.Log.ErrorContext(ctx, "store what hooks noted", "error", err)
+		}
+	}
+}

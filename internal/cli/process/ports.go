@@ -1,0 +1,86 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/cli/remote"
+	"github.com/berthdev/berth/internal/cli/ui"
+)
+
+func (a *app) ports() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ports ID|NAME",
+		Short: "List the ports that listen in a sandbox",
+		Long: `List the TCP ports that listen in a sandbox, and the address under which the server forwards to each. A
+request to it needs an API key. The sandbox must run; it is not started.`,
+		Example:           "  berth ports scratch\n  curl -H \"Authorization: Bearer $BERTH_API_KEY\" $(berth ports scratch -q | head -1)",
+		Args:              ui.Args(1, 1, "the ID or NAME of one sandbox"),
+		ValidArgsFunction: a.CompleteSandboxes(1),
+		PreRunE:           a.ResolveSandboxes(1),
+		RunE:              ui.Run(func(ctx context.Context, args []string) error { return a.runPorts(ctx, args[0]) }),
+	}
+	a.WideFlag(cmd)
+	a.QuietFlag(cmd, "addresses")
+	return a.Online(cmd)
+}
+
+// openPort is a port that listens in a sandbox, in the form of the JSON output.
+type openPort struct {
+	Port    uint16 `json:"port"`
+	Address string `json:"address"`
+	URL     string `json:"url"`
+}
+
+// readSockets prints the kernel's tables of the sandbox's sockets.
+var readSockets = []string{"cat", "/proc/net/tcp", "/proc/net/tcp6"}
+
+func (a *app) runPorts(ctx context.Context, ref string) error {
+	c, err := a.Connect()
+	if err != nil {
+		return err
+	}
+	s, err := c.Sandboxes.Get(ctx, ref)
+	if err == nil && s.State != "running" {
+		return ui.Hint(api.NewProblem(api.CodeNotRunning, ui.Clean(ref)+" is "+s.State+", so nothing listens in it"), "'berth start "+ref+"' starts it.")
+	}
+	var out api.ExecResult
+	if err == nil {
+		out, err = c.Sandboxes.Exec(ctx, ref, api.Exec{Command: readSockets})
+	}
+	if err != nil {
+		return c.ExistingHint(ctx, ref, err)
+	}
+	found := listening(out.Stdout)
+	for i := range found {
+		found[i].URL = fmt.Sprintf("%s/api/v1/sandboxes/%s/ports/%d/", strings.TrimRight(c.Server, "/"), s.ID, found[i].Port)
+	}
+	return ui.Show(a.UI, ui.Items(found, nil), ui.Listing[openPort]{
+		Columns: []string{"PORT", "LISTENS ON", "ADDRESS"},
+		Row: func(p openPort) []ui.Cell {
+			return []ui.Cell{ui.Plain(strconv.Itoa(int(p.Port))), ui.Plain(p.Address), ui.Plain(p.URL)}
+		},
+		ID:    func(p openPort) string { return p.URL },
+		Empty: "Nothing listens in it.",
+	})
+}
+
+// listening parses the kernel's tables. The text comes from the sandbox, so lines may have any content.
+func listening(text string) []openPort {
+	found := []openPort{}
+	for line := range strings.Lines(text) {
+		at, _, ok := remote.ParseListener(line)
+		if !ok || slices.ContainsFunc(found, func(p openPort) bool { return p.Port == at.Port() }) {
+			continue
+		}
+		found = append(found, openPort{Port: at.Port(), Address: at.Addr().String()})
+	}
+	slices.SortFunc(found, func(a, b openPort) int { return int(a.Port) - int(b.Port) })
+	return found
+}

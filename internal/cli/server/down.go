@@ -1,0 +1,89 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/cli/remote"
+	"github.com/berthdev/berth/internal/cli/ui"
+	"github.com/berthdev/berth/internal/config"
+	"github.com/berthdev/berth/internal/fault"
+)
+
+func (a *app) down() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "down",
+		Short: "Stop every sandbox of this machine",
+		Long: `Stop every sandbox of this machine, of all tenants, and keep their files; the next use of one starts
+it again. It asks the server that --server or BERTH_SERVER names. If that is a server of this machine that does
+not run, or none is named, it does it itself in the data directory, and asks the server that uses that if there
+is one. A data directory that is not there is not made.`,
+		Example: "  berth down\n  berth down --data-dir /var/lib/berth",
+		Args:    ui.Args(0, 0, ""),
+	}
+	load := a.Settings(cmd)
+	cmd.Flags().StringVar(&a.Server, "server", "", "`URL` of the server, if one runs (env BERTH_SERVER; default "+remote.DefaultServer+")")
+	cmd.RunE = ui.Run(func(ctx context.Context, _ []string) error {
+		cfg, err := load()
+		if err != nil {
+			return err
+		}
+		spin := a.Spin("stopping sandboxes")
+		done, err := a.runDown(ctx, cfg)
+		spin.Stop()
+		if err != nil {
+			return err
+		}
+		return a.printDown(done)
+	})
+	return cmd
+}
+
+// runDown asks the given server to stop the sandboxes. If no server is given, or a server on this machine does not run,
+// it stops the sandboxes of the data directory without a server. If there is no data directory either, it returns the
+// error of the server.
+func (a *app) runDown(ctx context.Context, cfg *config.Loaded) (api.Down, error) {
+	a.DataDir = cfg.DataDir
+	if server := ui.First(a.Server, a.Getenv("BERTH_SERVER")); server != "" {
+		done, err := a.requestDown(ctx)
+		var p *api.Problem
+		unreachable := errors.As(err, &p) && p.Code == api.CodeServerUnreachable
+		if _, missing := os.Stat(cfg.DataDir); !unreachable || missing != nil || !remote.Loopback(server) {
+			return done, err
+		}
+	}
+	done, err := a.Down(ctx, cfg)
+	if fault.CodeOf(err) == api.CodeDataDirLocked {
+		return a.requestDown(ctx)
+	}
+	return done, err
+}
+
+// requestDown asks the running server to stop the sandboxes.
+func (a *app) requestDown(ctx context.Context) (api.Down, error) {
+	c, err := a.Connect()
+	if err != nil {
+		return api.Down{}, err
+	}
+	done, err := c.Down(ctx)
+	return done, c.Explain(err)
+}
+
+func (a *app) printDown(done api.Down) error {
+	if a.JSON {
+		if err := ui.WriteJSON(a.Out, done); err != nil {
+			return err
+		}
+	} else if _, err := fmt.Fprintln(a.Out, ui.Plural(done.Stopped, "sandbox", "sandboxes")+" stopped"); err != nil {
+		return err
+	}
+	if done.Failed > 0 {
+		return ui.Hint(fmt.Errorf("%s could not be stopped", ui.Plural(done.Failed, "sandbox", "sandboxes")), "The server's log, or the lines above, say why; 'berth ls' shows which still run.")
+	}
+	return nil
+}

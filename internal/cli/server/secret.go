@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/cli/ui"
+	"github.com/berthdev/berth/internal/fault"
+)
+
+func (a *app) secret() *cobra.Command {
+	return ui.Group(&cobra.Command{
+		Use:   "secret",
+		Short: "Manage root secrets",
+		Long: `Show which root secrets the database needs, or give up one that is lost. Secrets are named by their
+fingerprints, which /readyz and the server's errors show; a secret itself is never shown.`,
+		Example: "  berth secret status\n  berth secret forget 3f9a1c02b7de",
+	}, a.secretStatus(), a.secretForget())
+}
+
+func (a *app) secretStatus() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show which root secrets the database needs",
+		Long: `Show which root secrets the database needs and how many stored values are encrypted with each. The secrets
+themselves are not needed for it. SQLite can be asked while no server uses it, PostgreSQL at any time; a
+running server says the same in /readyz.`,
+		Example: "  berth secret status\n  berth secret status --database-url postgres://berth@db/berth --json",
+		Args:    ui.Args(0, 0, ""),
+	}
+	load := a.Settings(cmd)
+	cmd.RunE = ui.Run(func(ctx context.Context, _ []string) error {
+		cfg, err := load()
+		if err != nil {
+			return err
+		}
+		found, err := a.Secrets(ctx, cfg)
+		if fault.CodeOf(err) == api.CodeDataDirLocked {
+			return ui.Hint(err, "A running server has the database: 'berth doctor' and its /readyz show the secrets it needs. PostgreSQL can be asked at any time.")
+		}
+		if err != nil {
+			return err
+		}
+		return a.showSecrets(found)
+	})
+	return cmd
+}
+
+func (a *app) secretForget() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "forget FINGERPRINT",
+		Short: "Give up a lost root secret",
+		Long: `Give up a root secret that is lost, so that the server starts with a new one. A terminal is asked first.
+
+Nothing is deleted: values that are encrypted with the lost secret stay as they are and cannot be read.
+Sandboxes with such variables answer 'secret_unreadable' and do not start; their files and versions can be
+read, and they can be deleted. If the secret is found, put it into secret_key_previous: all is as before.
+
+No server may have the secret, and SQLite must not be in use.`,
+		Example:           "  berth secret forget 3f9a1c02b7de\n  berth secret forget --yes 3f9a1c02b7de",
+		Args:              ui.Args(1, 1, "the FINGERPRINT of one secret; 'berth secret status' shows them"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	load := a.Settings(cmd)
+	a.YesFlag(cmd)
+	cmd.RunE = ui.Run(func(ctx context.Context, args []string) error {
+		cfg, err := load()
+		if err != nil {
+			return err
+		}
+		if err := a.Confirm(ctx, "Give up the secret "+args[0]+"? Values encrypted with it cannot be read until it is found."); err != nil {
+			return err
+		}
+		left, err := a.ForgetSecret(ctx, cfg, args[0])
+		if err != nil {
+			return err
+		}
+		return a.showSecrets(left)
+	})
+	return cmd
+}
+
+func (a *app) showSecrets(s api.Secrets) error {
+	if a.JSON {
+		return ui.WriteJSON(a.Out, s)
+	}
+	current := s.Current
+	if current == "" {
+		current = "none; the next start of the server uses its own, or makes one"
+	}
+	if _, err := fmt.Fprintln(a.Out, "current:", ui.Clean(current)); err != nil {
+		return err
+	}
+	for _, fingerprint := range slices.Sorted(maps.Keys(s.Values)) {
+		lost := ""
+		if slices.Contains(s.Lost, fingerprint) {
+			lost = " (declared lost: cannot be read)"
+		}
+		if _, err := fmt.Fprintf(a.Out, "%s: %s%s\n", ui.Clean(fingerprint), ui.Plural(int(s.Values[fingerprint]), "value", "values"), lost); err != nil {
+			return err
+		}
+	}
+	if s.Plain > 0 {
+		_, err := fmt.Fprintf(a.Out, "not encrypted yet: %s\n", ui.Plural(int(s.Plain), "value", "values"))
+		return err
+	}
+	return nil
+}

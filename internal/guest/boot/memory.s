@@ -1,1 +1,0 @@
-// Package boot declares functions without a body, which the compiler accepts where there is assembly.
