@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -154,20 +155,25 @@ func TestHealthAnswersWhenConnectionsRunOut(t *testing.T) {
 func TestHealthAnswersWithoutAFreeDescriptor(t *testing.T) {
 	testkit.Proves(t, "X4")
 	p := start(t, fresh(t))
-	free := 0
-	for ; ; free++ {
-		if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", p.cmd.Process.Pid, free)); err != nil {
-			break
-		}
+	crowd := &crowd{process: p}
+	defer crowd.leave()
+	highest, free := p.descriptors(t)
+	// The spare descriptors of the server must have numbers below the limit: connections fill what is free below them.
+	for ; free > 0; highest, free = p.descriptors(t) {
+		crowd.held = append(crowd.held, p.dial(t))
+		time.Sleep(10 * time.Millisecond)
 	}
 	var before unix.Rlimit
-	if err := unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(free), Max: 4096}, &before); err != nil {
+	if err := unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(highest) + 1, Max: 4096}, &before); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, time.Minute, func() error {
 		a, err := p.askAnew(t, "/healthz")
 		if err == nil && a.status != http.StatusOK {
 			err = fmt.Errorf("/healthz answers %d %s", a.status, a.body)
+		}
+		if err != nil {
+			err = fmt.Errorf("%w; open files below %d: %s", err, highest+1, p.openFiles())
 		}
 		return err
 	})
@@ -181,4 +187,33 @@ func TestHealthAnswersWithoutAFreeDescriptor(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// descriptors returns the highest open file descriptor of the process, and how many below it are free.
+func (p *process) descriptors(t *testing.T) (highest, free int) {
+	t.Helper()
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range open {
+		n, err := strconv.Atoi(fd.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		highest = max(highest, n)
+	}
+	return highest, highest + 1 - len(open)
+}
+
+// openFiles lists the open files of the process by number.
+func (p *process) openFiles() string {
+	dir := fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid)
+	var list strings.Builder
+	for n := range fewFiles {
+		if name, err := os.Readlink(fmt.Sprintf("%s/%d", dir, n)); err == nil {
+			fmt.Fprintf(&list, "%d=%s ", n, name)
+		}
+	}
+	return list.String()
 }

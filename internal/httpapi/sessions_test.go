@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
@@ -99,12 +100,15 @@ func TestABodyEndsWithItsKey(t *testing.T) {
 	defer cancel()
 	body, more := io.Pipe()
 	defer more.Close()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.server.URL+sandboxesPath, body)
+	reads := make(chan struct{}) // closed when the server reads the body, so after it has checked the key
+	trace := &httptrace.ClientTrace{Got100Continue: func() { close(reads) }}
+	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodPost, w.server.URL+sandboxesPath, body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+secret)
 	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Expect", "100-continue")
 	answered := make(chan answer, 1)
 	go func() {
 		res, err := client.Do(r)
@@ -119,6 +123,11 @@ func TestABodyEndsWithItsKey(t *testing.T) {
 	}()
 	if _, err := more.Write([]byte(`{"name":`)); err != nil {
 		t.Fatal(err)
+	}
+	select {
+	case <-reads:
+	case a := <-answered:
+		t.Fatalf("the request was answered before its body: %d %s", a.status, a.body)
 	}
 	if _, err := w.db.In("acme").RevokeKey(ctx, id); err != nil {
 		t.Fatal(err)

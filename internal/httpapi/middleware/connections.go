@@ -64,7 +64,7 @@ func LimitConnections(ln *net.TCPListener, log *slog.Logger) (*limitedListener, 
 func (l *limitedListener) Accept() (net.Conn, error) {
 	l.refill()
 	conn, err := l.AcceptTCP()
-	if outOfFiles(err) && l.giveUpSpare() {
+	for outOfFiles(err) && l.giveUpSpare() { // another part of the process may take it first
 		conn, err = l.AcceptTCP()
 	}
 	if err != nil {
