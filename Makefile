@@ -66,7 +66,7 @@ suite: tools
 	  go -C bench test -json -count=1 -timeout $(TIMEOUT) ./... || status=1
 	  go test -json -count=1 -timeout $(TIMEOUT) -run '$(NORACE)' ./internal/store || status=1
 	  exit $$status
-	} | bin/tools/testreport -save $(EVENTS) -requirements docs/requirements.md -skips internal/testkit/allowed_skips.txt
+	} | bin/tools/testreport -save $(EVENTS) -again 5 -race '$(RACE)' -requirements docs/requirements.md -skips internal/testkit/allowed_skips.txt
 
 .PHONY: lint
 lint: tools ## gofmt, go mod tidy, vet, staticcheck, revive, the architecture tests

@@ -1,11 +1,13 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 )
 
 // options are the command's flags.
@@ -14,6 +16,8 @@ type options struct {
 	update                    bool
 	floor                     float64
 	slowest                   int
+	again                     int
+	race                      string
 	files                     []string
 }
 
@@ -48,6 +52,8 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.skips, "skips", "", "allow the skips that this `file` names, and no other")
 	f.StringVar(&o.save, "save", "", "keep a copy of the events in this `file`")
 	f.Float64Var(&o.floor, "min-coverage", 0, "fail when a measured package covers fewer `percent` of its statements")
+	f.IntVar(&o.again, "again", 0, "run failed tests again, alone, if at most this `many` failed")
+	f.StringVar(&o.race, "race", "", "run tests of packages that match this `pattern` again with the race detector")
 	f.IntVar(&o.slowest, "slowest", 10, "how many of the slowest tests to list")
 	err := f.Parse(args)
 	o.files = f.Args()
@@ -56,6 +62,10 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 
 func run(o options, stdin io.Reader, stdout io.Writer) (bool, error) {
 	allowed, err := loadSkips(o.skips)
+	if err != nil {
+		return false, err
+	}
+	race, err := regexp.Compile(cmp.Or(o.race, "^$"))
 	if err != nil {
 		return false, err
 	}
@@ -78,12 +88,17 @@ func run(o options, stdin io.Reader, stdout io.Writer) (bool, error) {
 		return true, updateRequirements(o.requirements, res, stdout)
 	}
 	p.buildOutput(res)
+	unstable, err := p.again(repeater{limit: o.again, race: race, run: goTest}, res)
+	if err != nil {
+		return false, err
+	}
 	problems, err := p.requirements(o, res)
 	if err != nil {
 		return false, err
 	}
 	problems = append(problems, res.refusedSkips(allowed)...)
 	problems = append(problems, res.thinCoverage(o.floor)...)
+	p.list("unstable: failed once, then passed alone; each is a bug of the test or of Berth", unstable)
 	return p.finish(res, problems, o.slowest), nil
 }
 

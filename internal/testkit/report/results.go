@@ -24,6 +24,7 @@ type test struct {
 	elapsed   float64
 	output    []string
 	proves    []string
+	fatal     bool // the output has one of neverAgain
 }
 
 // top returns the name of the test function, without the names of subtests.
@@ -114,6 +115,7 @@ func (t *test) add(e Event) *test {
 	switch e.Action {
 	case "output":
 		t.output = append(t.output, e.Output)
+		t.fatal = t.fatal || slices.ContainsFunc(neverAgain, func(words string) bool { return strings.Contains(e.Output, words) })
 	case "attr":
 		if e.Key == testkit.ProvesKey {
 			t.proves = append(t.proves, strings.Fields(e.Value)...)
