@@ -157,12 +157,18 @@ func TestHealthAnswersWithoutAFreeDescriptor(t *testing.T) {
 	p := start(t, fresh(t))
 	crowd := &crowd{process: p}
 	defer crowd.leave()
-	highest, free := p.descriptors(t)
-	// The spare descriptors of the server must have numbers below the limit: connections fill what is free below them.
-	for ; free > 0; highest, free = p.descriptors(t) {
-		crowd.held = append(crowd.held, p.dial(t))
-		time.Sleep(10 * time.Millisecond)
-	}
+	// The spare descriptors of the server must have numbers below the limit: connections take the free numbers.
+	highest := 0
+	testkit.Eventually(t, time.Minute, func() error {
+		var free int
+		if highest, free = p.descriptors(t); free > 0 {
+			for range free {
+				crowd.held = append(crowd.held, p.dial(t))
+			}
+			return fmt.Errorf("%d numbers below %d are free", free, highest)
+		}
+		return nil
+	})
 	var before unix.Rlimit
 	if err := unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(highest) + 1, Max: 4096}, &before); err != nil {
 		t.Fatal(err)
