@@ -22,7 +22,7 @@ QUICK := ./api ./client ./internal/fault ./internal/sandbox ./internal/config ./
 	./internal/auth ./internal/seal ./internal/outbox ./internal/telemetry ./internal/testkit/archtest ./internal/store
 
 # How long a package's tests may take. Go's own 10 minutes are too few on a busy machine.
-TIMEOUT := 30m
+TIMEOUT := 45m
 
 # The newest results of make test, for make requirements.
 EVENTS := bin/test-events.json

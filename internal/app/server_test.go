@@ -1,8 +1,10 @@
 package app_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -10,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/client"
@@ -253,8 +257,8 @@ func holding(t *testing.T, dir, text string) (files []string) {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
-		raw, err := os.ReadFile(path)
-		if strings.Contains(string(raw), text) {
+		found, err := contains(path, text)
+		if found {
 			files = append(files, path)
 		}
 		return err
@@ -263,4 +267,63 @@ func holding(t *testing.T, dir, text string) (files []string) {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// contains reports whether the file contains the text. It reads the parts that hold data, a little at a time: the disk
+// images of sandboxes are sparse files of many gigabytes.
+func contains(path, text string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	window := make([]byte, 1<<20+len(text))
+	for at := int64(0); ; {
+		data, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return false, nil // there is only a hole to the end
+		}
+		if err != nil {
+			return false, os.NewSyscallError("lseek", err)
+		}
+		n, err := f.ReadAt(window, data)
+		switch {
+		case bytes.Contains(window[:n], []byte(text)):
+			return true, nil
+		case err == io.EOF:
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		at = data + 1<<20
+	}
+}
+
+func TestContainsReadsAcrossHolesAndWindows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sparse")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, at := range []int64{3 << 20, 3<<20 + 1<<20 - 3, 1<<34 + 5} {
+		if err := f.Truncate(0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte("filler"), 1<<20); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := contains(path, "needle"); found || err != nil {
+			t.Errorf("before there is a needle: %v, %v", found, err)
+		}
+		if _, err := f.WriteAt([]byte("needle"), at); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := contains(path, "needle"); !found || err != nil {
+			t.Errorf("a needle at %d: %v, %v", at, found, err)
+		}
+	}
 }
