@@ -152,7 +152,7 @@ func New(o Options) *Service {
 func (s *Service) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	forget := time.NewTicker(10 * time.Minute)
+	forget := time.NewTimer(forgetEvery)
 	defer forget.Stop()
 	for {
 		s.placeWaiting(ctx)
@@ -166,22 +166,32 @@ func (s *Service) Run(ctx context.Context) {
 			s.countSaves(ctx)
 		case <-s.wakeup:
 		case <-forget.C:
-			s.dropOldLogs(ctx)
+			next := forgetEvery
+			if err := s.dropOldLogs(ctx); err != nil {
+				next = forgetAgain
+			}
+			forget.Reset(next)
 		}
 	}
 }
 
+const (
+	forgetEvery = 10 * time.Minute
+	forgetAgain = 30 * time.Second // after an error
+)
+
 // dropOldLogs removes logs that are older than KeepLog.
-func (s *Service) dropOldLogs(ctx context.Context) {
+func (s *Service) dropOldLogs(ctx context.Context) error {
 	for s.opts.KeepLog > 0 {
 		n, err := s.opts.Store.ForgetTurns(ctx, s.opts.KeepLog, 100)
 		if err != nil && ctx.Err() == nil {
 			s.opts.Log.WarnContext(ctx, "remove old events", "error", err)
 		}
 		if err != nil || n == 0 {
-			return
+			return err
 		}
 	}
+	return nil
 }
 
 // Close releases all turns of this process and waits until their work has stopped.

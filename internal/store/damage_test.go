@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -142,30 +143,54 @@ func TestFailingScansAreReported(t *testing.T) {
 	onBoth(t, func(t *testing.T, h harness) {
 		db := h.open(t)
 		raw := h.rawDB(t)
-		scan := func() error {
-			_, err := db.Due(t.Context(), "", 10)
-			return err
-		}
-		noError(t, scan())
-		_, err := raw.Exec(`alter table leases rename to leases_away`)
-		noError(t, err)
-		for i := range 3 {
-			if scan() == nil {
-				t.Fatal("the scan succeeds without its table")
+		for _, scan := range backgroundScans(t.Context(), db) {
+			noError(t, scan.run())
+			_, err := raw.Exec(`alter table ` + scan.table + ` rename to away`)
+			noError(t, err)
+			for i := range 3 {
+				if scan.run() == nil {
+					t.Fatalf("%s succeeds without %s", scan.name, scan.table)
+				}
+				if reported := db.Health() != nil; reported != (i > 0) {
+					t.Errorf("%s, after %d failures: %v", scan.name, i+1, db.Health())
+				}
 			}
-			if reported := db.Health() != nil; reported != (i > 0) {
-				t.Errorf("after %d failures: %v", i+1, db.Health())
+			wantCode(t, db.Health(), api.CodeStoreUnavailable)
+			for _, word := range []string{scan.name + " has failed 3 times in a row", scan.table} {
+				if err := db.Health(); err != nil && !strings.Contains(err.Error(), word) {
+					t.Errorf("health %q does not say %q", err, word)
+				}
 			}
+			_, err = raw.Exec(`alter table away rename to ` + scan.table)
+			noError(t, err)
+			noError(t, scan.run())
+			noError(t, db.Health())
 		}
-		wantCode(t, db.Health(), api.CodeStoreUnavailable)
-		for _, word := range []string{"claim due sandboxes has failed 3 times in a row", "leases"} {
-			if !strings.Contains(db.Health().Error(), word) {
-				t.Errorf("health %q does not say %q", db.Health(), word)
-			}
-		}
-		_, err = raw.Exec(`alter table leases_away rename to leases`)
-		noError(t, err)
-		noError(t, scan())
-		noError(t, db.Health())
 	})
+}
+
+// backgroundScan is a statement that a server repeats by itself, and a table that it reads.
+type backgroundScan struct {
+	name, table string
+	run         func() error
+}
+
+func backgroundScans(ctx context.Context, db *store.DB) []backgroundScan {
+	return []backgroundScan{
+		{"claim due sandboxes", "leases", func() error { _, err := db.Due(ctx, "", 10); return err }},
+		{"claim turns", "hosts", func() error { _, err := db.ListTurnsToRun(ctx, "h", 10); return err }},
+		{"list waiting turns", "turns", func() error { _, err := db.WaitingSandboxes(ctx, 10); return err }},
+		{"forget events", "turn_log", func() error { _, err := db.ForgetTurns(ctx, time.Hour, 10); return err }},
+		{"claim messages of kind k", "outbox", func() error { _, err := db.ClaimMessages(ctx, store.Claiming{Kind: "k", TTL: time.Hour}); return err }},
+		{"list saves", "saves", func() error { _, err := db.DueSaves(ctx, "h", time.Hour, 10); return err }},
+		{"count saves", "saves", func() error { _, _, err := db.CountOwedSaves(ctx); return err }},
+		{"record host", "hosts", func() error { _, err := db.RenewHost(ctx, "h", "", time.Now()); return err }},
+		{"list instances", "sandboxes", func() error { _, err := db.ListInstances(ctx, "fake", "h", "", 10); return err }},
+		{"count unsaved sandboxes", "sandboxes", func() error { _, _, err := db.CountUnsaved(ctx); return err }},
+		{"list workspaces with versions", "sandboxes", func() error { _, err := db.Versions().ListSaved(ctx, "", 10); return err }},
+		{"list versions to remove", "sandboxes", func() error { _, err := db.Versions().ListPurgeable(ctx, time.Hour, "", 10); return err }},
+		{"expire idempotency keys", "idempotency_keys", func() error { _, err := db.ExpireKeys(ctx, time.Now(), 10); return err }},
+		{"expire holds", "holds", func() error { _, err := db.ExpireHolds(ctx, 10); return err }},
+		{"expire places", "reservations", func() error { _, err := db.ExpireReservations(ctx, 10); return err }},
+	}
 }

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -136,25 +135,6 @@ func TestWishAfterAClaimIsDueAtOnce(t *testing.T) {
 		noError(t, err)
 		if got := dueIDs(t, db, "", 0); len(got) != 1 {
 			t.Fatalf("due after the delete: %v", got)
-		}
-	})
-}
-
-func TestCountByState(t *testing.T) {
-	withDB(t, func(t *testing.T, db *store.DB) {
-		for i := range 3 {
-			sb := intend(t, db.In(store.TenantID(fmt.Sprint("tenant", i))), intent("c1"))
-			if i == 0 {
-				commit(t, db, lease(t, db, sb.ID, "holder").Lease, sandbox.Change{Event: sandbox.EventBegin})
-			}
-		}
-		gone := intend(t, db.In(acme), intent("c1"))
-		_, err := db.In(acme).Delete(t.Context(), gone.ID, false, "", "")
-		noError(t, err)
-		counts, err := db.CountByState(t.Context())
-		noError(t, err)
-		if counts[sandbox.Pending] != 2 || counts[sandbox.Creating] != 1 || len(counts) != 2 {
-			t.Errorf("counts are %v", counts)
 		}
 	})
 }

@@ -63,7 +63,8 @@ func (db *DB) Health() error {
 	return fault.Errorf("check background scans", api.CodeStoreUnavailable, "%s", strings.Join(all, "; "))
 }
 
-// recordScan is fail for a background scan. It also records the scan's result for Health.
+// recordScan is fail for a background scan. It also records the scan's result for Health. A scan must be repeated until
+// it succeeds, also when it failed: otherwise its failure is reported for longer than it lasts.
 func (db *DB) recordScan(scan string, err error) error {
 	db.health.note(scan, err)
 	return db.fail(scan, err)

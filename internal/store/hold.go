@@ -83,5 +83,5 @@ func (db *DB) ExpireHolds(ctx context.Context, limit int) (int64, error) {
 	n, err := db.write.exec(ctx, `
 		delete from holds where (sandbox, kind, ref) in
 			(select sandbox, kind, ref from holds where until <= {now} order by until limit $1 {skip locked})`, clampLimit(limit))
-	return n, db.fail("expire holds", err)
+	return n, db.recordScan("expire holds", err)
 }

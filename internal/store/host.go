@@ -31,7 +31,7 @@ func (db *DB) RenewHost(ctx context.Context, name, advertiseURL string, started 
 		insert into hosts (name, advertise_url, started_at, seen_at) values ($1, $2, $3, {now})
 		on conflict (name) do update set advertise_url = excluded.advertise_url, started_at = excluded.started_at, seen_at = excluded.seen_at
 		returning forgotten_at is not null`, name, advertiseURL, at(started))
-	return forgotten, db.fail("record host", err)
+	return forgotten, db.recordScan("record host", err)
 }
 
 // ReadmitHost makes a forgotten host usable again. Sandboxes that moved to other hosts stay there.

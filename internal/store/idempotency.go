@@ -139,5 +139,5 @@ func (db *DB) ExpireKeys(ctx context.Context, before time.Time, limit int) (int6
 		delete from idempotency_keys where (tenant, route, idem_key) in
 			(select tenant, route, idem_key from idempotency_keys
 			where created_at < $1 and until <= {now} order by created_at limit $2 {skip locked})`, at(before), clampLimit(limit))
-	return n, db.fail("expire idempotency keys", err)
+	return n, db.recordScan("expire idempotency keys", err)
 }

@@ -87,7 +87,7 @@ func (db *DB) ListInstances(ctx context.Context, driver, host, after string, lim
 		err = row.Scan(&p.Sandbox, &p.Instance, &p.State)
 		return p, err
 	}, selectInstances, driver, host, after, clampLimit(limit))
-	return placed, db.fail("list instances", err)
+	return placed, db.recordScan("list instances", err)
 }
 
 const selectInstances = `
@@ -110,18 +110,6 @@ func (s Scope) Count(ctx context.Context) (int64, error) {
 	n, err := first(ctx, s.db.read, scanOne[int64],
 		`select count(*) from sandboxes where tenant = $1 and deleted_at is null`, s.tenant)
 	return n, s.db.fail("count sandboxes", err)
-}
-
-// CountByState returns the number of sandboxes of all tenants in each state, without deleted ones.
-func (db *DB) CountByState(ctx context.Context) (map[sandbox.State]int64, error) {
-	counts := map[sandbox.State]int64{}
-	_, err := all(ctx, db.read, func(row scanner) (n int64, err error) {
-		var state sandbox.State
-		err = row.Scan(&state, &n)
-		counts[state] = n
-		return n, err
-	}, `select state, count(*) from sandboxes where deleted_at is null group by state`)
-	return counts, db.fail("count sandboxes", err)
 }
 
 func scanOne[T any](row scanner) (v T, err error) {

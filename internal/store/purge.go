@@ -32,7 +32,7 @@ func (v Versions) ListPurgeable(ctx context.Context, age time.Duration, after st
 		where `+endedSandbox+` and synced_incarnation > -2 and sandboxes.id > $2
 			and (synced_incarnation = $3 or purge <> 'no' or synced_incarnation > $3 and cast($1 as bigint) > 0 and deleted_at <= {now-$1})
 		order by sandboxes.id limit $4`, age.Microseconds(), after, versionsUnwanted, clampLimit(limit))
-	return found, v.db.fail("list versions to remove", err)
+	return found, v.db.recordScan("list versions to remove", err)
 }
 
 // SetPurge records whether the versions of a sandbox are removed with it.
@@ -80,7 +80,7 @@ func (v Versions) ListSaved(ctx context.Context, after string, limit int) ([]san
 		select `+sandboxColumns+` from sandboxes
 		where sandboxes.id > $1 and deleted_at is null and synced_version <> ''
 		order by sandboxes.id limit $2`, after, clampLimit(limit))
-	return found, v.db.fail("list workspaces with versions", err)
+	return found, v.db.recordScan("list workspaces with versions", err)
 }
 
 // ListSharingPrefix lists the other sandboxes of a tenant that may store versions under the same prefix: live

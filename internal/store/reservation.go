@@ -70,7 +70,7 @@ func (s Scope) FreeReservation(ctx context.Context, kind, ref string) error {
 // ExpireReservations removes up to limit expired reservations and returns how many.
 func (db *DB) ExpireReservations(ctx context.Context, limit int) (int64, error) {
 	n, err := db.dialect.free(ctx, db, fmt.Sprintf(removeExpired, ""), clampLimit(limit))
-	return n, db.fail("expire places", err)
+	return n, db.recordScan("expire places", err)
 }
 
 // expire removes expired reservations of one kind of the tenant and returns how many.

@@ -56,7 +56,7 @@ func (db *DB) DueSaves(ctx context.Context, host string, patience time.Duration,
 			and not exists (select 1 from saves other where other.sandbox = saves.sandbox
 				and (other.created_at, other.turn) < (saves.created_at, saves.turn))
 		order by due_at, turn limit $3`, host, patience.Microseconds(), clampLimit(limit))
-	return saves, db.fail("list saves", err)
+	return saves, db.recordScan("list saves", err)
 }
 
 // NextSave returns the oldest pending save of a sandbox. ok is false if there is none.
@@ -149,5 +149,5 @@ func (db *DB) CountOwedSaves(ctx context.Context) (n int64, oldest time.Time, er
 		err = row.Scan(&o.n, instant{&o.oldest})
 		return o, err
 	}, `select count(*), min(created_at) from saves where not saved`)
-	return o.n, o.oldest, db.fail("count saves", err)
+	return o.n, o.oldest, db.recordScan("count saves", err)
 }

@@ -253,12 +253,13 @@ func (s *Secrets) Run(ctx context.Context) {
 	var sealed time.Time // the end of the last complete run of sealRest
 	with := ""           // the secret that this run used
 	for {
-		if err := s.follow(ctx); err != nil && ctx.Err() == nil {
+		if err := s.db.recordScan("compare secrets", s.follow(ctx)); err != nil && ctx.Err() == nil {
 			s.db.log.Warn("the server's secrets were not compared with the database", "error", err)
 		}
 		writes, ready := s.sealing()
 		if ready && (with != writes || time.Since(sealed) > sealAgain) {
-			if done, err := s.sealRest(ctx); err == nil && done {
+			done, err := s.sealRest(ctx)
+			if err = s.db.recordScan("encrypt stored values", err); err == nil && done {
 				sealed, with = time.Now(), writes
 			} else if err != nil && ctx.Err() == nil {
 				s.db.log.Warn("stored values were not encrypted; it is tried again", "error", err)

@@ -180,5 +180,5 @@ func (db *DB) ForgetTurns(ctx context.Context, age time.Duration, limit int) (in
 	n, err := db.write.exec(ctx, `delete from turn_log where turn in (
 		select id from turns where finished_at is not null and finished_at <= {now-$1}
 			and exists (select 1 from turn_log where turn_log.turn = turns.id) order by finished_at limit $2)`, age.Microseconds(), clampLimit(limit))
-	return n, db.fail("forget events", err)
+	return n, db.recordScan("forget events", err)
 }

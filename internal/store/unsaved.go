@@ -63,5 +63,5 @@ func (db *DB) RecordSaveFailure(ctx context.Context, l Lease, f sandbox.Failure)
 func (db *DB) CountUnsaved(ctx context.Context) (n int64, oldest time.Time, err error) {
 	_, err = first(ctx, db.read, func(row scanner) (any, error) { return nil, row.Scan(&n, instant{&oldest}) },
 		`select count(*), min(unsaved_since) from sandboxes where unsaved_since is not null and deleted_at is null`)
-	return n, oldest, db.fail("count unsaved sandboxes", err)
+	return n, oldest, db.recordScan("count unsaved sandboxes", err)
 }

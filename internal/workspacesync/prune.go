@@ -41,19 +41,24 @@ type sharedPrefix struct {
 // does the work that a crash, an error of the store or a held lease left undone.
 func (s *Syncer) RunPrunes(ctx context.Context, every time.Duration) {
 	p := s.newPruner()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
+	for wait := every; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(wait):
 		}
-		if err := p.pass(ctx); err != nil && ctx.Err() == nil {
+		err := p.pass(ctx)
+		if err != nil && ctx.Err() == nil {
 			s.log().WarnContext(ctx, "old versions could not be pruned; it is tried again", "error", err)
+		}
+		if wait = every; errors.Is(err, errNoList) {
+			wait = min(every, expireSoon)
 		}
 	}
 }
+
+// errNoList is the error of a pass that could not read the list of workspaces.
+var errNoList = errors.New("list workspaces")
 
 // PruneAll runs one prune pass over all workspaces.
 func (s *Syncer) PruneAll(ctx context.Context) error {
@@ -75,7 +80,7 @@ func (p *pruner) pass(ctx context.Context) (why error) {
 	for after := ""; failed < mostRefused && ctx.Err() == nil; {
 		page, err := p.o.Records.ListSaved(ctx, after, rowPage)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", errNoList, err)
 		}
 		for _, sb := range page {
 			after = sb.ID
