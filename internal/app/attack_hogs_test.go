@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -182,6 +183,67 @@ func TestDescriptorHogStaysAlone(t *testing.T) {
 	if _, err := os.ReadDir("/"); err != nil {
 		t.Errorf("the machine: %v", err)
 	}
+}
+
+// Root of a sandbox opens files and leaves them in the queues of sockets, where no limit of a process or a user bounds
+// them. Its memory is full before the machine's limit for open files is reached, which is low on many machines: others
+// still open files.
+func TestFilesInQueuesTakeTheSandboxesMemory(t *testing.T) {
+	testkit.Proves(t, "E3", "E9")
+	lowerOpenFiles(t, 700_000)
+	a := newArena(t, "\n[templates.hog]\nextends = \"default\"\nmemory = \"384MiB\"\nprocesses = 64\n")
+	a.box("hog", "hog")
+	a.box("neighbour", "")
+	if code, out := a.plain(nil, "", "inflight", "100000"); code != 0 {
+		t.Fatalf("a plain process sends none, so this proves nothing: %s", out)
+	}
+	a.witness()
+	stream := a.spawn("hog", api.Exec{Command: []string{"/workspace/attacker", "inflight", "0"}, User: "root"})
+	var out strings.Builder
+	for !strings.Contains(out.String(), "are open") {
+		ev, err := stream.Next()
+		if err != nil {
+			break // the kernel has ended it, because its memory is full
+		}
+		out.Write(ev.Data())
+	}
+	t.Logf("it took all: %q", out.String())
+	if code, out := a.plain(&syscall.SysProcAttr{Credential: nobody()}, "", "descriptors", "500"); code != 0 {
+		t.Errorf("another user of the machine: %s", out)
+	}
+	if res := a.run("neighbour", api.Exec{Command: []string{"/workspace/attacker", "descriptors", "500"}}); res.ExitCode != 0 {
+		t.Errorf("the neighbour: %+v", res)
+	}
+	a.goesOn()
+}
+
+// lowerOpenFiles sets the machine's limit for open files to a low number, as it may be when a server starts. After the
+// test the machine has at least what it had.
+func lowerOpenFiles(t *testing.T, n int64) {
+	t.Helper()
+	const path = "/proc/sys/fs/file-max"
+	limit := func() (n int64) {
+		data, err := os.ReadFile(path)
+		if err == nil {
+			_, err = fmt.Sscan(string(data), &n)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	set := func(n int64) {
+		if err := os.WriteFile(path, fmt.Append(nil, n), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	before := limit()
+	t.Cleanup(func() {
+		if limit() < before {
+			set(before)
+		}
+	})
+	set(n)
 }
 
 // No signal from inside ends, stops or disturbs the first process, whoever sends it.

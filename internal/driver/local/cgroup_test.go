@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -361,27 +360,6 @@ func TestStepDownAlone(t *testing.T) {
 	}
 	if err := moveToLeaf(dir); err == nil {
 		t.Error("others were moved")
-	}
-}
-
-func TestOpenFilesOfAnInstance(t *testing.T) {
-	for _, tt := range []struct {
-		processes, machine int64
-		want               uint64
-		warned             bool
-	}{
-		{1024, math.MaxInt64, mostOpenFiles, false},
-		{1024, 4 << 20, 2048, false},
-		{64, 1 << 20, 8192, false},
-		{1024, 1 << 20, leastOpenFiles, true},
-		{0, 1 << 20, mostOpenFiles, false},
-	} {
-		if got := noFile(tt.processes, tt.machine); got != tt.want {
-			t.Errorf("%d processes on a machine with %d files: %d each, want %d", tt.processes, tt.machine, got, tt.want)
-		}
-		if warned := len(fileNotes(tt.processes, tt.machine)) > 0; warned != tt.warned {
-			t.Errorf("%d processes on a machine with %d files: warned %v", tt.processes, tt.machine, warned)
-		}
 	}
 }
 

@@ -172,6 +172,7 @@ func newOn(opts Options, disk disk) (*Driver, error) {
 		d.background(d.govern)
 	}
 	d.io.sweep()
+	d.raiseOpenFiles()
 	return d, nil
 }
 

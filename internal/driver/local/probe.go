@@ -113,7 +113,8 @@ func notes(opts Options) []string {
 	if groups, err := findCgroups(TierRoot); err == nil {
 		notes = append(notes, findIOBounds(thisHost).describe(groups))
 	}
-	return append(append(notes, socketNotes()...), fileNotes(opts.withDefaults().Defaults.Processes, maxOpenFiles())...)
+	notes = append(notes, socketNotes()...)
+	return append(notes, fileNotes(opts.withDefaults().Defaults.Processes, maxOpenFiles(), enoughOpenFiles(), unix.Access(fileMax, unix.W_OK) == nil))
 }
 
 // mappedStart is the command that starts a server in TierMapped. unshare is part of util-linux and needs the package
@@ -133,12 +134,4 @@ func socketNotes() []string {
 		return []string{"limits partial: this kernel's cgroup v1 does not limit the buffers of sockets; boot it with cgroup v2"}
 	}
 	return []string{"cgroup v1: the buffers of sockets are limited apart from memory, to an eighth of it"}
-}
-
-// fileNotes returns a warning if the machine's limit for open files is so low that one instance could use most of them.
-func fileNotes(processes, machine int64) []string {
-	if n := int64(noFile(processes, machine)) * processes; n > machine/2 {
-		return []string{fmt.Sprintf("fs.file-max is %d and one instance can have %d files open; raise it: sysctl -w fs.file-max=%d", machine, n, 4*n)}
-	}
-	return nil
 }

@@ -2,8 +2,6 @@ package local
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -109,27 +107,6 @@ func (l *launch) config() wire.Config {
 			{Path: gitIgnore, Mode: 0o644, Data: []byte(gitIgnored)},
 		},
 	}
-}
-
-// The bounds of the limit for open files of one process.
-const (
-	leastOpenFiles = 1 << 10
-	mostOpenFiles  = 1 << 16
-)
-
-// noFile returns the limit for open files of each process of an instance. All processes of an instance together can use
-// at most half of the machine's limit, unless that leaves less than leastOpenFiles for each.
-func noFile(processes, machine int64) uint64 {
-	return uint64(min(max(machine/2/max(processes, 1), leastOpenFiles), mostOpenFiles))
-}
-
-// maxOpenFiles returns the machine's limit for open files.
-func maxOpenFiles() int64 {
-	n, err := strconv.ParseInt(strings.TrimSpace(readShort("/proc/sys/fs", "file-max")), 10, 64)
-	if err != nil {
-		return math.MaxInt64
-	}
-	return n
 }
 
 // share returns the given part of a limit of n bytes, at least 1 MiB, for a file system inside the instance. It returns

@@ -36,6 +36,8 @@ var attacks = map[string]func(args []string) error{
 	"connect": connect, "interfaces": interfaces, "hostname": hostname, "segment": segment, "queue": queue,
 	// hogs.go
 	"fork": fork, "memory": memory, "lock": lock, "fill": fill, "descriptors": descriptors, "swap": swap,
+	// inflight.go
+	"inflight": inflight,
 	// counters.go
 	"take": take,
 	// buffers.go
