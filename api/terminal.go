@@ -31,6 +31,7 @@ type TerminalWord struct {
 	Next   int64  `json:"next,omitempty" doc:"With attached: the offset of the output that follows. With exit: the offset after the last output"`
 	Cols   int    `json:"cols,omitempty"`
 	Rows   int    `json:"rows,omitempty"`
+	Notice string `json:"notice,omitempty" doc:"With attached: changes of the sandbox's files since its last use: the version that was restored, and lost changes"`
 	*ExecExit
 }
 

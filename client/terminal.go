@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,9 @@ type TerminalOptions struct {
 // sends input. One goroutine may read while another writes.
 type Terminal struct {
 	ExecID string // the id to attach to the terminal again
+	// Notice describes changes of the sandbox's files since its last use: the restored version, and lost changes. It
+	// is empty if there were none.
+	Notice string
 
 	ws     *websocket.Conn
 	ctx    context.Context
@@ -50,18 +54,19 @@ func (s Sandboxes) Terminal(ctx context.Context, ref string, opts TerminalOption
 	if opts.Size == (api.TermSize{}) {
 		opts.Size = api.TermSize{Cols: 80, Rows: 24}
 	}
+	notice := ""
 	if x := opts.Exec; opts.Attach == "" && (len(x.Command) > 0 || x.Cwd != "" || len(x.Env) > 0 || x.TimeoutSeconds > 0 || x.ExecID != "" || x.Keep > 0) {
-		id, err := s.startTerminal(ctx, ref, opts)
+		id, restored, err := s.startTerminal(ctx, ref, opts)
 		if err != nil {
 			return nil, err
 		}
-		opts.Attach, opts.After = id, new(int64)
+		opts.Attach, opts.After, notice = id, new(int64), restored
 	}
 	ws, err := s.dialTerminal(ctx, ref, opts.query())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	t := &Terminal{ws: ws}
+	t := &Terminal{ws: ws, Notice: notice}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	if err := t.begin(); err != nil {
 		_ = t.Close()
@@ -70,9 +75,9 @@ func (s Sandboxes) Terminal(ctx context.Context, ref string, opts TerminalOption
 	return t, nil
 }
 
-// startTerminal starts a terminal with a command and returns its id. It uses a request with a body: environment
+// startTerminal starts a terminal with a command and returns its id and notice. It uses a request with a body: environment
 // variables must not be in a URL.
-func (s Sandboxes) startTerminal(ctx context.Context, ref string, opts TerminalOptions) (string, error) {
+func (s Sandboxes) startTerminal(ctx context.Context, ref string, opts TerminalOptions) (id, notice string, err error) {
 	want := opts.Exec
 	want.Terminal = &opts.Size
 	if len(want.Command) == 0 {
@@ -80,9 +85,13 @@ func (s Sandboxes) startTerminal(ctx context.Context, ref string, opts TerminalO
 	}
 	stream, err := s.ExecStream(ctx, ref, want)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	return stream.ExecID, stream.Close()
+	if _, err := stream.Next(); err != nil { // the first event has the notice
+		_ = stream.Close()
+		return "", "", err
+	}
+	return stream.ExecID, stream.Notice, stream.Close()
 }
 
 func (o TerminalOptions) query() url.Values {
@@ -170,7 +179,7 @@ func (t *Terminal) receive() ([]byte, error) {
 	}
 	switch word.Type {
 	case api.TermAttached:
-		t.ExecID = word.ExecID
+		t.ExecID, t.Notice = word.ExecID, cmp.Or(t.Notice, word.Notice)
 	case api.TermExit:
 		t.mu.Lock()
 		defer t.mu.Unlock()

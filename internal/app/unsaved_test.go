@@ -269,3 +269,41 @@ func TestTurnSaysWhatWasLost(t *testing.T) {
 		t.Errorf("the next turn says %q", got)
 	}
 }
+
+// A terminal says what was lost and restored when it is opened, in its first message.
+func TestTerminalSaysWhatWasLost(t *testing.T) {
+	testkit.Proves(t, "S18")
+	env := append(local(t), "BERTH_SAVE_AFTER=1h", "BERTH_SAVE_EVERY=1h")
+	b := make1(t, start(t, env).client(t), api.CreateSandbox{Name: "box"})
+	opened := func(opts client.TerminalOptions) string {
+		t.Helper()
+		terminal, err := b.c.Sandboxes.Terminal(t.Context(), "box", opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := terminal.End(); err != nil {
+			t.Error(err)
+		}
+		if _, err := terminal.Wait(); err != nil {
+			t.Error(err)
+		}
+		return terminal.Notice
+	}
+	for name, opts := range map[string]client.TerminalOptions{
+		"a login shell": {}, "a command": {Exec: api.Exec{Command: api.Shell("cat")}},
+	} {
+		b.sh("echo saved > a.txt")
+		saved, err := b.c.Sandboxes.Sync(t.Context(), "box", api.SyncWorkspace{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.sh("echo lost > b.txt")
+		vanish(t, env)
+		if notice := opened(opts); !strings.Contains(notice, "were not saved and are lost") || !strings.Contains(notice, saved.Version) {
+			t.Errorf("%s says %q", name, notice)
+		}
+		if notice := opened(opts); notice != "" {
+			t.Errorf("the second time, %s says %q", name, notice)
+		}
+	}
+}

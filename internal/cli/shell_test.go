@@ -73,6 +73,25 @@ func TestShellIsATerminalInTheSandbox(t *testing.T) {
 	}
 }
 
+// What happened to the files since the sandbox's last use is said before the shell begins.
+func TestShellSaysWhatWasLost(t *testing.T) {
+	for name, args := range map[string][]string{"shell": {"shell", "box"}, "with a directory": {"shell", "box", "-w", "/"}} {
+		t.Run(name, func(t *testing.T) {
+			f := newMachine(t)
+			f.machine.notice = "files changed since noon were not saved and are lost"
+			m := newTerminal(t)
+			sit(t, f, m, func() {
+				m.Wait("$ ")
+				m.Type("exit\r")
+			}, args...)
+			note, prompt := strings.Index(m.Text(), "berth: note: files changed since noon"), strings.Index(m.Text(), "$ ")
+			if note < 0 || note > prompt {
+				t.Errorf("the screen shows %q", m.Text())
+			}
+		})
+	}
+}
+
 func TestShellIsLeftAndComeBackTo(t *testing.T) {
 	f := newMachine(t)
 	m := newTerminal(t)

@@ -36,7 +36,7 @@ func (m *machine) terminal(w http.ResponseWriter, r *http.Request) {
 		data, _ := json.Marshal(word)
 		_ = ws.Write(r.Context(), websocket.MessageText, data)
 	}
-	word(api.TerminalWord{Type: api.TermAttached, ExecID: p.id})
+	word(api.TerminalWord{Type: api.TermAttached, ExecID: p.id, Notice: m.notice})
 	go func() {
 		for {
 			kind, data, err := ws.Read(r.Context())

@@ -32,6 +32,7 @@ const (
 type Session struct {
 	ExecID  string
 	Process guest.Process
+	Notice  string                                                               // changes of the sandbox's files, for the first message
 	After   int64                                                                // the offset after which the output is sent
 	Output  func(ctx context.Context, after int64) iter.Seq2[guest.Chunk, error] // reads the output of the process
 	Exit    func(guest.Exit) api.ExecExit                                        // converts the exit to its form in the API
@@ -58,7 +59,7 @@ func (s *Session) Serve(ctx context.Context, ws *websocket.Conn) error {
 	defer ws.CloseNow()
 	ws.SetReadLimit(maxMessage)
 	// Reads and writes of the connection do not use ctx: the end of their context would close it without a close frame.
-	if err := s.say(ws, api.TerminalWord{Type: api.TermAttached, ExecID: s.ExecID, Next: s.After}); err != nil {
+	if err := s.say(ws, api.TerminalWord{Type: api.TermAttached, ExecID: s.ExecID, Next: s.After, Notice: s.Notice}); err != nil {
 		return err
 	}
 	work, stop := context.WithCancelCause(ctx)

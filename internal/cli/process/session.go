@@ -44,6 +44,9 @@ func (a *app) session(ctx context.Context, c *remote.Connection, s *session) (ap
 		return api.ExecExit{}, err
 	}
 	s.now.Store(terminal)
+	if terminal.Notice != "" {
+		a.Notef("berth: note: %s", ui.Clean(terminal.Notice))
+	}
 	restore, err := s.takeOver()
 	if err != nil {
 		return api.ExecExit{}, errors.Join(fmt.Errorf("set up the terminal: %w", err), terminal.Close())

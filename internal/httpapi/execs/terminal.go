@@ -28,7 +28,7 @@ const scrollback = 64 << 10
 func (a *handlers) addTerminal(op access.OperationFunc) {
 	term := op(http.MethodGet, "/{id}/terminal", "open-terminal", api.ScopeWrite, "Open a terminal over a WebSocket", execProblems(api.CodeForeignOrigin, api.CodeOutputTrimmed)...)
 	term.Description = "Starts a login shell, or the given command, in a terminal; with exec_id it attaches to a running one. " +
-		"Binary messages are terminal input and output. Text messages are JSON: the server sends {\"type\":\"attached\",\"exec_id\":…} first and {\"type\":\"exit\",…} last, " +
+		"Binary messages are terminal input and output. Text messages are JSON: the server sends {\"type\":\"attached\",\"exec_id\":…} first, with a notice if files were restored or lost since the last use, and {\"type\":\"exit\",…} last, " +
 		"the client {\"type\":\"resize\",\"cols\":…,\"rows\":…} and, to end the shell, {\"type\":\"end\"}. Closing with status 4000 also ends the shell; any other status leaves it running. The server closes with status 4001 if the key was revoked or expired. " +
 		"The subprotocol is berth.terminal.v1. A browser, which cannot set headers, also offers berth.key.KEY."
 	term.Timeout, term.Also = exchange.Unlimited, map[int]string{http.StatusSwitchingProtocols: "The WebSocket of the terminal"}
@@ -83,7 +83,7 @@ func (a *handlers) terminal(w http.ResponseWriter, r *http.Request) {
 			}
 			return 0, ""
 		},
-		ExecID: e.id, Process: process, After: after,
+		ExecID: e.id, Process: process, After: after, Notice: e.h.Notice(),
 		Output: func(ctx context.Context, after int64) iter.Seq2[guest.Chunk, error] {
 			return e.h.Output(ctx, e.id, after)
 		},
