@@ -31,24 +31,7 @@ func TestPrivilegedProgramsAreInertOutside(t *testing.T) {
 	testkit.Proves(t, "E3")
 	a := newArena(t, "")
 	a.box("box", "")
-	root := filepath.Join("/proc", a.guest("box"), "root")
-	for name, how := range privileged {
-		line := func(dir string) string {
-			path := filepath.Join(dir, name)
-			return "cp " + dir + "/attacker " + path + " && chown 0:0 " + path + " && " +
-				strings.NewReplacer("%", path, "{attacker}", dir+"/attacker").Replace(how)
-		}
-		if out, err := exec.Command("sh", "-c", line(a.public)).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v %s", name, err, out)
-		}
-		if code, out := a.gains(filepath.Join(a.public, name)); code != 0 {
-			t.Errorf("%s of this machine gains nothing, so this proves nothing: %s", name, out)
-		}
-		a.sh("box", "root", line("/workspace"))
-		if code, out := a.gains(filepath.Join(root, "workspace", name)); code != 1 || !strings.Contains(out, "nothing gained") {
-			t.Errorf("%s of the sandbox: %d, %s", name, code, out)
-		}
-	}
+	a.marksGainNothing(filepath.Join("/proc", a.guest("box"), "root", "workspace"))
 	a.unmarked()
 	a.unmarkedArchive()
 	if _, err := a.Sandboxes.Sync(t.Context(), "box", api.SyncWorkspace{}); err != nil {
@@ -64,6 +47,74 @@ func TestPrivilegedProgramsAreInertOutside(t *testing.T) {
 	if got := a.sh("box", "root", "ls /workspace; find /workspace -perm /6000"); !strings.Contains(got, "setuid\n") || strings.Contains(got, "/workspace/") {
 		t.Errorf("restored: %q", got)
 	}
+}
+
+// marksGainNothing makes the privileged programs in the sandbox and runs them on the machine, where its workspace is dir.
+func (a *arena) marksGainNothing(dir string) {
+	a.Helper()
+	for name, how := range privileged {
+		line := func(dir string) string {
+			path := filepath.Join(dir, name)
+			return "cp " + dir + "/attacker " + path + " && chown 0:0 " + path + " && " +
+				strings.NewReplacer("%", path, "{attacker}", dir+"/attacker").Replace(how)
+		}
+		if out, err := exec.Command("sh", "-c", line(a.public)).CombinedOutput(); err != nil {
+			a.Fatalf("%s: %v %s", name, err, out)
+		}
+		if code, out := a.gains(filepath.Join(a.public, name)); code != 0 {
+			a.Errorf("%s of this machine gains nothing, so this proves nothing: %s", name, out)
+		}
+		a.sh("box", "root", line("/workspace"))
+		a.gainsNothing(filepath.Join(dir, name))
+	}
+}
+
+func (a *arena) gainsNothing(path string) {
+	a.Helper()
+	if code, out := a.gains(path); code != 1 || !strings.Contains(out, "nothing gained") {
+		a.Errorf("%s: %d, %s", path, code, out)
+	}
+}
+
+// With a watched disk limit the programs lie in a directory of the machine. They do nothing there either, while the
+// sandbox runs and when it is stopped, also after the server was killed, and nothing is left mounted.
+func TestPrivilegedProgramsAreInertInDirectories(t *testing.T) {
+	testkit.Proves(t, "E3")
+	a := newArena(t, "\n[templates.watched]\nextends = \"default\"\ndisk = \"soft\"\n")
+	box := a.box("box", "watched")
+	workspace := filepath.Join(a.instanceDir(box.ID), "fs", "upper", "workspace")
+	a.marksGainNothing(workspace)
+	if err := unix.Mknod(filepath.Join(workspace, "null"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := os.Open(filepath.Join(workspace, "null")); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("the device was opened: %v, %v", f, err)
+	}
+	a.restart(t)
+	for name := range privileged {
+		a.gainsNothing(filepath.Join(workspace, name))
+	}
+	if _, err := a.Sandboxes.Stop(t.Context(), "box"); err != nil {
+		t.Fatal(err)
+	}
+	a.restart(t)
+	for name := range privileged {
+		a.gainsNothing(filepath.Join(workspace, name))
+	}
+	a.clear()
+	if err := leftOf(a.data, []string{box.ID}); err != nil {
+		t.Error(err)
+	}
+}
+
+// restart kills the server and starts another one.
+func (a *arena) restart(t *testing.T) {
+	a.Helper()
+	_ = a.server.cmd.Process.Kill()
+	_ = a.server.cmd.Wait()
+	a.server = start(t, a.env)
+	a.Client = a.server.client(t)
+	t.Cleanup(a.clear)
 }
 
 // gains runs a program as a user without any rights, who gets it as an open file.

@@ -75,7 +75,7 @@ func TestStatusShowsAFullDiskAtOnce(t *testing.T) {
 
 func waitReason(t *testing.T, d *local.Driver, id driver.ID, want string) {
 	t.Helper()
-	testkit.Eventually(t, time.Minute, func() error {
+	testkit.Eventually(t, 3*time.Minute, func() error {
 		st, err := d.Inspect(t.Context(), id)
 		if err != nil {
 			return err

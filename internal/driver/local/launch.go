@@ -77,6 +77,8 @@ func (l *launch) run(ctx context.Context) error {
 	this := run{Group: l.group}
 	if l.disk != nil {
 		this.Device = l.disk.device
+	} else if err := l.d.makeInert(l.dir); err != nil {
+		return err
 	}
 	if err := writeJSON(l.dir, runName, this); err != nil {
 		return err

@@ -261,6 +261,7 @@ func (d *Driver) Close() error {
 	d.images.shut()
 	d.detachAll()
 	d.work.Wait()
+	d.unmountStopped()
 	d.images.close()
 	d.groups.removeParents()
 	d.exe.close()

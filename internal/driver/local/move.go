@@ -137,7 +137,7 @@ func (d *Driver) dropMoved(p *instanceDir) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
+	if err := errors.Join(err, d.unmountFiles(p)); err != nil {
 		return err
 	}
 	return d.discard(p.join(fsDir))

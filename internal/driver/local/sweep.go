@@ -142,7 +142,7 @@ func (d *Driver) adopt(id driver.ID) {
 	if !p.current() {
 		return
 	}
-	if err := d.settle(p); err != nil {
+	if err := errors.Join(d.settle(p), d.makeInert(p)); err != nil {
 		d.opts.Log.Warn("adopt an instance", "instance", id, "error", err)
 	}
 }

@@ -97,7 +97,7 @@ func (d *Driver) remove(outer context.Context, path string) error {
 		return ignoreMissing(err)
 	}
 	defer p.Close()
-	if err := d.end(ctx, p); err != nil {
+	if err := errors.Join(d.end(ctx, p), d.unmountFiles(p)); err != nil {
 		return err
 	}
 	return removeTree(outer, path)
