@@ -41,7 +41,7 @@ func (r *reading) end(exit guest.Exit) End {
 		return fail(api.TurnFailed, api.CodeAgentFailed, "the agent's session is gone")
 	case r.Note == noteNotInstalled:
 		e.Usage = api.Usage{}
-		return fail(api.TurnFailed, api.CodeAgentNotInstalled, "the agent is not installed; run: %s", r.worker.Install)
+		return fail(api.TurnFailed, api.CodeAgentNotInstalled, "%s", r.worker.notInstalled())
 	case r.Quit && said:
 		return e
 	case r.Note == noteCancelled, e.Status == api.TurnCancelled, interrupted(exit):
@@ -50,12 +50,26 @@ func (r *reading) end(exit guest.Exit) End {
 		return fail(api.TurnFailed, api.CodeTurnTimeout, "the turn took too long: %s", exit.Reason)
 	case said:
 		return e
+	case r.worker.Plain && succeeded(exit):
+		e.Status = api.TurnCompleted
+		return e
 	case killed:
 		e.Again = !r.Seen
 		return fail(api.TurnInterrupted, api.CodeTurnInterrupted, "%s", deathMessage(exit))
 	}
 	return fail(api.TurnFailed, api.CodeAgentFailed, "the agent ended without an answer (exit code %d)%s", exit.Code, r.lastWords(exit))
 }
+
+// notInstalled explains that the agent's program does not exist, and what to do.
+func (w *Worker) notInstalled() string {
+	if w.Install == "" {
+		return "the program of the template's agent_command is not in the sandbox; check its path, and the mount that it is in"
+	}
+	return "the agent is not installed; run: " + w.Install
+}
+
+// succeeded reports whether the process ended by itself with code 0.
+func succeeded(exit guest.Exit) bool { return !exit.Lost && exit.Signal == 0 && exit.Code == 0 }
 
 // interrupted reports whether the wrapper was interrupted before it could write a note.
 func interrupted(exit guest.Exit) bool { return !exit.Lost && exit.Code == 130 }

@@ -19,7 +19,8 @@ import (
 // Reader turns the lines of a turn's process into events. Its state is small and complete, so that another Reader can
 // continue from it. The lines may come from an attacker.
 type Reader interface {
-	// Line reads one line of valid UTF-8, without its line break. It is not ok if the line is not part of the agent's
+	// Line reads one line of valid UTF-8, without its line break and, unless Worker.Plain, the white space around it.
+	// It is not ok if the line is not part of the agent's
 	// protocol. The line is only valid during the call.
 	Line(line []byte) (events []api.TurnEvent, ok bool)
 	// End returns the end of the turn as the agent reported it. If said is false the agent has not reported an end,
@@ -147,7 +148,7 @@ func (r *reading) follow(output iter.Seq2[guest.Chunk, error], on callbacks, yie
 			on.quit()
 		}
 		if c.Exit != nil {
-			r.complete(c.Next)
+			r.complete(c.Next, *c.Exit)
 			on.ended()
 			if !yield(r.finish(*c.Exit), nil) {
 				return errLeft
@@ -233,16 +234,18 @@ func (r *reading) reportLost(message string) {
 }
 
 // complete reads the output after the last line break if it is a whole line.
-func (r *reading) complete(end int64) {
-	if len(r.line) > 0 && json.Valid(r.line) {
+func (r *reading) complete(end int64, exit guest.Exit) {
+	if len(r.line) > 0 && (json.Valid(r.line) || r.worker.Plain && succeeded(exit)) {
 		r.lineEnd(nil)
 	}
 	r.line, r.mark = nil, end
 }
 
 func (r *reading) read(line []byte) {
-	if line = bytes.TrimSpace(line); len(line) == 0 {
-		return
+	if !r.worker.Plain {
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			return
+		}
 	}
 	if !utf8.Valid(line) { // databases refuse invalid UTF-8
 		line = bytes.ToValidUTF8(line, []byte("\uFFFD"))

@@ -29,6 +29,9 @@ type Worker struct {
 	// Read returns a Reader for the agent's lines. It continues from the state of an earlier Reader of the same turn;
 	// nil: from the beginning.
 	Read func(t Turn, state json.RawMessage) (Reader, error)
+	// Plain is true for agents that may print plain text: their lines keep their white space, and an exit with code 0
+	// completes a turn whose end the agent did not report.
+	Plain bool
 	// Install is the command that installs the agent, for error messages.
 	Install string
 	// Grace is the time that a cancelled turn has to end before it is killed; zero: five seconds.

@@ -7,6 +7,7 @@ import (
 	"github.com/berthdev/berth/internal/agent"
 	"github.com/berthdev/berth/internal/agent/claudecli"
 	"github.com/berthdev/berth/internal/agent/demo"
+	"github.com/berthdev/berth/internal/agent/lines"
 	"github.com/berthdev/berth/internal/chat"
 	"github.com/berthdev/berth/internal/template"
 	"github.com/berthdev/berth/internal/tool"
@@ -25,7 +26,7 @@ func (s *System) openChat() {
 
 func runtimes() map[string]agent.Runtime {
 	all := map[string]agent.Runtime{}
-	for _, r := range []agent.Runtime{claudecli.New(), demo.New()} {
+	for _, r := range []agent.Runtime{claudecli.New(), demo.New(), lines.New()} {
 		all[r.Name()] = r
 	}
 	return all

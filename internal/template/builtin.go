@@ -9,12 +9,13 @@ import (
 const (
 	RuntimeDemo   = "demo"
 	RuntimeClaude = "claude-cli"
+	RuntimeLines  = "lines"
 )
 
 // permissionModes are the permission modes of Claude Code: the set of actions for which it does not ask.
 var permissionModes = []string{"bypassPermissions", "acceptEdits", "plan", "dontAsk"}
 
-var runtimes = []string{RuntimeClaude, RuntimeDemo}
+var runtimes = []string{RuntimeClaude, RuntimeDemo, RuntimeLines}
 
 // claudeMount is the directory in the sandbox where the runtime looks for Claude Code.
 const claudeMount = "/opt/claude"

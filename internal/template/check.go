@@ -57,6 +57,17 @@ func (c *checker) checkSpec() {
 	}
 }
 
+// missing returns the problems of a template that lacks a value which another of its values needs.
+func missing(t Template, origin string) []config.Problem {
+	if t.Runtime != RuntimeLines || len(t.AgentCommand) > 0 {
+		return nil
+	}
+	return []config.Problem{{
+		Key: "templates." + t.Name + ".runtime", Origin: origin, Value: t.Runtime, Why: "needs a program to run",
+		Fix: `write agent_command = ["PROGRAM", "ARGUMENT"]`,
+	}}
+}
+
 // refuse adds a problem with the value of a key. The key may name a part of the value, such as hooks[1].url.
 func (c *checker) refuse(key, value, why, fix string) {
 	p := config.Problem{Key: "templates." + c.Name, Origin: c.origin(), Value: value, Why: why, Fix: fix}

@@ -93,7 +93,7 @@ func (l *loader) load(name string) bool {
 	}
 	l.state[name] = begun
 	t := Template{Name: name}
-	ok := l.read(&t) && l.inherit(&t)
+	ok := l.read(&t) && l.inherit(&t) && l.complete(t)
 	if ok {
 		l.state[name] = usable
 		l.all[name] = l.filled(t)
@@ -173,6 +173,13 @@ func (l *loader) inherit(t *Template) bool {
 	}
 	*t = t.withParent(parent)
 	return true
+}
+
+// complete reports whether the template, with what it inherits, has everything that its values need.
+func (l *loader) complete(t Template) bool {
+	problems := missing(t, l.sections[t.Name].OriginOf("runtime"))
+	l.refuse(problems...)
+	return len(problems) == 0
 }
 
 func (l *loader) refuse(p ...config.Problem) { l.report.Problems = append(l.report.Problems, p...) }

@@ -82,6 +82,7 @@ func (r *Registry) Add(t Template) error {
 	} else if t.Extends != "" {
 		problems = append(problems, r.noParent(t.Name, t.Extends, "", r.Names()))
 	}
+	problems = append(problems, missing(t, "")...)
 	if len(problems) == 0 {
 		r.all[t.Name] = r.filled(t)
 		return nil
