@@ -18,7 +18,7 @@ import (
 // Name is the name of the runtime in templates, and of the model of programs that report none.
 const Name = "lines"
 
-// sessions is the directory of the programs' sessions: each has a directory of its own for what the program must
+// sessions is the directory of the programs' sessions: each has its own directory for what the program must
 // remember. It is in the workspace, so it is saved and restored with it.
 const sessions = guest.Workspace + "/.berth/lines"
 
