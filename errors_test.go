@@ -165,7 +165,8 @@ func TestNilContextIsRefused(t *testing.T) {
 	}
 }
 
-// Another account can neither see, start, nor delete a sandbox; another tenant cannot, either.
+// Another account can neither see, start, nor delete a sandbox. Another tenant cannot, either: under the same id it gets
+// a sandbox of its own.
 func TestSandboxBelongsToItsAccount(t *testing.T) {
 	testkit.Proves(t, "E8")
 	b := open(t, berth.Config{})
@@ -173,9 +174,14 @@ func TestSandboxBelongsToItsAccount(t *testing.T) {
 	if err := s.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, other := range []berth.Account{{ID: "you"}, {ID: "me", Tenant: "other"}} {
-		_, openErr := b.Sandbox(t.Context(), s.ID(), other)
-		for _, err := range []error{openErr, b.DeleteSandbox(t.Context(), s.ID(), other, false)} {
+	tenant := berth.Account{ID: "me", Tenant: "other"}
+	for _, other := range []berth.Account{{ID: "you"}, tenant} {
+		refused := []error{b.DeleteSandbox(t.Context(), s.ID(), other, false)}
+		if other != tenant {
+			_, err := b.Sandbox(t.Context(), s.ID(), other)
+			refused = append(refused, err)
+		}
+		for _, err := range refused {
 			if !errors.Is(err, berth.ErrSandboxNotAccessible) {
 				t.Errorf("%+v: %v", other, err)
 			}
@@ -183,6 +189,13 @@ func TestSandboxBelongsToItsAccount(t *testing.T) {
 		for found, err := range b.Sandboxes(t.Context(), other) {
 			t.Errorf("%+v sees %s, %v", other, found.ID, err)
 		}
+	}
+	theirs, err := b.Sandbox(t.Context(), s.ID(), tenant)
+	if err != nil || theirs.ID() != s.ID() {
+		t.Fatalf("the other tenant's sandbox is %+v, %v", theirs, err)
+	}
+	if err := b.DeleteSandbox(t.Context(), s.ID(), tenant, false); err != nil {
+		t.Error(err)
 	}
 	if info, err := s.Info(t.Context()); err != nil || info.State != "stopped" {
 		t.Errorf("afterwards it is %s, %v", info.State, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/hook"
+	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/template"
 )
 
@@ -104,10 +105,10 @@ type HookS3 struct {
 
 func newHookData(d *hook.Data) *HookData {
 	out := &HookData{
-		Phase: Phase(d.Phase), ConversationID: d.ConversationID, TurnID: d.TurnID,
+		Phase: Phase(d.Phase), ConversationID: sandbox.PublicID(d.ConversationID), TurnID: d.TurnID,
 		Message: d.Message, Usage: d.Usage, Status: d.Status, Version: d.Version, data: d,
 		Sandbox: HookSandbox{
-			ID: d.Sandbox.ID, Name: d.Sandbox.Name, Tenant: d.Sandbox.Tenant, Owner: api.Owner(d.Sandbox.Owner),
+			ID: sandbox.PublicID(d.Sandbox.ID), Name: d.Sandbox.Name, Tenant: d.Sandbox.Tenant, Owner: api.Owner{Kind: d.Sandbox.Owner.Kind, ID: sandbox.PublicID(d.Sandbox.Owner.ID)},
 			Template: d.Sandbox.Template, Driver: d.Sandbox.Driver, Incarnation: d.Sandbox.Incarnation,
 		},
 	}

@@ -103,6 +103,7 @@ func (s *Sandbox) load(ctx context.Context, spec sandbox.Spec) error {
 	if err != nil {
 		return err
 	}
+	s.id = record.ID
 	s.keep(record)
 	return s.ping(ctx, s.b.system.Engine().HandleOn(record, actor))
 }
@@ -175,7 +176,7 @@ func (s *Sandbox) runningHandle(ctx context.Context) (*engine.Handle, sandbox.Sa
 }
 
 // ID returns the sandbox's id.
-func (s *Sandbox) ID() string { return s.id }
+func (s *Sandbox) ID() string { return sandbox.PublicID(s.id) }
 
 // Account returns the account that the sandbox was opened for.
 func (s *Sandbox) Account() Account { return s.account }

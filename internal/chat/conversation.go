@@ -114,13 +114,13 @@ func (c Conversations) template(ctx context.Context, agent, sandboxID string) (s
 // linkable checks that a conversation may work in a sandbox. The sandbox exists, or the id is free and the
 // conversation creates its own sandbox with it. own reports whether the conversation owns the sandbox.
 func (c Conversations) linkable(ctx context.Context, conversation, id string) (sandboxID string, own bool, err error) {
-	if id, err = sandbox.ParseID(id); err != nil {
+	if _, err = sandbox.ParseID(sandbox.PublicID(id)); err != nil {
 		return "", false, err
 	}
 	s, err := c.scope().ByID(ctx, id)
 	switch {
 	case err == nil:
-		return id, s.Owner.Kind == sandbox.OwnerConversation && s.Owner.ID == conversation, nil
+		return s.ID, s.Owner.Kind == sandbox.OwnerConversation && sandbox.PublicID(s.Owner.ID) == sandbox.PublicID(conversation), nil
 	case !errors.Is(err, fault.ErrNotFound):
 		return "", false, err
 	}
@@ -130,7 +130,8 @@ func (c Conversations) linkable(ctx context.Context, conversation, id string) (s
 		}
 		return "", false, err
 	}
-	return id, true, nil
+	id, err = c.scope().SandboxID(ctx, id)
+	return id, true, err
 }
 
 // agree returns an error if an existing conversation differs from a field that the request gives.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 )
 
@@ -126,7 +127,7 @@ func (s *Service) read(ctx context.Context, t store.Turn, after int64, yield fun
 		if more, err := s.opts.Store.ReadLog(ctx, t.ID, after, 1); err != nil || len(more) > 0 {
 			return after, false, err
 		}
-		yield(Event{Data: mustJSON(api.TurnEvent{Type: api.EventResync, TurnID: t.ID, ConversationID: t.Conversation,
+		yield(Event{Data: mustJSON(api.TurnEvent{Type: api.EventResync, TurnID: t.ID, ConversationID: sandbox.PublicID(t.Conversation),
 			Message: "the events of this turn are no longer kept; read the conversation's messages"})}, nil)
 	}
 	return after, true, nil

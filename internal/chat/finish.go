@@ -69,7 +69,7 @@ func (w *work) close(ctx context.Context, out outcome) error {
 		warnings = append(warnings, unsavedWarning)
 	}
 	events := [][]byte{mustJSON(api.TurnEvent{
-		Type: api.EventTurnFinished, ConversationID: w.turn.Conversation, SandboxID: w.turn.Sandbox, TurnID: w.turn.ID, MessageID: w.turn.Reply,
+		Type: api.EventTurnFinished, ConversationID: sandbox.PublicID(w.turn.Conversation), SandboxID: sandbox.PublicID(w.turn.Sandbox), TurnID: w.turn.ID, MessageID: w.turn.Reply,
 		Status: out.Status, Code: out.Code, Message: out.Message, StopReason: out.StopReason, Model: out.Model, Session: w.turn.Session, Usage: &out.Usage, CostUSD: out.Reply.CostUSD,
 		Stats: &stats, Version: w.turn.Version, VersionPending: w.turn.Saving, Warnings: warnings, At: &now,
 	})}

@@ -9,6 +9,7 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/outbox"
+	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/transcript"
 )
@@ -76,7 +77,11 @@ func (c Conversations) Messages(ctx context.Context, id string, page transcript.
 	if _, err := c.Get(ctx, id); err != nil {
 		return nil, "", err
 	}
-	return c.opts.Transcript.List(ctx, string(c.tenant), id, page)
+	list, next, err := c.opts.Transcript.List(ctx, string(c.tenant), id, page)
+	for i := range list {
+		list[i].ConversationID = sandbox.PublicID(list[i].ConversationID)
+	}
+	return list, next, err
 }
 
 // Message returns one message.
@@ -86,5 +91,7 @@ func (c Conversations) Message(ctx context.Context, id, message string) (api.Mes
 	if _, err := c.Get(ctx, id); err != nil {
 		return api.Message{}, err
 	}
-	return c.opts.Transcript.Get(ctx, string(c.tenant), id, message)
+	m, err := c.opts.Transcript.Get(ctx, string(c.tenant), id, message)
+	m.ConversationID = sandbox.PublicID(m.ConversationID)
+	return m, err
 }

@@ -308,7 +308,7 @@ func agree(s sandbox.Sandbox, r Request) error {
 	}
 	var differ []string
 	for _, f := range []struct{ name, is, asked string }{
-		{"id", s.ID, r.ID}, {"name", s.Name, r.Name}, {"template", s.Spec.Template, r.Spec.Template},
+		{"id", sandbox.PublicID(s.ID), sandbox.PublicID(r.ID)}, {"name", s.Name, r.Name}, {"template", s.Spec.Template, r.Spec.Template},
 		{"driver", s.Spec.Driver, r.Spec.Driver}, {"profile", s.Spec.Profile, r.Spec.Profile},
 	} {
 		if f.asked != "" && f.is != f.asked {

@@ -17,11 +17,11 @@ import (
 // Show converts a sandbox to its API type. It leaves out the values of the environment, also in error messages.
 func Show(s sandbox.Sandbox) api.Sandbox {
 	return api.Sandbox{
-		ID: s.ID, Name: s.Name, Owner: api.Owner{Kind: string(s.Owner.Kind), ID: s.Owner.ID},
+		ID: sandbox.PublicID(s.ID), Name: s.Name, Owner: api.Owner{Kind: string(s.Owner.Kind), ID: sandbox.PublicID(s.Owner.ID)},
 		Template: s.Spec.Template, Driver: s.Spec.Driver, Profile: s.Spec.Profile,
 		State: string(s.State), Want: string(s.Want),
 		Env: slices.Sorted(maps.Keys(s.Spec.Env)), Metadata: s.Spec.Metadata,
-		Instance: string(s.Instance), Incarnation: s.Incarnation, Finalizers: s.Finalizers,
+		Instance: sandbox.PublicIDs(string(s.Instance)), Incarnation: s.Incarnation, Finalizers: s.Finalizers,
 		CreatedAt: s.CreatedAt, StartedAt: orNil(s.StartedAt), ActiveAt: s.ActiveAt, DeletedAt: orNil(s.DeletedAt),
 		Error: showFailure(s, s.Failure), Saved: ShowSaved(s),
 	}
@@ -43,7 +43,7 @@ func showFailure(s sandbox.Sandbox, f *sandbox.Failure) *api.SandboxError {
 	if f == nil {
 		return nil
 	}
-	return &api.SandboxError{Code: f.Code, Message: HideEnv(s.Spec.Env)(f.Message), At: f.At, Attempts: f.Attempts}
+	return &api.SandboxError{Code: f.Code, Message: sandbox.PublicIDs(HideEnv(s.Spec.Env)(f.Message)), At: f.At, Attempts: f.Attempts}
 }
 
 // ShowExit converts the exit of a command to its API type. If started is zero, the duration is left out.

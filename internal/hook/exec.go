@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 )
 
@@ -39,7 +40,7 @@ func execute(ctx context.Context, spec Spec, index int, d *Data, extra map[strin
 	p := conn.Process(id)
 	// Write fails if the command has ended or its input is closed. The input is written again because the server
 	// that started the command may have died before it wrote; the command may get the same line twice.
-	if _, err := p.Write(ctx, append(body, '\n')); err == nil {
+	if _, err := p.Write(ctx, append([]byte(sandbox.PublicIDs(string(body))), '\n')); err == nil {
 		_ = p.CloseInput(ctx)
 	}
 	output, err := waitForEnd(ctx, p)
@@ -99,12 +100,12 @@ func processOfThisStart(ctx context.Context, conn guest.Conn, prefix string) (st
 func environment(d *Data) (env []string) {
 	for _, v := range [][2]string{
 		{"BERTH_HOOK_PHASE", string(d.Phase)},
-		{"BERTH_SANDBOX_ID", d.Sandbox.ID},
+		{"BERTH_SANDBOX_ID", sandbox.PublicID(d.Sandbox.ID)},
 		{"BERTH_INCARNATION", strconv.FormatInt(d.Sandbox.Incarnation, 10)},
 		{"BERTH_TEMPLATE", d.Sandbox.Template},
 		{"BERTH_OWNER_KIND", d.Sandbox.Owner.Kind},
-		{"BERTH_OWNER_ID", d.Sandbox.Owner.ID},
-		{"BERTH_CONVERSATION_ID", d.ConversationID},
+		{"BERTH_OWNER_ID", sandbox.PublicID(d.Sandbox.Owner.ID)},
+		{"BERTH_CONVERSATION_ID", sandbox.PublicID(d.ConversationID)},
 		{"BERTH_TURN_ID", d.TurnID},
 		{"BERTH_MESSAGE_ID", d.Message.ID},
 		{"BERTH_MESSAGE_ROLE", d.Message.Role},

@@ -21,6 +21,7 @@ import (
 	"github.com/berthdev/berth/internal/egress"
 	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/outbox"
+	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
 )
@@ -106,7 +107,7 @@ func (w *Webhooks) deliver(ctx context.Context, m store.Message) error {
 	}
 	for _, spec := range w.opts.Of(c.Template) {
 		if spec.URL != "" && spec.key() == c.Hook {
-			reply, err := post(ctx, spec, m.ID, c.Body)
+			reply, err := post(ctx, spec, m.ID, []byte(sandbox.PublicIDs(string(c.Body))))
 			if err != nil {
 				return err
 			}

@@ -285,7 +285,6 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 				}
 			}
 		}
-		s.do(call{method: http.MethodPost, path: sandboxesPath, key: stranger, body: `{"id":"` + ids[sandboxesPath] + `"}`}).fails(api.CodeNotFound)
 		own := into[api.Sandbox](s.do(call{method: http.MethodPost, path: sandboxesPath, key: stranger, body: `{"name":"mine"}`}).is(http.StatusCreated))
 		if own.ID == ids[sandboxesPath] {
 			t.Error("a name reached into another tenant")

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -96,13 +97,26 @@ func (db *DB) scanConversation(row scanner) (c Conversation, err error) {
 }
 
 // CreateConversation creates a conversation and reports whether it did. If the tenant has a conversation with the id,
-// it returns that unchanged. It returns ErrNotFound for an id of another tenant, and ErrDeleted for a deleted
-// conversation.
+// it returns that unchanged, and ErrDeleted for a deleted conversation. An id of another tenant is free.
 func (s Scope) CreateConversation(ctx context.Context, c Conversation) (Conversation, bool, error) {
-	const op = "create conversation"
 	if c.ID == "" {
 		c.ID = NewID()
 	}
+	made, created, err := s.createConversation(ctx, c)
+	if !errors.Is(err, fault.ErrNotFound) {
+		return made, created, err
+	}
+	id, failed := s.ConversationID(ctx, c.ID)
+	if failed != nil || id == c.ID {
+		return made, created, cmp.Or(failed, err)
+	}
+	c.ID = id // another tenant has the chosen one
+	return s.createConversation(ctx, c)
+}
+
+// createConversation is CreateConversation for one id. It returns ErrNotFound if another tenant has the id.
+func (s Scope) createConversation(ctx context.Context, c Conversation) (Conversation, bool, error) {
+	const op = "create conversation"
 	env, sealed, err := s.db.secrets.seal(conversationEnv(s.tenant, c.ID), asJSON(c.Env))
 	if err != nil {
 		return Conversation{}, false, s.db.fail(op, err)
@@ -130,7 +144,7 @@ func (s Scope) Conversation(ctx context.Context, id string) (Conversation, error
 	const op = "read conversation"
 	for {
 		c, err := first(ctx, s.db.read, s.db.scanConversation,
-			`select `+conversationColumns+` from conversations where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
+			`select `+conversationColumns+` from conversations where tenant = $1 and id in ($2, $3) and deleted_at is null`, s.tenant, id, s.scopedID(id))
 		if err == nil && s.account != "" && c.Account != s.account {
 			return Conversation{}, conversations.missing(op, id)
 		}

@@ -131,8 +131,10 @@ func TestIntendWithChosenID(t *testing.T) {
 		{"the same again", mine, "mine", ""},
 		{"unknown id and owner", "00000000-0000-0000-0000-000000000000", "new", ""},
 		{"id of another owner", mine, "other", api.CodeConflict},
-		{"id of another tenant", theirs, "new", api.CodeNotFound},
-		{"id of another tenant, owner has one", theirs, "mine", api.CodeNotFound},
+		{"id of another tenant, owner has one", theirs, "mine", api.CodeNameTaken},
+		{"id of another tenant", theirs, "scoped", ""},
+		{"id of another tenant again", theirs, "scoped", ""},
+		{"id of another tenant, other owner", theirs, "other", api.CodeConflict},
 		{"deleted id", gone, "gone", api.CodeDeleted},
 		{"deleted id, another owner", gone, "new", api.CodeDeleted},
 		{"unknown id, owner has one", "ffffffff-ffff-4fff-8fff-ffffffffffff", "mine", api.CodeNameTaken},
@@ -161,7 +163,7 @@ func TestIntendWithChosenID(t *testing.T) {
 					return
 				}
 				noError(t, err)
-				if sb.ID != c.id || sb.Owner.ID != c.owner {
+				if sandbox.PublicID(sb.ID) != c.id || sb.Owner.ID != c.owner {
 					t.Errorf("got sandbox %s of %s", sb.ID, sb.Owner)
 				}
 			})

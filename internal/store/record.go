@@ -45,9 +45,9 @@ func (k recordKind) refuse(ctx context.Context, s Scope, id, name string) error 
 // explainMissing returns the reason why a read or write found no record: it is deleted or unknown, or was created
 // since.
 func (k recordKind) explainMissing(ctx context.Context, s Scope, op, id string) error {
-	text, args := `select deleted_at is not null from `+k.table+` where tenant = $1 and id = $2`, []any{s.tenant, id}
+	text, args := `select deleted_at is not null from `+k.table+` where tenant = $1 and id in ($2, $3)`, []any{s.tenant, id, s.scopedID(id)}
 	if k.perAccount && s.account != "" {
-		text, args = text+` and account = $3`, append(args, s.account)
+		text, args = text+` and account = $4`, append(args, s.account)
 	}
 	gone, err := first(ctx, s.db.read, scanOne[bool], text, args...)
 	switch {

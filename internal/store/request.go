@@ -60,6 +60,9 @@ func (s Scope) RequestSandbox(ctx context.Context, in SandboxRequest) (sb sandbo
 			return sandbox.Sandbox{}, false, overQuota("record sandbox", QuotaSandboxes, in.Cap)
 		case errors.Is(err, fault.ErrDeleting):
 			return sb, false, err
+		case errors.Is(err, errForeignID):
+			in.ID, in.NewID = s.scopedID(in.ID), s.scopedID(in.NewID)
+			continue
 		case !errors.Is(err, sql.ErrNoRows):
 			return sandbox.Sandbox{}, false, s.db.fail("record sandbox", err)
 		}
@@ -157,8 +160,10 @@ func (s Scope) checkName(ctx context.Context, name string) (sandbox.Sandbox, err
 	return sb, fault.Errorf(op, api.CodeNameTaken, "the sandbox %s has the name %q already", sb.ID, name)
 }
 
-// checkID returns an error if the id belongs to another owner: ids are unique in the whole installation and never
-// reused. Sandboxes of other tenants look as if they did not exist.
+// errForeignID reports that another tenant has the id, so that this tenant's row gets its scoped form.
+var errForeignID = errors.New("the id belongs to another tenant")
+
+// checkID returns an error if the id belongs to another owner: ids are never reused.
 func (s Scope) checkID(ctx context.Context, id string, in SandboxRequest) error {
 	const op = "record sandbox"
 	sb, err := s.db.Sandbox(ctx, id)
@@ -168,7 +173,7 @@ func (s Scope) checkID(ctx context.Context, id string, in SandboxRequest) error 
 	case err != nil:
 		return err
 	case sb.Owner.Tenant != string(s.tenant):
-		return notFound(op, "sandbox", id)
+		return errForeignID
 	case sb.Deleted():
 		return deleted(op, "sandbox", id)
 	case sb.Owner.Kind != in.Kind || sb.Owner.ID != in.Owner:

@@ -35,6 +35,28 @@ func (s Scope) Within(account string) Scope {
 // OnlyAccount returns the account that the scope is narrowed to, empty for none.
 func (s Scope) OnlyAccount() string { return s.account }
 
+// scopedID returns the id of the tenant's row if another tenant has a row with the id; see [sandbox.ScopedID].
+func (s Scope) scopedID(id string) string { return sandbox.ScopedID(string(s.tenant), id) }
+
+// SandboxID returns the id under which the tenant's sandbox with a chosen id is stored, or will be.
+func (s Scope) SandboxID(ctx context.Context, chosen string) (string, error) {
+	return s.storedID(ctx, "sandboxes", chosen)
+}
+
+// ConversationID is SandboxID for conversations.
+func (s Scope) ConversationID(ctx context.Context, chosen string) (string, error) {
+	return s.storedID(ctx, "conversations", chosen)
+}
+
+func (s Scope) storedID(ctx context.Context, table, chosen string) (string, error) {
+	scoped := s.scopedID(chosen)
+	taken, err := first(ctx, s.db.read, scanOne[int64], `select count(*) from `+table+` where id = $2 and tenant <> $1 or id = $3`, s.tenant, chosen, scoped)
+	if err == nil && taken > 0 {
+		return scoped, nil
+	}
+	return chosen, s.db.fail("find id", err)
+}
+
 // Tenant returns the scope's tenant.
 func (s Scope) Tenant() TenantID { return s.tenant }
 
@@ -49,7 +71,7 @@ func (s Scope) ByID(ctx context.Context, id string) (sandbox.Sandbox, error) {
 
 // ByIDOrDeleted returns the sandbox, also a deleted one, or ErrNotFound.
 func (s Scope) ByIDOrDeleted(ctx context.Context, id string) (sandbox.Sandbox, error) {
-	return s.find(ctx, "id", `select `+sandboxColumns+` from sandboxes where tenant = $1 and id = $2`, id)
+	return s.find(ctx, "id", `select `+sandboxColumns+` from sandboxes where tenant = $1 and id in ($2, $3)`, id, s.scopedID(id))
 }
 
 // ByName returns the sandbox that has the name, or ErrNotFound.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
 )
@@ -163,8 +164,11 @@ func TestConversationKeepsWhatItIs(t *testing.T) {
 		}
 		_, err = db.In("other").Conversation(t.Context(), want.ID)
 		wantCode(t, err, api.CodeNotFound)
-		_, _, err = db.In("other").CreateConversation(t.Context(), want)
-		wantCode(t, err, api.CodeNotFound)
+		theirs, created, err := db.In("other").CreateConversation(t.Context(), want)
+		noError(t, err)
+		if !created || theirs.ID == want.ID || sandbox.PublicID(theirs.ID) != want.ID {
+			t.Errorf("another tenant's conversation with the id is %+v", theirs)
+		}
 		page, _, err := db.In(acme).Conversations(t.Context(), "box", store.Page{})
 		noError(t, err)
 		if len(page) != 1 || page[0].ID != want.ID {

@@ -13,7 +13,7 @@ const maxNamed = 1000
 func Show(sb sandbox.Sandbox, res *workspace.Result) api.Synced {
 	st := res.Stats
 	out := api.Synced{
-		SandboxID: sb.ID, Version: sb.Synced.Version, New: res.New,
+		SandboxID: sandbox.PublicID(sb.ID), Version: sb.Synced.Version, New: res.New,
 		Stats: api.SyncStats{
 			FilesDownloaded: st.FilesDownloaded, FilesUploaded: st.FilesUploaded, FilesDeleted: st.FilesDeleted,
 			FilesSkipped: st.FilesSkipped, BytesTransferred: st.BytesTransferred, Duration: st.Duration,

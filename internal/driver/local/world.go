@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berthdev/berth/internal/guest/wire"
+	"github.com/berthdev/berth/internal/sandbox"
 )
 
 var aLongTimeAgo = time.Unix(1, 0)
@@ -119,9 +120,7 @@ func share(n, part int64, otherwise uint64) uint64 {
 }
 
 // hostname returns a short name by which people can distinguish instances.
-func hostname(sandbox string) string {
-	if len(sandbox) > 12 {
-		sandbox = sandbox[len(sandbox)-12:]
-	}
-	return "berth-" + strings.Trim(sandbox, "-")
+func hostname(id string) string {
+	id = sandbox.PublicID(id)
+	return "berth-" + strings.Trim(id[max(0, len(id)-12):], "-")
 }

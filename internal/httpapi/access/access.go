@@ -125,11 +125,14 @@ func (a *Sandboxes) Handle(ctx context.Context, ref string) (*engine.Handle, san
 	return a.Engine.HandleOn(s, who.Actor()), s, nil
 }
 
-// ResolveID returns the id of the sandbox with the given id or name. A sandbox that is given by id need not exist.
+// ResolveID returns the stored id of the sandbox with the given id or name. A sandbox that is given by id need not exist.
 func (a *Sandboxes) ResolveID(ctx context.Context, ref string) (string, error) {
 	id, name, err := sandbox.ParseRef(ref)
-	if err != nil || name == "" {
-		return id, err
+	if err != nil {
+		return "", err
+	}
+	if name == "" {
+		return a.In(ctx).SandboxID(ctx, id)
 	}
 	s, err := a.In(ctx).ByName(ctx, name)
 	return s.ID, err

@@ -121,7 +121,7 @@ func (a *handlers) createConversation(ctx context.Context, in *struct{ Body *api
 	if err != nil {
 		return nil, err
 	}
-	out := &rest.Created[api.Conversation]{Status: http.StatusOK, Location: exchange.ConversationsPath + "/" + c.ID}
+	out := &rest.Created[api.Conversation]{Status: http.StatusOK, Location: exchange.ConversationsPath + "/" + sandbox.PublicID(c.ID)}
 	if created || ours { // with an id of ours, an attempt whose answer was lost created it
 		out.Status = http.StatusCreated
 	}
@@ -283,8 +283,8 @@ func (a *handlers) ensureConversation(ctx context.Context, in *ensureConversatio
 		return nil, err
 	}
 	out := &rest.Created[api.ConversationSandbox]{
-		Status: http.StatusOK, Location: exchange.SandboxesPath + "/" + s.ID,
-		Body: api.ConversationSandbox{ConversationID: c.ID, SandboxID: s.ID, Sandbox: engine.Show(s)},
+		Status: http.StatusOK, Location: exchange.SandboxesPath + "/" + sandbox.PublicID(s.ID),
+		Body: api.ConversationSandbox{ConversationID: sandbox.PublicID(c.ID), SandboxID: sandbox.PublicID(s.ID), Sandbox: engine.Show(s)},
 	}
 	if created {
 		out.Status = http.StatusCreated
@@ -300,8 +300,8 @@ func (a *handlers) conversationNow(ctx context.Context, c store.Conversation) (a
 
 func conversationOut(c store.Conversation, turn string) api.Conversation {
 	out := api.Conversation{
-		ID: c.ID, Title: c.Title, AccountID: c.Account, OrganizationID: string(c.Tenant), AgentID: c.Agent, Template: c.Template,
-		SandboxID: c.Sandbox, SessionID: c.Session, Status: "idle", TurnID: turn, Stats: c.Stats.Stats(), ExtraStats: c.Extra,
+		ID: sandbox.PublicID(c.ID), Title: c.Title, AccountID: c.Account, OrganizationID: string(c.Tenant), AgentID: c.Agent, Template: c.Template,
+		SandboxID: sandbox.PublicID(c.Sandbox), SessionID: c.Session, Status: "idle", TurnID: turn, Stats: c.Stats.Stats(), ExtraStats: c.Extra,
 		Env: slices.Sorted(maps.Keys(c.Env)), Metadata: c.Metadata,
 		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 	}

@@ -29,7 +29,7 @@ func (a *handlers) listMessages(ctx context.Context, in *listMessages) (*rest.Re
 	if err != nil {
 		return nil, err
 	}
-	list := "messages/" + in.Order + "/" + c.ID
+	list := "messages/" + in.Order + "/" + sandbox.PublicID(c.ID)
 	after, err := rest.ParseCursor(list, in.Cursor)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/berthdev/berth/internal/httpapi/exchange"
 	"github.com/berthdev/berth/internal/httpapi/middleware"
 	"github.com/berthdev/berth/internal/httpapi/rest"
+	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 )
 
@@ -116,7 +117,7 @@ func (a *handlers) prompt(body *rest.Body[api.Prompt], to promptTarget) http.Han
 			exchange.Fail(w, r, err)
 		case onlyJSON(r):
 			setTurnHeaders(w, t)
-			w.Header().Set("Location", exchange.ConversationsPath+"/"+t.Conversation+"/turns/"+t.ID+"/events")
+			w.Header().Set("Location", exchange.ConversationsPath+"/"+sandbox.PublicID(t.Conversation)+"/turns/"+t.ID+"/events")
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusAccepted)
 			rest.WriteJSON(w, r, chat.Show(t))
@@ -142,8 +143,8 @@ func checkPrompt(want api.Prompt) error {
 func setTurnHeaders(w http.ResponseWriter, t store.Turn) {
 	h := w.Header()
 	h.Set(api.HeaderTurnID, t.ID)
-	h.Set(api.HeaderConversationID, t.Conversation)
-	h.Set(api.HeaderSandboxID, t.Sandbox)
+	h.Set(api.HeaderConversationID, sandbox.PublicID(t.Conversation))
+	h.Set(api.HeaderSandboxID, sandbox.PublicID(t.Sandbox))
 	h.Set(api.HeaderMessageID, t.Message)
 }
 
@@ -177,7 +178,7 @@ func (a *handlers) accept(w http.ResponseWriter, r *http.Request, want api.Promp
 func (a *handlers) startedTurn(ctx context.Context, id string) (store.Turn, error) {
 	t, err := a.In(ctx).Turn(ctx, id)
 	if err == nil {
-		_, _, err = a.findConversation(ctx, t.Conversation)
+		_, _, err = a.findConversation(ctx, sandbox.PublicID(t.Conversation))
 	}
 	return t, err
 }

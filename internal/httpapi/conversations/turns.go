@@ -62,7 +62,7 @@ func (a *handlers) listTurns(ctx context.Context, in *listTurns) (*rest.Reply[ap
 	if err != nil {
 		return nil, err
 	}
-	list := "turns/" + c.ID
+	list := "turns/" + sandbox.PublicID(c.ID)
 	page, err := in.StorePage(list)
 	if err != nil {
 		return nil, err

@@ -51,6 +51,9 @@ func (a *handlers) usage(ctx context.Context, in *usageQuery) (*rest.Reply[api.U
 		if only, err = sandbox.ParseID(only); err != nil {
 			return nil, err
 		}
+		if only, err = a.In(ctx).ConversationID(ctx, only); err != nil {
+			return nil, err
+		}
 	}
 	by := in.GroupBy
 	if len(by) == 0 {
@@ -116,7 +119,7 @@ func grouped(rows []store.UsageRow, by []string) ([]api.UsageItem, api.UsageItem
 	items := make([]api.UsageItem, 0, len(sums))
 	for g, sum := range sums {
 		item := usageOut(sum)
-		item.Day, item.Model, item.ConversationID = g.day, g.model, g.conversation
+		item.Day, item.Model, item.ConversationID = g.day, g.model, sandbox.PublicID(g.conversation)
 		items = append(items, item)
 	}
 	slices.SortFunc(items, func(x, y api.UsageItem) int {

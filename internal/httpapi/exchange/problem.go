@@ -11,6 +11,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/sandbox"
 )
 
 // Clip shortens text from a client for use in a message.
@@ -121,7 +122,7 @@ func (p *Problem) Finish(ctx context.Context) *Problem {
 	for i, f := range p.Errors {
 		p.Errors[i] = bounded(f)
 	}
-	p.Detail = fault.Clip(x.Clean(p.Detail), mostDetail)
+	p.Detail = fault.Clip(sandbox.PublicIDs(x.Clean(p.Detail)), mostDetail)
 	if p.Retryable && p.Headers.Get("Retry-After") == "" {
 		p.Headers.Set("Retry-After", "1")
 	}

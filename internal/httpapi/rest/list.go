@@ -26,7 +26,7 @@ const maxCursorTime = 253402300800_000000
 
 func (c Cursor) String() string {
 	raw := binary.BigEndian.AppendUint64(nil, uint64(c.At))
-	raw = append(raw, c.ID...)
+	raw = append(raw, sandbox.PublicID(c.ID)...)
 	raw = binary.BigEndian.AppendUint32(raw, c.sum(raw))
 	return base64.RawURLEncoding.EncodeToString(raw)
 }

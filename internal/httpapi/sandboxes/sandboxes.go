@@ -79,7 +79,7 @@ func (a *handlers) createSandbox(ctx context.Context, in *createSandbox) (*rest.
 	if err != nil {
 		return nil, err
 	}
-	out := &rest.Created[api.Sandbox]{Status: http.StatusOK, Location: exchange.SandboxesPath + "/" + s.ID, Body: engine.Show(s)}
+	out := &rest.Created[api.Sandbox]{Status: http.StatusOK, Location: exchange.SandboxesPath + "/" + sandbox.PublicID(s.ID), Body: engine.Show(s)}
 	// The id is new for this request: only the request, or an earlier attempt whose answer was lost, can have used
 	// it.
 	if created || s.ID == r.NewID {
@@ -202,7 +202,7 @@ func (a *handlers) sandboxHistory(ctx context.Context, in *listHistory) (*rest.R
 		return nil, err
 	}
 	before, err := rest.ParseCursor("history", in.Cursor)
-	if err != nil || before.ID != "" && before.ID != s.ID {
+	if err != nil || before.ID != "" && before.ID != sandbox.PublicID(s.ID) {
 		return nil, rest.BadCursor()
 	}
 	entries, next, err := a.In(ctx).History(ctx, s.ID, in.Limit, before.At)
@@ -252,6 +252,6 @@ func transitionOut(t sandbox.Transition) api.Transition {
 	event := cmp.Or(string(t.Event), "want")
 	return api.Transition{
 		Seq: t.Seq, At: t.At, Event: event, From: string(t.From), To: string(t.To), Want: string(t.Want),
-		Reason: t.Reason, Actor: t.Actor, Generation: t.Generation, Incarnation: t.Incarnation, Instance: string(t.Instance),
+		Reason: sandbox.PublicIDs(t.Reason), Actor: t.Actor, Generation: t.Generation, Incarnation: t.Incarnation, Instance: sandbox.PublicIDs(string(t.Instance)),
 	}
 }

@@ -93,7 +93,7 @@ func (a *handlers) listVersions(ctx context.Context, in *listVersions) (*rest.Re
 		return nil, err
 	}
 	after, err := rest.ParseCursor("versions", in.Cursor)
-	if err != nil || after.ID != "" && after.ID != s.ID {
+	if err != nil || after.ID != "" && after.ID != sandbox.PublicID(s.ID) {
 		return nil, rest.BadCursor()
 	}
 	out := &rest.Reply[api.List[api.Version]]{Body: api.List[api.Version]{Items: []api.Version{}}}

@@ -182,7 +182,7 @@ func (a *handlers) restoreTo(ctx context.Context, h *engine.Handle, from sandbox
 		return nil, workspacesync.WrapError("restore version", err)
 	}
 	return &rest.Created[api.Restored]{
-		Status: status, Location: exchange.SandboxesPath + "/" + s.ID,
+		Status: status, Location: exchange.SandboxesPath + "/" + sandbox.PublicID(s.ID),
 		Body: api.Restored{Synced: workspacesync.Show(s, res), Sandbox: engine.Show(s), From: version},
 	}, nil
 }
