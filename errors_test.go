@@ -166,7 +166,7 @@ func TestNilContextIsRefused(t *testing.T) {
 }
 
 // Another account can neither see, start, nor delete a sandbox. Another tenant cannot, either: under the same id it gets
-// a sandbox of its own.
+// its own sandbox.
 func TestSandboxBelongsToItsAccount(t *testing.T) {
 	testkit.Proves(t, "E8")
 	b := open(t, berth.Config{})
