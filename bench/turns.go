@@ -13,8 +13,8 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/client"
 	"github.com/berthdev/berth/internal/template/program"
-	"github.com/berthdev/berth/internal/testkit/claudetest"
 	"github.com/berthdev/berth/internal/testkit/fakellm"
+	"github.com/berthdev/berth/internal/testkit/programtest"
 )
 
 // talkSizes sets the sizes of the benchmarks of turns. Zeros mean the defaults of whole.
@@ -135,31 +135,14 @@ func (s *stage) start(ctx context.Context, env ...string) (err error) {
 
 // install copies both agents to the directories that the templates mount.
 func (s *stage) install() error {
-	claude, err := claudetest.Ensure()
+	claude, err := programtest.Ensure(program.ClaudeCode.Name, "")
 	if err != nil {
 		return err
 	}
 	return errors.Join(
 		os.MkdirAll(s.teller(), 0o755), writeTeller(filepath.Join(s.teller(), "teller")),
-		copyProgram(filepath.Join(claude, "bin", program.ClaudeCode.Command), filepath.Join(program.Dir(s.home.dir, program.ClaudeCode.Name), "bin", program.ClaudeCode.Command)),
+		programtest.Copy(claude, s.home.dir, program.ClaudeCode.Name),
 	)
-}
-
-func copyProgram(from, to string) error {
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }
 
 // open makes a conversation and its sandbox.

@@ -10,7 +10,9 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/template/program"
 	"github.com/berthdev/berth/internal/testkit/claudetest"
+	"github.com/berthdev/berth/internal/testkit/programtest"
 )
 
 // realPrompt makes the agent answer, use a tool and answer again.
@@ -59,7 +61,7 @@ type cli struct {
 }
 
 func (s *stage) openCLI(model string) (*cli, error) {
-	dir, err := claudetest.Ensure()
+	dir, err := programtest.Ensure(program.ClaudeCode.Name, "")
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +16,8 @@ import (
 	"github.com/berthdev/berth/client"
 	"github.com/berthdev/berth/internal/template/program"
 	"github.com/berthdev/berth/internal/testkit"
-	"github.com/berthdev/berth/internal/testkit/claudetest"
 	"github.com/berthdev/berth/internal/testkit/fakellm"
+	"github.com/berthdev/berth/internal/testkit/programtest"
 )
 
 // office is a server whose sandboxes have the real Claude Code CLI, with a model's double behind a service of
@@ -53,22 +52,9 @@ ANTHROPIC_API_KEY = "dummy"
 // install puts the CLI where 'berth template install claude_code' does.
 func (o *office) install(t *testing.T) {
 	t.Helper()
-	p := program.ClaudeCode
-	name := p.Command + "-" + p.Version
-	dir := program.Dir(value(o.env, "BERTH_DATA_DIR"), p.Name)
-	from, to := filepath.Join(claudetest.Dir(t), "bin", name), filepath.Join(dir, "bin", name)
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if os.Link(from, to) != nil { // they are on two disks
-		if err := copyFile(from, to); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Symlink(name, filepath.Join(dir, "bin", p.Command)); err != nil {
-		t.Fatal(err)
-	}
-	if got := p.Installed(dir); got != p.Version {
+	p, dataDir := program.ClaudeCode, value(o.env, "BERTH_DATA_DIR")
+	programtest.Place(t, p.Name, dataDir)
+	if got := p.Installed(program.Dir(dataDir, p.Name)); got != p.Tested() {
 		t.Fatalf("version %q is installed", got)
 	}
 }

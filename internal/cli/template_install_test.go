@@ -14,12 +14,12 @@ func stubNPM(t *testing.T, s *shell, do string) (data string) {
 	t.Helper()
 	bin := t.TempDir()
 	script := `#!/bin/sh
-for last; do :; done
-at=$3/node_modules/@anthropic-ai
+version=$(sed 's/.*claude-code":"\([^"]*\)".*/\1/' package.json)
+at=$PWD/node_modules/@anthropic-ai
 ` + do + `
 mkdir -p "$at/claude-code" "$at/claude-code-linux-x64"
-echo "{\"version\":\"${last##*@}\"}" >"$at/claude-code/package.json"
-printf '#!/bin/sh\necho %s\n' "${last##*@}" >"$at/claude-code-linux-x64/claude"
+echo "{\"version\":\"$version\"}" >"$at/claude-code/package.json"
+printf '#!/bin/sh\necho %s\n' "$version" >"$at/claude-code-linux-x64/claude"
 chmod 755 "$at/claude-code-linux-x64/claude"
 `
 	if err := os.WriteFile(filepath.Join(bin, "npm"), []byte(script), 0o700); err != nil {
@@ -35,7 +35,7 @@ func TestTemplateInstall(t *testing.T) {
 	s := newShell(t, nil)
 	data := stubNPM(t, s, "")
 	r := s.berth("template", "install", "claude_code")
-	version := program.ClaudeCode.Version
+	version := program.ClaudeCode.Tested()
 	if r.code != 0 || r.err != "Fetching @anthropic-ai/claude-code "+version+"\nChecking Claude Code\n" {
 		t.Errorf("%+v", r)
 	}
@@ -61,7 +61,7 @@ func TestTemplateInstallSaysWhatIsMissing(t *testing.T) {
 	if r := s.berth("template", "install", "claude_code"); r.code != 125 || !strings.Contains(r.err, "npm is not installed") || !strings.Contains(r.err, "hint: Install Node.js with npm") {
 		t.Errorf("%+v", r)
 	}
-	if r := s.berth("template", "install", "demo"); r.code != 125 || !strings.Contains(r.err, "hint: These can be installed: claude_code.") {
+	if r := s.berth("template", "install", "demo"); r.code != 125 || !strings.Contains(r.err, "hint: These can be installed: claude_code, opencode, ") {
 		t.Errorf("%+v", r)
 	}
 	if r := s.berth("template", "install", "claude_code", "--data-dir", "/dev/null/x"); r.code != 125 || !strings.Contains(r.err, "make directory for programs") {

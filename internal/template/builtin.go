@@ -17,18 +17,20 @@ var permissionModes = []string{"bypassPermissions", "acceptEdits", "plan", "dont
 
 var runtimes = []string{RuntimeClaude, RuntimeDemo, RuntimeLines}
 
-// claudeMount is the directory in the sandbox where the runtime looks for Claude Code.
-const claudeMount = "/opt/claude"
+// program returns the installed program that the template's runtime runs. It is mounted besides the template's mounts.
+func (t Template) program() (p program.Program, ok bool) {
+	if t.Runtime == RuntimeClaude {
+		return program.ClaudeCode, true
+	}
+	return p, false
+}
 
 // builtins returns the predefined templates without the server's defaults; Registry.filled adds those.
-func builtins(dataDir string) map[string]Template {
+func builtins() map[string]Template {
 	no := false
 	claude := Template{
 		Name: program.ClaudeCode.Name, Runtime: RuntimeClaude, Description: "Claude Code, installed by 'berth template install claude_code'",
 		Egress: Egress{"api.anthropic.com:443"}, EnvFrom: []string{"ANTHROPIC_API_KEY"},
-	}
-	if dataDir != "" {
-		claude.Mounts = []Mount{{Source: program.Dir(dataDir, claude.Name), Target: claudeMount}}
 	}
 	github := claude.clone()
 	github.Name, github.Description = "github", "Claude Code in a clone of the repository GITHUB_REPOSITORY"
@@ -46,6 +48,6 @@ func builtins(dataDir string) map[string]Template {
 
 // BuiltIn reports whether a template of that name is predefined.
 func BuiltIn(name string) bool {
-	_, ok := builtins("")[name]
+	_, ok := builtins()[name]
 	return ok
 }

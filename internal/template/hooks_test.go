@@ -3,10 +3,13 @@ package template_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/hook"
+	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/template"
 	"github.com/berthdev/berth/internal/template/program"
 	"github.com/berthdev/berth/internal/testkit"
@@ -119,13 +122,26 @@ func TestBadHooksAreRefusedWithWords(t *testing.T) {
 	}
 }
 
+// The program of a template's agent is mounted beside the template's own mounts, and never over them.
 func TestProgramsAreMounted(t *testing.T) {
-	p := at(t, "")
+	p := at(t, `
+[templates.more]
+extends = "claude_code"
+mounts = [{source = "/usr/share", target = "/opt/share"}]
+[templates.own]
+extends = "claude_code"
+mounts = [{source = "/usr/share", target = "/opt/claude"}]
+`)
 	r := p.registry(t)
-	for _, name := range []string{"claude_code", "github"} {
-		want := template.Mount{Source: program.Dir(p.data, "claude_code"), Target: "/opt/claude"}
-		if got := lookup(t, r, name).Mounts; len(got) != 1 || got[0] != want {
-			t.Errorf("%s: %+v", name, got)
+	claude := driver.Mount{Source: program.Dir(p.data, "claude_code"), Target: "/opt/claude"}
+	share := driver.Mount{Source: "/usr/share", Target: "/opt/share"}
+	for name, want := range map[string][]driver.Mount{
+		"claude_code": {claude}, "github": {claude}, "more": {share, claude}, "default": {},
+		"own": {{Source: "/usr/share", Target: "/opt/claude"}},
+	} {
+		var spec driver.Spec
+		if err := r.Prepare(sandbox.Sandbox{Spec: sandbox.Spec{Template: name}}, &spec); err != nil || !slices.Equal(spec.Mounts, want) {
+			t.Errorf("%s: %+v, %v; want %+v", name, spec.Mounts, err, want)
 		}
 	}
 }

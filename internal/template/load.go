@@ -151,7 +151,7 @@ func (l *loader) inherit(t *Template) bool {
 		return true
 	}
 	if t.Extends == t.Name && BuiltIn(t.Name) {
-		*t = t.withParent(builtins(l.o.DataDir)[t.Name])
+		*t = t.withParent(builtins()[t.Name])
 		return true
 	}
 	origin := l.sections[t.Name].OriginOf("extends")

@@ -167,7 +167,7 @@ func TestEveryFieldOfATemplate(t *testing.T) {
 	if diff := cmp.Diff(driver.Spec{
 		Tenant: "kept", Base: p.data + "/bases/debian",
 		Limits:   driver.Limits{CPU: 1.5, MemoryBytes: 768 << 20, DiskBytes: 3 << 30, DiskHard: true, Processes: 99},
-		Mounts:   []driver.Mount{{Source: p.data + "/tools", Target: "/opt/tools"}},
+		Mounts:   []driver.Mount{{Source: p.data + "/tools", Target: "/opt/tools"}, {Source: program.Dir(p.data, "claude_code"), Target: "/opt/claude"}},
 		Egress:   []string{"api.example.com:443", "*.example.org:443"},
 		Services: map[string]string{"127.0.0.1:8788": "http://127.0.0.1:4000"},
 	}, spec); diff != "" {

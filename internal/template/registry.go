@@ -17,6 +17,7 @@ import (
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/template/base"
+	"github.com/berthdev/berth/internal/template/program"
 )
 
 // Options configure a Registry.
@@ -47,7 +48,7 @@ func New(o Options) *Registry {
 		o.LookupEnv = os.LookupEnv
 	}
 	r := &Registry{o: o, all: map[string]Template{}}
-	for name, t := range builtins(o.DataDir) {
+	for name, t := range builtins() {
 		t.Tenants = []string{AllTenants}
 		r.all[name] = r.filled(t)
 	}
@@ -134,10 +135,20 @@ func (r *Registry) fill(spec *driver.Spec, t Template, profile string) {
 	spec.Base = r.baseDir(t.Base)
 	spec.Egress = t.Egress
 	spec.Services = t.Services
-	spec.Mounts = make([]driver.Mount, len(t.Mounts))
+	spec.Mounts = r.mounts(t)
+}
+
+// mounts returns the mounts of the template, and that of its agent's program unless the template uses the place.
+func (r *Registry) mounts(t Template) []driver.Mount {
+	all := make([]driver.Mount, len(t.Mounts))
 	for i, m := range t.Mounts {
-		spec.Mounts[i] = driver.Mount{Source: filepath.Clean(m.Source), Target: filepath.Clean(m.Target)}
+		all[i] = driver.Mount{Source: filepath.Clean(m.Source), Target: filepath.Clean(m.Target)}
 	}
+	p, ok := t.program()
+	if !ok || r.o.DataDir == "" || slices.ContainsFunc(all, func(m driver.Mount) bool { return within(m.Target, p.Mount()) || within(p.Mount(), m.Target) }) {
+		return all
+	}
+	return append(all, driver.Mount{Source: program.Dir(r.o.DataDir, p.Name), Target: p.Mount()})
 }
 
 // baseDir returns the base in the form that drivers take: host, or the path of a directory.

@@ -106,8 +106,8 @@ func TestStateIsSmall(t *testing.T) {
 
 // The first turn of a session says that the CLI is newer than the tested one, later turns do not.
 func TestUntestedVersion(t *testing.T) {
-	if v := fmt.Sprintf("%d.%d.%d", testedVersion[0], testedVersion[1], testedVersion[2]); v != program.ClaudeCode.Version {
-		t.Errorf("tested up to %s, installed is %s", v, program.ClaudeCode.Version)
+	if v := fmt.Sprintf("%d.%d.%d", testedVersion[0], testedVersion[1], testedVersion[2]); v != program.ClaudeCode.Tested() {
+		t.Errorf("tested up to %s, installed is %s", v, program.ClaudeCode.Tested())
 	}
 	for version, warned := range map[string]bool{
 		"2.1.325": false, "2.1.197": false, "2.1.326": true, "2.2.0": true, "3.0.0-beta": true, "10.0.0": true, "": false, "new": false, "2.1": false,

@@ -87,7 +87,7 @@ func TestRealCLIHasToolsOfMCPServers(t *testing.T) {
 	testkit.Proves(t, "P3")
 	t.Parallel()
 	offered := newOffers(t, fakellm.New(t).URL)
-	h := harness(t, program.ClaudeCode.Version, offered.url, driver.Mount{Source: tooltest.Server(t), Target: "/opt/tools"})
+	h := harness(t, program.ClaudeCode.Tested(), offered.url, driver.Mount{Source: tooltest.Server(t), Target: "/opt/tools"})
 	h.Box.Env = append(h.Box.Env, "OF_TEMPLATE=template", "OF_SERVER=template")
 	turn := agenttest.Turn("[[bash cat /proc/[0-9]*/cmdline >argv; stat -c %a ~/.berth/turns/*.aside >mode]][[next]]" +
 		"[[tool mcp__good__env {}]][[say {{last_result}}]]")

@@ -3,6 +3,7 @@ package template
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,14 +18,16 @@ func (a *app) templateInstall() *cobra.Command {
 		Use:   "install NAME",
 		Short: "Install the agent that a template runs",
 		Long: `Install the agent that the template NAME runs, with npm, into the data directory of a server on this
-machine. Sandboxes see it, read only; those that run have it at their next turn. Without --version it is
-the version that Berth was tested with. An installed version is not installed again without --force.
+machine. Sandboxes see it, read only; those that run have it at their next turn, and turns that run end with
+the version that they began with. Without --version it is the version that Berth was tested with, with
+exactly the packages that it was tested with. Another version is installed only if it runs here; until then
+the installed one stays. An installed version is not installed again without --force.
 
-claude_code: Claude Code, about 250 MB.`,
+` + catalog(),
 		Example: `  berth template install claude_code
   berth template install claude_code --version latest
   berth template install claude_code --data-dir /var/lib/berth`,
-		Args: ui.Args(1, 1, "the NAME of one template: claude_code"),
+		Args: ui.Args(1, 1, "the NAME of one template: "+strings.Join(program.Names(), ", ")),
 	}
 	load := a.Settings(cmd)
 	cmd.Flags().StringVar(&o.Version, "version", "", "`VERSION` to install (default: the one that Berth was tested with)")
@@ -52,6 +55,15 @@ claude_code: Claude Code, about 250 MB.`,
 		return a.runTemplateInstall(ctx, o)
 	})
 	return cmd
+}
+
+// catalog lists the programs for the help page.
+func catalog() string {
+	var lines strings.Builder
+	for _, p := range program.All {
+		fmt.Fprintf(&lines, "  %-14s %s %s, about %s\n", p.Name, p.Title, p.Tested(), p.Size)
+	}
+	return strings.TrimSuffix(lines.String(), "\n")
 }
 
 func (a *app) runTemplateInstall(ctx context.Context, o program.Options) error {

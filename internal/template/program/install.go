@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,7 +26,7 @@ import (
 type Options struct {
 	Program
 	Dir     string // the result of [Dir]
-	Version string // empty: the default version of the program. The npm registry resolves tags such as "latest"
+	Version string // empty: the version that Berth was tested with. The npm registry resolves tags such as "latest"
 	Force   bool   // install again even if this version is installed
 
 	// Progress is called with each step and the downloaded bytes. It may be nil.
@@ -45,12 +46,12 @@ var versionShape = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$`)
 // Install installs the program unless it is installed. The program gets its name atomically, after it was downloaded
 // and run once.
 func Install(ctx context.Context, o Options) (Result, error) {
-	o.Version = cmp.Or(o.Version, o.Program.Version)
+	o.Version = cmp.Or(o.Version, o.Tested())
 	if o.Progress == nil {
 		o.Progress = func(string, int64) {}
 	}
 	if !versionShape.MatchString(o.Version) {
-		return Result{}, o.failed(api.CodeInvalidRequest, "Write a version such as "+o.Program.Version+", or latest.", "%q is no version", o.Version)
+		return Result{}, o.failed(api.CodeInvalidRequest, "Write a version such as "+o.Tested()+", or latest.", "%q is no version", o.Version)
 	}
 	if r, ok := o.existing(); ok {
 		return r, nil
@@ -101,24 +102,27 @@ func (o *Options) install(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	o.Progress("Checking "+o.Title, 0)
-	file, version, err := o.check(ctx, filepath.Join(tmp, "node_modules"))
+	version, err := o.check(ctx, tmp)
 	if err != nil {
 		return Result{}, err
 	}
-	if err := o.activate(file, version); err != nil {
+	if err := o.activate(tmp, version); err != nil {
 		return Result{}, fmt.Errorf("put %s in its place: %w", o.Command, err)
 	}
 	return Result{Name: o.Name, Version: version, Path: o.path(o.Dir), Made: true}, nil
 }
 
-// npm downloads the package without running its scripts: only the executable is needed.
+// npm downloads the packages without running their scripts.
 func (o *Options) npm(ctx context.Context, tmp string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
 		return o.failed(api.CodeUnsupported, "Install Node.js with npm (on Debian: apt-get install -y npm), then try again.", "npm is not installed")
 	}
-	cmd := exec.CommandContext(ctx, npm, "install", "--prefix", tmp, "--ignore-scripts", "--no-audit", "--no-fund", "--no-save",
-		"--no-package-lock", "--no-update-notifier", "--loglevel=error", "--fetch-retries=3", o.Package+"@"+o.Version)
+	if err := o.describe(tmp); err != nil {
+		return fmt.Errorf("describe the packages of %s: %w", o.Title, err)
+	}
+	cmd := exec.CommandContext(ctx, npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier",
+		"--loglevel=error", "--fetch-retries=3")
 	cmd.Dir = tmp
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -139,7 +143,7 @@ func (o *Options) npm(ctx context.Context, tmp string) error {
 
 // watch reports the downloaded bytes to Progress until done is closed.
 func (o *Options) watch(dir string, done <-chan struct{}) {
-	what := "Fetching " + o.Package + " " + o.Version
+	what := "Fetching " + o.main() + " " + o.Version
 	o.Progress(what, 0)
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -173,7 +177,7 @@ func (o *Options) npmError(err error, said string) error {
 	words := errorLines(said)
 	switch {
 	case strings.Contains(said, "E404"), strings.Contains(said, "ETARGET"):
-		return o.failed(api.CodeUnknownVersion, "Leave --version out to install "+o.Program.Version+".", "the registry has no %s@%s", o.Package, o.Version)
+		return o.failed(api.CodeUnknownVersion, "Leave --version out to install "+o.Tested()+".", "the registry has no %s@%s", o.main(), o.Version)
 	case strings.Contains(said, "ENOSPC"):
 		return o.failed(api.CodeDiskFull, "Make room in the data directory, or name another with --data-dir.", "no space is left for %s", o.Title)
 	case offline.MatchString(said):
@@ -194,58 +198,139 @@ func errorLines(said string) string {
 	return strings.Join(lines, "; ")
 }
 
-// check finds the executable and runs it once. It returns the path of the executable and the version.
-func (o *Options) check(ctx context.Context, modules string) (file, version string, err error) {
+// check makes the program executable and runs it once. It returns its version.
+func (o *Options) check(ctx context.Context, dir string) (version string, err error) {
 	var pack struct {
 		Version string `json:"version"`
 	}
-	text, err := os.ReadFile(filepath.Join(modules, o.Package, "package.json"))
+	text, err := os.ReadFile(filepath.Join(dir, "node_modules", o.main(), "package.json"))
 	if err == nil {
 		err = json.Unmarshal(text, &pack)
 	}
 	if err != nil || !versionShape.MatchString(pack.Version) {
-		return "", "", o.failed(api.CodeUnsupported, "Try another --version.", "npm brought no package: %v", err)
+		return "", o.failed(api.CodeUnsupported, "Try another --version.", "npm brought no package: %v", err)
 	}
-	found, _ := filepath.Glob(filepath.Join(modules, o.Native))
-	if len(found) == 0 {
-		return "", "", o.failed(api.CodeUnsupported, "Try another --version, or another machine.", "%s %s has no program for this machine", o.Title, pack.Version)
+	if err := openTree(dir); err != nil {
+		return "", fmt.Errorf("let sandboxes read %s: %w", o.Title, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	if err := o.link(dir); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, found[0], "--version")
-	cmd.Dir, cmd.Env = modules, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + modules, "DISABLE_AUTOUPDATER=1", "CLAUDE_CONFIG_DIR=" + modules}
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, o.Command), "--version")
+	home := filepath.Join(dir, ".home")
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "DISABLE_AUTOUPDATER=1", "CLAUDE_CONFIG_DIR=" + home}
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
-	if err != nil || !bytes.Contains(out, []byte(pack.Version)) {
-		return "", "", o.failed(api.CodeUnsupported, "Try another --version.", "the program that came does not run here: %v: %.200s", errors.Join(err, ctx.Err()), out)
+	_ = os.RemoveAll(home)
+	if expected := o.reports(pack.Version); err != nil || !bytes.Contains(out, []byte(expected)) {
+		return "", o.failed(api.CodeUnsupported, "Try another --version.", "the program that came does not run here: %v: %.200s", errors.Join(err, ctx.Err()), out)
 	}
-	return found[0], pack.Version, nil
+	return pack.Version, nil
 }
 
-// activate makes file the current version of the program, atomically, and removes the other versions.
-func (o *Options) activate(file, version string) error {
-	bin, name := filepath.Join(o.Dir, "bin"), o.Command+"-"+version
-	if err := os.Chmod(file, 0o755); err != nil {
+// reports returns the text that --version of the program must print.
+func (o *Options) reports(version string) string {
+	switch {
+	case o.Reports == "":
+		return version
+	case version == o.Tested():
+		return o.Reports
+	}
+	return "" // another version of a program that has two numbers: any text will do
+}
+
+// openTree lets every user read the tree: the agent in a sandbox is another user than the server.
+func openTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Type()&fs.ModeSymlink != 0 {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		mode := info.Mode().Perm() | 0o444
+		if d.IsDir() || mode&0o111 != 0 {
+			mode |= 0o111
+		}
+		if mode == info.Mode().Perm() {
+			return nil
+		}
+		return os.Chmod(path, mode)
+	})
+}
+
+// launcher runs a program in JavaScript. It is called through links and finds its own directory.
+const launcher = `#!/bin/sh
+dir=$(dirname "$(readlink -f "$0")")/node_modules
+exec "$dir/%s/bin/node" "$dir/%s" "$@"
+`
+
+// link makes dir/COMMAND: a link to the executable, or a launcher.
+func (o *Options) link(dir string) error {
+	path := filepath.Join(dir, o.Command)
+	if o.Script != "" {
+		return os.WriteFile(path, fmt.Appendf(nil, launcher, forArch(node.Name), o.Script), 0o755) //nolint:gosec // a program
+	}
+	found, _ := filepath.Glob(filepath.Join(dir, "node_modules", o.Native))
+	if len(found) == 0 {
+		return o.failed(api.CodeUnsupported, "Try another --version, or another machine.", "%s has no program for this machine", o.Title)
+	}
+	relative, err := filepath.Rel(dir, found[0])
+	if err != nil {
 		return err
 	}
-	if err := os.Rename(file, filepath.Join(bin, name)); err != nil {
+	return errors.Join(os.Chmod(found[0], 0o755), os.Symlink(relative, path)) //nolint:gosec // a program
+}
+
+// kept is how many versions stay besides the current one, for processes that still use them.
+const kept = 2
+
+// activate makes the tree in tmp the current version of the program, atomically, and removes old versions.
+func (o *Options) activate(tmp, version string) error {
+	dir := filepath.Join(o.Dir, version)
+	if err := os.Chmod(tmp, 0o755); err != nil { //nolint:gosec // sandboxes read it
+		return err
+	}
+	if _, err := os.Lstat(dir); err == nil { // installed again: the tree of before may be in use
+		aside, err := os.MkdirTemp(o.Dir, version+".old-")
+		if err == nil {
+			err = os.Rename(dir, filepath.Join(aside, "tree"))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(tmp, dir); err != nil {
 		return err
 	}
 	link := filepath.Join(o.Dir, ".link")
 	_ = os.Remove(link)
-	if err := os.Symlink(name, link); err != nil {
+	if err := os.Symlink(filepath.Join("..", version, o.Command), link); err != nil {
 		return err
 	}
 	if err := os.Rename(link, o.path(o.Dir)); err != nil {
 		return err
 	}
-	old, _ := filepath.Glob(filepath.Join(bin, o.Command+"-*"))
-	for _, path := range old {
-		if filepath.Base(path) != name {
-			_ = os.Remove(path)
+	o.prune(version)
+	return nil
+}
+
+// prune removes the oldest versions.
+func (o *Options) prune(current string) {
+	entries, _ := os.ReadDir(o.Dir)
+	var old []fs.FileInfo
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && e.IsDir() && e.Name() != current && e.Name() != "bin" {
+			old = append(old, info)
 		}
 	}
-	return nil
+	slices.SortFunc(old, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for _, info := range old[min(kept, len(old)):] {
+		_ = os.RemoveAll(filepath.Join(o.Dir, info.Name()))
+	}
 }
 
 func (o *Options) failed(code api.Code, hint, format string, args ...any) error {

@@ -1,14 +1,17 @@
-// Package program installs programs from npm that templates mount into sandboxes.
+// Package program installs the programs of agents, which templates mount into sandboxes.
 //
-// [Install] installs a program into the directory that [Dir] returns and that a template mounts. The path of the
-// program never changes: it is a link to a file with the version in its name, and installing another version replaces
-// the link atomically. A running sandbox may use the old version until it is restarted.
+// [All] lists the programs and [Install] installs one of them with npm, in the versions of its lock file, into the
+// directory that [Dir] returns. The path of a program never changes: bin/COMMAND is a link into the directory of the
+// current version, and installing another version replaces the link atomically. The versions before stay for a while,
+// because processes in sandboxes may still use them.
 package program
 
 import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/berthdev/berth/api"
@@ -19,32 +22,54 @@ import (
 type Program struct {
 	Name    string // name of the template that needs the program
 	Title   string
-	Package string // npm package
-	Version string // default version
+	Size    string // approximate size on the disk, for people
 	Command string // file name of the program
-	Native  string // pattern of the executable's path in node_modules
+
+	// Packages are the npm packages to install, each with the version that Berth was tested with. {arch} stands for
+	// the processor in the spelling of npm. The version of the first package is the version of the program.
+	Packages []Package
+
+	// Native is a pattern of the executable's path in node_modules. It is empty if Script is not.
+	Native string
+	// Script is the path of a JavaScript file in node_modules, which the package "node" below node_modules runs.
+	Script string
+
+	Reports string // what --version prints; empty: the version of the package
 }
 
-// ClaudeCode is Anthropic's command line, which the template claude_code runs.
-var ClaudeCode = Program{
-	Name: "claude_code", Title: "Claude Code", Package: "@anthropic-ai/claude-code", Version: "2.1.325", Command: "claude",
-	Native: "@anthropic-ai/claude-code-linux-*/claude",
-}
+// Package is an npm package in one version.
+type Package struct{ Name, Version string }
 
-// All lists the programs that can be installed.
-var All = []Program{ClaudeCode}
+// Mount returns the directory of the program in sandboxes.
+func (p Program) Mount() string { return "/opt/" + strings.TrimSuffix(p.Name, "_code") }
+
+// Tested returns the version that Berth was tested with.
+func (p Program) Tested() string { return p.Packages[0].Version }
+
+// arch returns the processor in npm's spelling.
+func arch() string {
+	if runtime.GOARCH == "amd64" {
+		return "x64"
+	}
+	return runtime.GOARCH
+}
 
 // Find returns the program with the name.
 func Find(name string) (Program, error) {
-	var names []string
-	for _, p := range All {
-		if p.Name == name {
-			return p, nil
-		}
-		names = append(names, p.Name)
+	if i := slices.IndexFunc(All, func(p Program) bool { return p.Name == name }); i >= 0 {
+		return All[i], nil
 	}
 	return Program{}, &fault.Error{Op: "install " + name, Code: api.CodeUnknownTemplate,
-		Hint: "These can be installed: " + strings.Join(names, ", ") + ".", Err: errors.New("there is nothing to install for that template")}
+		Hint: "These can be installed: " + strings.Join(Names(), ", ") + ".", Err: errors.New("there is nothing to install for that template")}
+}
+
+// Names returns the names of all programs.
+func Names() []string {
+	names := make([]string, len(All))
+	for i, p := range All {
+		names[i] = p.Name
+	}
+	return names
 }
 
 // Dir returns the directory of a program. The program itself is bin/COMMAND in it.
@@ -72,8 +97,10 @@ func (p Program) Installed(dir string) string {
 	if _, err := os.Stat(p.path(dir)); err != nil {
 		return ""
 	}
-	version, _ := strings.CutPrefix(target, p.Command+"-")
-	return version
+	if version, ok := strings.CutPrefix(target, p.Command+"-"); ok {
+		return version // Berth installed programs as one file before they had directories
+	}
+	return filepath.Base(filepath.Dir(target))
 }
 
 func (p Program) path(dir string) string { return filepath.Join(dir, "bin", p.Command) }

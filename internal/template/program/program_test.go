@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,15 +18,13 @@ import (
 // npm is one that brings a program, after doing what the test asks for.
 const npm = `#!/bin/sh
 echo "$@" >>"$(dirname "$0")/calls"
-for last; do :; done
-version=${last##*@}
-while [ "$1" != --prefix ]; do shift; done
-at=$2/node_modules/@anthropic-ai
+version=$(sed 's/.*claude-code":"\([^"]*\)".*/\1/' package.json)
+at=$PWD/node_modules/@anthropic-ai
 DO
 mkdir -p "$at/claude-code" "$at/claude-code-linux-x64"
 echo "{\"version\":\"$version\"}" >"$at/claude-code/package.json"
 printf '#!/bin/sh\necho "%s (Claude Code)"\n' "$version" >"$at/claude-code-linux-x64/claude"
-chmod 755 "$at/claude-code-linux-x64/claude"
+chmod 640 "$at/claude-code-linux-x64/claude"
 AFTER
 `
 
@@ -69,30 +68,34 @@ func TestInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, err := Install(t.Context(), o)
-	if err != nil || !first.Made || first.Version != o.Program.Version || first.Path != filepath.Join(o.Dir, "bin", "claude") {
+	if err != nil || !first.Made || first.Version != o.Tested() || first.Path != filepath.Join(o.Dir, "bin", "claude") {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	if len(told) < 2 || !strings.HasPrefix(told[0], "Fetching @anthropic-ai/claude-code ") {
 		t.Errorf("told was %q", told)
 	}
-	if got := names(t, o.Dir); got != ".lock bin" {
+	if got := names(t, o.Dir); got != ".lock 2.1.325 bin" {
 		t.Errorf("left: %s", got)
 	}
 	again, err := Install(t.Context(), o)
 	if err != nil || again.Made || calls() != 1 {
 		t.Errorf("%+v, %v, %d calls", again, err, calls())
 	}
-	// Another version takes over in the same place, and takes the former with it.
-	o.Version = "9.9.9"
-	other, err := Install(t.Context(), o)
-	if err != nil || !other.Made || o.Installed(o.Dir) != "9.9.9" || names(t, filepath.Join(o.Dir, "bin")) != "claude claude-9.9.9" {
-		t.Errorf("%+v, %v, %s", other, err, names(t, filepath.Join(o.Dir, "bin")))
+	// Another version takes over under the same path. Those before stay for processes that use them, up to two.
+	for _, o.Version = range []string{"7.0.0", "8.0.0", "9.9.9"} {
+		other, err := Install(t.Context(), o)
+		if err != nil || !other.Made || o.Installed(o.Dir) != o.Version || names(t, filepath.Join(o.Dir, "bin")) != "claude" {
+			t.Errorf("%+v, %v, %s", other, err, names(t, filepath.Join(o.Dir, "bin")))
+		}
+	}
+	if got := names(t, o.Dir); got != ".lock 7.0.0 8.0.0 9.9.9 bin" {
+		t.Errorf("left: %s", got)
 	}
 	o.Force = true
-	if forced, err := Install(t.Context(), o); err != nil || !forced.Made || calls() != 3 {
+	if forced, err := Install(t.Context(), o); err != nil || !forced.Made || calls() != 5 {
 		t.Errorf("%+v, %v", forced, err)
 	}
-	if err := os.Remove(filepath.Join(o.Dir, "bin", "claude-9.9.9")); err != nil || o.Installed(o.Dir) != "" {
+	if err := os.Remove(filepath.Join(o.Dir, "9.9.9", "claude")); err != nil || o.Installed(o.Dir) != "" {
 		t.Errorf("a link to nothing is %q, %v", o.Installed(o.Dir), err)
 	}
 }
@@ -102,7 +105,7 @@ func TestInstallAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if r, err := Install(t.Context(), o); err != nil || r.Version != o.Program.Version {
+			if r, err := Install(t.Context(), o); err != nil || r.Version != o.Tested() {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})
@@ -158,7 +161,7 @@ func TestInstallThatFailsChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Version = "2.0.0"
-	if _, err := Install(t.Context(), o); err == nil || o.Installed(o.Dir) != o.Program.Version {
+	if _, err := Install(t.Context(), o); err == nil || o.Installed(o.Dir) != o.Tested() {
 		t.Errorf("%v; there is %q", err, o.Installed(o.Dir))
 	}
 }
@@ -174,9 +177,9 @@ func TestInstallIsGivenUp(t *testing.T) {
 
 func TestProgressIsTold(t *testing.T) {
 	seen := filepath.Join(t.TempDir(), "seen")
-	o, _ := site(t, `mkdir -p "$2/x"; echo 123456789 >"$2/x/y"; while [ ! -e '`+seen+`' ]; do sleep 0.05; done`, "")
+	o, _ := site(t, `mkdir -p x; echo 123456789 >x/y; while [ ! -e '`+seen+`' ]; do sleep 0.05; done`, "")
 	o.Progress = func(_ string, bytes int64) {
-		if bytes == 10 {
+		if bytes >= 10 {
 			_ = os.WriteFile(seen, nil, 0o600)
 		}
 	}
@@ -189,7 +192,7 @@ func TestProgressIsTold(t *testing.T) {
 
 func TestPrepare(t *testing.T) {
 	data := t.TempDir()
-	if err := Prepare(data); err != nil || names(t, filepath.Join(data, "programs")) != "claude_code" {
+	if err := Prepare(data); err != nil || names(t, filepath.Join(data, "programs")) != strings.Join(slices.Sorted(slices.Values(Names())), " ") {
 		t.Errorf("%v: %s", err, names(t, filepath.Join(data, "programs")))
 	}
 	if err := Prepare("/dev/null"); err == nil {
