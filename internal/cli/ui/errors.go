@@ -47,18 +47,18 @@ func (u *UI) Fail(err error) {
 		_ = WriteJSON(u.Err, p)
 		return
 	}
-	fmt.Fprintf(u.Err, "%s %s\n", u.Err.Paint(Red, "berth:"), CleanLines(p.Detail))
+	u.say(u.Err, u.Err.Paint(Red, "berth:")+" "+CleanLines(p.Detail))
 	for _, field := range p.Errors {
 		text := strings.TrimPrefix(field.Location+": "+field.Message, ": ")
 		if !strings.Contains(p.Detail, text) {
-			fmt.Fprintf(u.Err, "  %s\n", Clean(text))
+			u.say(u.Err, "  "+Clean(text))
 		}
 	}
 	if p.Hint != "" {
-		fmt.Fprintf(u.Err, "  hint: %s\n", Clean(p.Hint))
+		u.say(u.Err, "  hint: "+Clean(p.Hint))
 	}
 	if p.RequestID != "" {
-		fmt.Fprintf(u.Err, "  request id: %s\n", Clean(p.RequestID))
+		u.say(u.Err, "  request id: "+Clean(p.RequestID))
 	}
 }
 

@@ -32,6 +32,6 @@ const (
 // Warnf prints a warning, also with --quiet. With --json it prints nothing.
 func (u *UI) Warnf(format string, args ...any) {
 	if !u.JSON {
-		fmt.Fprintf(u.Err, "%s %s\n", u.Err.Paint(Yellow, "berth:"), fmt.Sprintf(format, args...))
+		u.say(u.Err, u.Err.Paint(Yellow, "berth:")+" "+fmt.Sprintf(format, args...))
 	}
 }

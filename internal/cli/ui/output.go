@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/berthdev/berth/internal/cli/screen"
 )
@@ -37,8 +38,26 @@ func (b *Head) Write(p []byte) (int, error) {
 // Notef prints a line to stderr that is not part of the result. With --json or --quiet it prints nothing.
 func (u *UI) Notef(format string, args ...any) {
 	if !u.JSON && !u.Quiet {
-		fmt.Fprintf(u.Err, format+"\n", args...)
+		u.say(u.Err, fmt.Sprintf(format, args...))
 	}
+}
+
+// say prints lines. At a terminal a line that is too wide continues below with the same indentation. Words stay whole,
+// so that ids, paths and addresses can be copied.
+func (u *UI) say(s Stream, text string) {
+	fmt.Fprintln(s, u.fitted(s, text))
+}
+
+func (u *UI) fitted(s Stream, text string) string {
+	if !s.TTY {
+		return text
+	}
+	most := u.WindowSize().Cols
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = wrapWords(line, most)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Line prints one word as the whole result.
@@ -56,6 +75,6 @@ func (u *UI) NoteServerContinues(look string) {
 // Printf prints a line of the result. With --json it prints nothing.
 func (u *UI) Printf(format string, args ...any) {
 	if !u.JSON {
-		fmt.Fprintf(u.Out, format+"\n", args...)
+		u.say(u.Out, fmt.Sprintf(format, args...))
 	}
 }

@@ -14,7 +14,7 @@ func (u *UI) Confirm(ctx context.Context, question string) error {
 	if u.Yes || !IsTerminal(u.Stdin) {
 		return nil
 	}
-	fmt.Fprintf(u.Err, "%s [y/N] ", Clean(question))
+	fmt.Fprint(u.Err, u.fitted(u.Err, Clean(question)+" [y/N]"), " ")
 	answer, err := u.ReadLine(ctx)
 	if !strings.HasSuffix(answer, "\n") {
 		fmt.Fprintln(u.Err) // the answer did not end the line of the question

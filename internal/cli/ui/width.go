@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
@@ -56,6 +57,33 @@ func Wrap(text string, width int) []string {
 		line = word
 	}
 	return append(lines, line)
+}
+
+// colours matches the escape sequences of Paint, which take no columns.
+var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// wrapWords breaks a line at spaces where it is wider than width, and repeats its indentation. A word that is wider
+// stays whole.
+func wrapWords(line string, width int) string {
+	printed := func(text string) int { return Width(colours.ReplaceAllString(text, "")) }
+	if printed(line) <= width {
+		return line
+	}
+	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	var lines []string
+	current := ""
+	for _, word := range strings.Fields(line) {
+		if current != "" && printed(current)+1+printed(word) > width {
+			lines = append(lines, current)
+			current = ""
+		}
+		if current == "" {
+			current = indent + word
+			continue
+		}
+		current += " " + word
+	}
+	return strings.Join(append(lines, current), "\n")
 }
 
 // WrapLine wraps a sentence at the width of the terminal.

@@ -100,7 +100,7 @@ func (a *app) runVersion(ctx context.Context, ref, typed string) error {
 		if v.Note != "" {
 			about += "\n" + ui.Clean(v.Note)
 		}
-		fmt.Fprintln(a.Out, about)
+		a.Printf("%s", about)
 	}
 	return a.printVersionDiff(v.Changes)
 }
