@@ -16,69 +16,72 @@ type attached struct {
 	ready  chan struct{} // closed at the end of attach
 }
 
+// attachments calls Options.Attach for each run of an instance, and ends it with the run.
+type attachments struct{ d *Driver }
+
 // attach calls Options.Attach for an instance, unless it has done so for this run. The caller holds the instance's
 // lock, so that the instance is not stopped at the same time.
-func (d *Driver) attach(st driver.Status, spec driver.Spec) {
-	if d.opts.Attach == nil {
+func (at attachments) attach(st driver.Status, spec driver.Spec) {
+	if at.d.opts.Attach == nil {
 		return
 	}
-	d.mu.Lock()
-	run, was := d.running[st.ID], d.attached[st.ID]
-	if d.closed || was != nil && was.run == run {
-		d.mu.Unlock()
+	at.d.mu.Lock()
+	run, was := at.d.running[st.ID], at.d.attached[st.ID]
+	if at.d.closed || was != nil && was.run == run {
+		at.d.mu.Unlock()
 		return
 	}
-	ctx, cancel := context.WithCancel(d.ctx)
+	ctx, cancel := context.WithCancel(at.d.ctx)
 	a := &attached{run: run, cancel: cancel, ready: make(chan struct{})}
-	d.attached[st.ID] = a
-	d.mu.Unlock()
+	at.d.attached[st.ID] = a
+	at.d.mu.Unlock()
 	defer close(a.ready)
 	if was != nil {
 		was.end() // it belongs to an earlier run
 	}
-	conn, err := d.Guest(ctx, st.ID)
+	conn, err := at.d.Guest(ctx, st.ID)
 	if err != nil {
-		d.opts.Log.Warn("attach to an instance", "instance", st.ID, "error", err)
-		d.unattach(st.ID, a)
+		at.d.opts.Log.Warn("attach to an instance", "instance", st.ID, "error", err)
+		at.unattach(st.ID, a)
 		return
 	}
 	a.conn = conn
-	a.detach = d.opts.Attach(ctx, st, spec, conn)
+	a.detach = at.d.opts.Attach(ctx, st, spec, conn)
 }
 
 // unattach removes a failed attach, so that it can be tried again.
-func (d *Driver) unattach(id driver.ID, a *attached) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.attached[id] == a {
-		delete(d.attached, id)
+func (at attachments) unattach(id driver.ID, a *attached) {
+	at.d.mu.Lock()
+	defer at.d.mu.Unlock()
+	if at.d.attached[id] == a {
+		delete(at.d.attached, id)
 	}
 	a.cancel()
 }
 
-func (d *Driver) isAttached(id driver.ID) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	a := d.attached[id]
-	return a != nil && a.run == d.running[id]
+func (at attachments) isAttached(id driver.ID) bool {
+	at.d.mu.Lock()
+	defer at.d.mu.Unlock()
+	a := at.d.attached[id]
+	return a != nil && a.run == at.d.running[id]
 }
 
 // detach ends the goroutines and connections that serve an instance.
-func (d *Driver) detach(id driver.ID) {
-	d.mu.Lock()
-	a := d.attached[id]
-	delete(d.attached, id)
-	d.mu.Unlock()
+func (at attachments) detach(id driver.ID) {
+	at.d.mu.Lock()
+	a := at.d.attached[id]
+	delete(at.d.attached, id)
+	at.d.mu.Unlock()
 	if a != nil {
 		a.end()
 	}
 }
 
-func (d *Driver) detachAll() {
-	d.mu.Lock()
-	all := d.attached
-	d.attached = map[driver.ID]*attached{}
-	d.mu.Unlock()
+func (at attachments) detachAll() {
+	at.d.mu.Lock()
+	all := at.d.attached
+	at.d.attached = map[driver.ID]*attached{}
+	at.d.mu.Unlock()
 	for _, a := range all {
 		a.end()
 	}

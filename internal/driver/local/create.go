@@ -16,7 +16,7 @@ func (d *Driver) Create(ctx context.Context, spec driver.Spec) (driver.Status, e
 	if err := errors.Join(ctx.Err(), d.valid(ctx, spec)); err != nil {
 		return driver.Status{}, err
 	}
-	limits, err := d.withDisk(ctx, fill(spec.Limits, d.opts.Defaults))
+	limits, err := d.disks.withDisk(ctx, fill(spec.Limits, d.opts.Defaults))
 	if err != nil {
 		return driver.Status{}, asQuotaError(err)
 	}
@@ -53,18 +53,18 @@ func (d *Driver) valid(ctx context.Context, spec driver.Spec) error {
 	if !spec.Limits.DiskHard {
 		return nil
 	}
-	return asQuotaError(d.checkImage(ctx, fill(spec.Limits, d.opts.Defaults)))
+	return asQuotaError(d.disks.checkImage(ctx, fill(spec.Limits, d.opts.Defaults)))
 }
 
 // begin makes the directory of an instance with its record and claims the ID. It is fs.ErrExist if the ID is taken.
 func (d *Driver) begin(id driver.ID, r record) (*instanceDir, error) {
-	p, err := d.stage(id, r)
+	p, err := d.dirs.stage(id, r)
 	if err != nil {
 		return nil, asQuotaError(err)
 	}
-	if err := d.claim(p); err != nil {
+	if err := d.dirs.claim(p); err != nil {
 		p.Close()
-		return nil, errors.Join(err, d.discard(p.path))
+		return nil, errors.Join(err, d.trash.discard(p.path))
 	}
 	d.opts.At("after-claim", id)
 	return p, nil
@@ -72,22 +72,22 @@ func (d *Driver) begin(id driver.ID, r record) (*instanceDir, error) {
 
 // finish starts a claimed instance. It removes the instance after an error.
 func (d *Driver) finish(ctx context.Context, p *instanceDir, r record) (driver.Status, error) {
-	if err := d.firstRun(ctx, p, r); err != nil {
+	if err := d.runs.firstRun(ctx, p, r); err != nil {
 		return driver.Status{}, errors.Join(fmt.Errorf("create instance: %w", asQuotaError(err)), d.drop(p))
 	}
 	st, err := d.statusOf(p, r)
 	if err == nil {
-		d.attach(st, r.Spec)
+		d.attachments.attach(st, r.Spec)
 	}
 	return st, err
 }
 
 // firstRun starts the instance and syncs its files at the same time. If it returns no error, the instance survives a
 // power loss.
-func (d *Driver) firstRun(ctx context.Context, p *instanceDir, r record) error {
+func (rs runs) firstRun(ctx context.Context, p *instanceDir, r record) error {
 	var disk *image
 	if r.Limits.DiskHard {
-		made, err := d.claimImage(ctx, p, r.Limits.DiskBytes)
+		made, err := rs.d.disks.claimImage(ctx, p, r.Limits.DiskBytes)
 		if err != nil {
 			return err
 		}
@@ -95,17 +95,17 @@ func (d *Driver) firstRun(ctx context.Context, p *instanceDir, r record) error {
 	}
 	synced := make(chan error, 1)
 	go func() { synced <- p.syncFiles(r) }()
-	if err := errors.Join(d.launch(ctx, p, r, disk), <-synced); err != nil {
+	if err := errors.Join(rs.launch(ctx, p, r, disk), <-synced); err != nil {
 		return err
 	}
-	d.opts.At("after-ready", p.id)
+	rs.d.opts.At("after-ready", p.id)
 	return p.keep()
 }
 
 // exists returns the error of a Create whose ID is taken. It returns nil if the ID is free now: the instance ended, or
 // its creation was never finished and exists has removed it.
 func (d *Driver) exists(ctx context.Context, id driver.ID) error {
-	p, err := d.lock(ctx, id)
+	p, err := d.dirs.lock(ctx, id)
 	if errors.Is(err, driver.ErrNotFound) {
 		return nil
 	}

@@ -30,30 +30,33 @@ var errDeep = errors.New("its folders are nested too deeply to be measured")
 // maxDepth limits the nesting of directories. No path that programs can use is as deep.
 const maxDepth = 1000
 
-// checkDisk checks the disk use of one running instance. It ends the instance's processes if a watched limit is
+// disks holds instances to their disk limits: by an image for each, or by measuring.
+type disks struct{ d *Driver }
+
+// check checks the disk use of one running instance. It ends the instance's processes if a watched limit is
 // exceeded.
-func (d *Driver) checkDisk(ctx context.Context, p *instanceDir, r record) error {
+func (ds disks) check(ctx context.Context, p *instanceDir, r record) error {
 	if r.Limits.DiskBytes <= 0 {
 		return nil
 	}
-	alive, err := d.live(p)
+	alive, err := ds.d.processes.live(p)
 	if err != nil || alive == nil {
 		return err
 	}
 	if r.Limits.DiskHard {
-		return d.checkFull(p, r, alive)
+		return ds.checkFull(p, r, alive)
 	}
-	upper, err := d.openUpper(p)
+	upper, err := ds.openUpper(p)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(upper)
-	m := meter{ctx: ctx, slots: d.meters, limit: r.Limits.DiskBytes, most: inodesFor(r.Limits.DiskBytes)}
+	m := meter{ctx: ctx, slots: ds.d.meters, limit: r.Limits.DiskBytes, most: inodesFor(r.Limits.DiskBytes)}
 	defer m.release()
 	if err = m.measure(upper, 0); err == nil {
-		err = m.unlinked(d, p, alive)
+		err = m.unlinked(ds.d, p, alive)
 	}
-	d.opts.At("measured", p.id)
+	ds.d.opts.At("measured", p.id)
 	var reason string
 	switch {
 	case errors.Is(err, errDeep):
@@ -66,15 +69,15 @@ func (d *Driver) checkDisk(ctx context.Context, p *instanceDir, r record) error 
 		reason = fmt.Sprintf("its files took more than its limit of %d MiB", m.limit>>20)
 	}
 	if reason == "" {
-		return d.forgetReason(p)
+		return ds.forgetReason(p)
 	}
-	return d.endProcesses(ctx, p, reason)
+	return ds.d.endProcesses(ctx, p, reason)
 }
 
 // checkFull records whether the disk of an instance with a hard limit is full or has failed. It ends no processes:
 // their writes fail, and they can delete files.
-func (d *Driver) checkFull(p *instanceDir, r record, alive *running) error {
-	reason, err := d.diskProblem(p, r, alive)
+func (ds disks) checkFull(p *instanceDir, r record, alive *running) error {
+	reason, err := ds.problem(p, r, alive)
 	if err != nil {
 		return ignoreMissing(err)
 	}
@@ -82,21 +85,21 @@ func (d *Driver) checkFull(p *instanceDir, r record, alive *running) error {
 	case p.reason():
 		return nil
 	case "":
-		return d.forgetReason(p)
+		return ds.forgetReason(p)
 	}
 	return p.setReason(reason)
 }
 
-// diskProblem describes, for people, that the disk of a running instance is full or has failed. It returns an empty
+// problem describes, for people, that the disk of a running instance is full or has failed. It returns an empty
 // string otherwise.
-func (d *Driver) diskProblem(p *instanceDir, r record, alive *running) (string, error) {
+func (ds disks) problem(p *instanceDir, r record, alive *running) (string, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs("/proc/"+strconv.Itoa(alive.pid)+"/root", &st); err != nil {
 		return "", err
 	}
 	free, total := int64(st.Bavail)*st.Bsize, int64(st.Blocks)*st.Bsize
 	switch {
-	case failedDisk(d.lastRun(p).Device):
+	case failedDisk(ds.d.runs.lastRun(p).Device):
 		return "its disk has failed: files may not have been written (is the server's disk full?); make room there and restart the sandbox", nil
 	case free < min(total/100, 16<<20):
 		return fmt.Sprintf("its disk is full: %d of %d MiB are left; delete files", free>>20, r.Limits.DiskBytes>>20), nil
@@ -120,9 +123,9 @@ const ended = "; its processes were ended at "
 
 // forgetReason removes the reason of an instance that is within its limits. A reason of endProcesses stays for the time
 // of 40 measurements, 10 minutes by default, because the end of the processes may have freed the space at once.
-func (d *Driver) forgetReason(p *instanceDir) error {
+func (ds disks) forgetReason(p *instanceDir) error {
 	info, err := os.Stat(p.join(reasonName))
-	if err == nil && time.Since(info.ModTime()) < 40*d.opts.DiskEvery && strings.Contains(p.reason(), ended) {
+	if err == nil && time.Since(info.ModTime()) < 40*ds.d.opts.DiskEvery && strings.Contains(p.reason(), ended) {
 		return nil
 	}
 	return p.setReason("")
@@ -300,7 +303,7 @@ func passUnreadable(err error) error {
 }
 
 // openUpper opens the upper layer of an instance without an image.
-func (d *Driver) openUpper(p *instanceDir) (int, error) {
+func (ds disks) openUpper(p *instanceDir) (int, error) {
 	fd, err := unix.Openat(int(p.dir.Fd()), fsDir+"/upper", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("open the instance's files: %w", os.NewSyscallError("openat", err))

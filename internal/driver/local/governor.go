@@ -64,27 +64,30 @@ func (c *credit) use(rate, share float64, over, burst time.Duration) {
 	*c = min(max(*c, credit(-burst/4)), credit(burst))
 }
 
+// governor divides the processors between busy instances and watches memory that no cgroup counts.
+type governor struct{ d *Driver }
+
 // govern measures all instances and adjusts their cgroups regularly, until Close.
-func (d *Driver) govern() {
+func (gov governor) govern() {
 	known := map[driver.ID]*governed{}
-	d.watchRunning(governEvery, 5*time.Millisecond, func(all map[driver.ID]*running) { // an instance takes about 0.02 ms
+	gov.watchRunning(governEvery, 5*time.Millisecond, func(all map[driver.ID]*running) { // an instance takes about 0.02 ms
 		maps.DeleteFunc(known, func(id driver.ID, _ *governed) bool { return all[id] == nil })
-		d.governOnce(known, all)
+		gov.governOnce(known, all)
 	})
 }
 
 // watchRunning calls look with the running instances, until Close. The pause between two calls is each times the number
 // of instances, but at least least.
-func (d *Driver) watchRunning(least, each time.Duration, look func(all map[driver.ID]*running)) {
+func (gov governor) watchRunning(least, each time.Duration, look func(all map[driver.ID]*running)) {
 	for pause := least; ; {
 		select {
-		case <-d.ctx.Done():
+		case <-gov.d.ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		d.mu.Lock()
-		all := maps.Clone(d.running)
-		d.mu.Unlock()
+		gov.d.mu.Lock()
+		all := maps.Clone(gov.d.running)
+		gov.d.mu.Unlock()
 		pause = max(least, time.Duration(len(all))*each)
 		look(all)
 	}
@@ -92,7 +95,7 @@ func (d *Driver) watchRunning(least, each time.Duration, look func(all map[drive
 
 // governOnce measures all instances and adjusts their cgroups once. It skips instances that it cannot measure, because
 // they may be ending.
-func (d *Driver) governOnce(known map[driver.ID]*governed, all map[driver.ID]*running) {
+func (gov governor) governOnce(known map[driver.ID]*governed, all map[driver.ID]*running) {
 	rates := map[driver.ID]cpuRate{}
 	for id, r := range all {
 		g := r.group.Load()
@@ -100,7 +103,7 @@ func (d *Driver) governOnce(known map[driver.ID]*governed, all map[driver.ID]*ru
 			continue
 		}
 		if known[id] == nil {
-			limit, err := d.cpuLimit(id)
+			limit, err := gov.cpuLimit(id)
 			if err != nil {
 				continue
 			}
@@ -112,12 +115,12 @@ func (d *Driver) governOnce(known map[driver.ID]*governed, all map[driver.ID]*ru
 	}
 	planned := plan(known, rates, float64(runtime.NumCPU())*kernelShare, len(all) > 1)
 	for id, next := range planned {
-		d.adjust(id, known[id], *all[id].group.Load(), next)
+		gov.adjust(id, known[id], *all[id].group.Load(), next)
 	}
 }
 
 // adjust writes changed bounds to an instance's cgroups.
-func (d *Driver) adjust(id driver.ID, i *governed, g group, next bounds) {
+func (gov governor) adjust(id driver.ID, i *governed, g group, next bounds) {
 	if next.idle != i.idle && g.setIdle(next.idle) == nil {
 		i.idle = next.idle
 	}
@@ -125,14 +128,14 @@ func (d *Driver) adjust(id driver.ID, i *governed, g group, next bounds) {
 		return
 	}
 	if i.quota == i.limit {
-		d.opts.Log.Info("lower the CPU quota of an instance that keeps the kernel busy", "instance", id, "cpus", next.quota, "limit", i.limit)
+		gov.d.opts.Log.Info("lower the CPU quota of an instance that keeps the kernel busy", "instance", id, "cpus", next.quota, "limit", i.limit)
 	}
 	i.quota = next.quota
 }
 
 // cpuLimit returns the CPU quota that an instance was created with, in processors.
-func (d *Driver) cpuLimit(id driver.ID) (float64, error) {
-	p, err := d.find(id)
+func (gov governor) cpuLimit(id driver.ID) (float64, error) {
+	p, err := gov.d.dirs.find(id)
 	if err != nil {
 		return 0, err
 	}

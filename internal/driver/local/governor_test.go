@@ -75,7 +75,7 @@ func manyLoads(n int) map[driver.ID]load {
 func TestKernelHogsAreSlowedDown(t *testing.T) {
 	testkit.Proves(t, "E3")
 	for _, controllers := range [][]string{{"cpu", "cpuacct"}, {"cpu"}, {unified}} {
-		d := &Driver{opts: Options{}.withDefaults()}
+		d := assemble(&Driver{opts: Options{}.withDefaults()})
 		hog, other := standIn(t, controllers), standIn(t, controllers)
 		all := map[driver.ID]*running{"hog-1": hog.running, "other-1": other.running}
 		known := map[driver.ID]*governed{}
@@ -84,9 +84,9 @@ func TestKernelHogsAreSlowedDown(t *testing.T) {
 		}
 		hog.uses(time.Second, time.Second)
 		other.uses(time.Second, time.Second)
-		d.governOnce(known, all)
+		d.governor.governOnce(known, all)
 		hog.uses(time.Hour, time.Hour) // in no time
-		d.governOnce(known, all)
+		d.governor.governOnce(known, all)
 		if quota, idle := hog.bounds(); quota >= 2 || quota <= 0 || idle != "1" {
 			t.Errorf("%v: the hog has a quota of %.2f, idle %q", controllers, quota, idle)
 		}
@@ -95,7 +95,7 @@ func TestKernelHogsAreSlowedDown(t *testing.T) {
 		}
 		for range 200 {
 			known["hog-1"].at = known["hog-1"].at.Add(-time.Second)
-			d.governOnce(known, all)
+			d.governor.governOnce(known, all)
 		}
 		if quota, idle := hog.bounds(); quota != 2 || idle != "0" {
 			t.Errorf("%v: afterwards the hog has a quota of %.2f, idle %q", controllers, quota, idle)

@@ -52,7 +52,7 @@ func TestHoldWithoutCgroups(t *testing.T) {
 	if err != nil || len(pids) < 3 || !allStopped(pids) {
 		t.Errorf("held are %v, %v", pids, err)
 	}
-	d := &Driver{}
+	d := assemble(&Driver{})
 	if others, err := d.others(nil, r); err != nil || len(others) != len(pids)-1 {
 		t.Errorf("but for the first there are %v, %v", others, err)
 	}

@@ -271,13 +271,13 @@ func discard(unused []image) {
 }
 
 // claimImage moves a new image into the directory of an instance. The caller closes its mount.
-func (d *Driver) claimImage(ctx context.Context, p *instanceDir, bytes int64) (image, error) {
-	made, err := d.images.take(ctx, bytes)
+func (ds disks) claimImage(ctx context.Context, p *instanceDir, bytes int64) (image, error) {
+	made, err := ds.d.images.take(ctx, bytes)
 	if err != nil {
 		return image{}, err
 	}
 	to := p.join(imageName)
-	if err := d.disk.rename(made.path, to, unix.RENAME_NOREPLACE); err != nil {
+	if err := ds.d.disk.rename(made.path, to, unix.RENAME_NOREPLACE); err != nil {
 		discard([]image{made})
 		return image{}, fmt.Errorf("make disk: %w", err)
 	}
@@ -287,11 +287,11 @@ func (d *Driver) claimImage(ctx context.Context, p *instanceDir, bytes int64) (i
 
 // withDisk decides whether the disk limit of a new instance is hard, if the limits leave it open. It is hard if this
 // machine supports that and the limit is large enough for an image.
-func (d *Driver) withDisk(ctx context.Context, l driver.Limits) (driver.Limits, error) {
+func (ds disks) withDisk(ctx context.Context, l driver.Limits) (driver.Limits, error) {
 	if l.DiskHard || l.DiskSoft || l.DiskBytes < minImage {
 		return l, nil
 	}
-	why, err := d.images.supported(ctx)
+	why, err := ds.d.images.supported(ctx)
 	l.DiskHard = err == nil && why == ""
 	return l, err
 }
@@ -304,11 +304,11 @@ func describeLimit(l driver.Limits) string {
 	return fmt.Sprintf("watched limit of %d MiB and %d files: processes are ended beyond it", l.DiskBytes>>20, inodesFor(l.DiskBytes))
 }
 
-// describeDisk describes, for people, whether the disk limits of this driver are hard, and why not.
-func (d *Driver) describeDisk(ctx context.Context) string {
+// describe describes, for people, whether the disk limits of this driver are hard, and why not.
+func (ds disks) describe(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	why, err := d.images.supported(ctx)
+	why, err := ds.d.images.supported(ctx)
 	if err != nil {
 		why = err.Error()
 	}

@@ -62,16 +62,16 @@ func (d *Driver) unmountFiles(p *instanceDir) error {
 }
 
 // unmountStopped undoes makeInert for all instances that do not run.
-func (d *Driver) unmountStopped() {
-	for _, id := range d.ids() {
-		if err := d.unmountOne(id); err != nil && !errors.Is(err, driver.ErrNotFound) {
-			d.opts.Log.Warn("unmount an instance's files", "instance", id, "error", err)
+func (sw sweeper) unmountStopped() {
+	for _, id := range sw.d.dirs.ids() {
+		if err := sw.unmountOne(id); err != nil && !errors.Is(err, driver.ErrNotFound) {
+			sw.d.opts.Log.Warn("unmount an instance's files", "instance", id, "error", err)
 		}
 	}
 }
 
-func (d *Driver) unmountOne(id driver.ID) error {
-	p, err := d.find(id)
+func (sw sweeper) unmountOne(id driver.ID) error {
+	p, err := sw.d.dirs.find(id)
 	if err != nil {
 		return err
 	}
@@ -82,8 +82,8 @@ func (d *Driver) unmountOne(id driver.ID) error {
 	if p.tryLock(unix.LOCK_EX) != nil {
 		return nil // another process is changing the instance
 	}
-	if alive, err := d.live(p); alive != nil || err != nil {
+	if alive, err := sw.d.processes.live(p); alive != nil || err != nil {
 		return err
 	}
-	return d.unmountFiles(p)
+	return sw.d.unmountFiles(p)
 }

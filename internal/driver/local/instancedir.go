@@ -68,21 +68,24 @@ func (p *instanceDir) self(name string) string {
 	return "/proc/self/fd/" + strconv.Itoa(int(p.dir.Fd())) + "/" + name
 }
 
-func (d *Driver) path(id driver.ID) string { return filepath.Join(d.dir, string(id)) }
+// instanceDirs finds, locks and makes the directories of instances.
+type instanceDirs struct{ d *Driver }
+
+func (dirs instanceDirs) path(id driver.ID) string { return filepath.Join(dirs.d.dir, string(id)) }
 
 // find opens an instance's directory.
-func (d *Driver) find(id driver.ID) (*instanceDir, error) {
+func (dirs instanceDirs) find(id driver.ID) (*instanceDir, error) {
 	if !idForm.MatchString(string(id)) {
 		return nil, driver.ErrNotFound
 	}
-	p, err := openInstanceDir(id, d.path(id))
+	p, err := openInstanceDir(id, dirs.path(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, driver.ErrNotFound
 	}
 	if err != nil {
 		return nil, err
 	}
-	p.disk = d.disk
+	p.disk = dirs.d.disk
 	return p, nil
 }
 
@@ -95,15 +98,15 @@ func openInstanceDir(id driver.ID, path string) (*instanceDir, error) {
 }
 
 // lock opens an instance's directory and waits for its exclusive lock. The lock ends with Close, or with this process.
-func (d *Driver) lock(ctx context.Context, id driver.ID) (*instanceDir, error) {
+func (dirs instanceDirs) lock(ctx context.Context, id driver.ID) (*instanceDir, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	p, err := d.find(id)
+	p, err := dirs.find(id)
 	if err != nil {
 		return nil, err
 	}
-	defer d.announce(id)()
+	defer dirs.d.access.announce(id)()
 	return p.locked(p.lock(ctx))
 }
 
@@ -178,38 +181,38 @@ func (p *instanceDir) current() bool {
 }
 
 // stage makes the directory of a new instance, with its record, under a temporary name. The directory is locked.
-func (d *Driver) stage(id driver.ID, r record) (*instanceDir, error) {
-	path := filepath.Join(d.dir, newDir, string(id)+"."+strings.ToLower(rand.Text()[:8]))
-	if err := d.disk.mkdir(path, 0o700); err != nil {
+func (dirs instanceDirs) stage(id driver.ID, r record) (*instanceDir, error) {
+	path := filepath.Join(dirs.d.dir, newDir, string(id)+"."+strings.ToLower(rand.Text()[:8]))
+	if err := dirs.d.disk.mkdir(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make instance directory: %w", err)
 	}
 	p, err := openInstanceDir(id, path)
 	if err != nil {
 		return nil, err
 	}
-	p.disk = d.disk
+	p.disk = dirs.d.disk
 	err = p.tryLock(unix.LOCK_EX)
 	p.held = err == nil
 	if err == nil {
-		err = d.populate(p, r)
+		err = dirs.populate(p, r)
 	}
 	if err != nil {
 		p.Close()
-		d.discard(path)
+		dirs.d.trash.discard(path)
 		return nil, err
 	}
 	return p, nil
 }
 
-func (d *Driver) populate(p *instanceDir, r record) error {
+func (dirs instanceDirs) populate(p *instanceDir, r record) error {
 	if err := writeJSON(p, recordName, r); err != nil {
 		return err
 	}
-	dirs := []string{spoolDir, fsDir, filepath.Join(fsDir, "upper"), filepath.Join(fsDir, "work")}
+	names := []string{spoolDir, fsDir, filepath.Join(fsDir, "upper"), filepath.Join(fsDir, "work")}
 	if r.Limits.DiskHard {
-		dirs = dirs[:1]
+		names = names[:1]
 	}
-	for _, sub := range dirs {
+	for _, sub := range names {
 		if err := p.disk.mkdir(p.join(sub), 0o755); err != nil {
 			return fmt.Errorf("make instance directory: %w", err)
 		}
@@ -218,9 +221,9 @@ func (d *Driver) populate(p *instanceDir, r record) error {
 }
 
 // claim renames a staged directory to its ID. It returns fs.ErrExist if the ID is taken.
-func (d *Driver) claim(p *instanceDir) error {
-	to := d.path(p.id)
-	if err := d.disk.rename(p.path, to, unix.RENAME_NOREPLACE); err != nil {
+func (dirs instanceDirs) claim(p *instanceDir) error {
+	to := dirs.path(p.id)
+	if err := dirs.d.disk.rename(p.path, to, unix.RENAME_NOREPLACE); err != nil {
 		return err
 	}
 	p.path = to
@@ -228,17 +231,17 @@ func (d *Driver) claim(p *instanceDir) error {
 }
 
 // discard moves a directory to the trash, which is emptied in the background.
-func (d *Driver) discard(path string) error {
-	if err := d.moveToTrash(path); err != nil {
+func (tr trash) discard(path string) error {
+	if err := tr.put(path); err != nil {
 		return err
 	}
-	d.background(d.emptyTrash)
+	tr.d.background(tr.empty)
 	return nil
 }
 
-func (d *Driver) moveToTrash(path string) error {
-	to := filepath.Join(d.dir, trashDir, filepath.Base(path)+"."+strings.ToLower(rand.Text()[:8]))
-	if err := d.disk.rename(path, to, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (tr trash) put(path string) error {
+	to := filepath.Join(tr.d.dir, trashDir, filepath.Base(path)+"."+strings.ToLower(rand.Text()[:8]))
+	if err := tr.d.disk.rename(path, to, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("discard instance directory: %w", err)
 	}
 	return nil

@@ -37,8 +37,8 @@ const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | u
 
 // launch starts the instance in p. disk is its image if that is already mounted. launch closes the mount. After an error
 // it removes the processes and cgroups of the run; files may remain.
-func (d *Driver) launch(ctx context.Context, p *instanceDir, r record, disk *image) error {
-	l := &launch{d: d, dir: p, record: r, group: d.groups.group(p.id), disk: disk}
+func (rs runs) launch(ctx context.Context, p *instanceDir, r record, disk *image) error {
+	l := &launch{d: rs.d, dir: p, record: r, group: rs.d.groups.group(p.id), disk: disk}
 	err := l.run(ctx)
 	if l.disk != nil {
 		unix.Close(l.disk.mount)
@@ -48,7 +48,7 @@ func (d *Driver) launch(ctx context.Context, p *instanceDir, r record, disk *ima
 	}
 	if err == nil {
 		l.child.group.Store(&l.group)
-		d.remember(p.id, l.child)
+		rs.d.processes.remember(p.id, l.child)
 		return nil
 	}
 	return errors.Join(asQuotaError(err), l.undo(context.WithoutCancel(ctx)))

@@ -14,59 +14,62 @@ import (
 
 // Stop sends SIGTERM to the instance's processes, waits up to Options.Grace and then kills them.
 func (d *Driver) Stop(ctx context.Context, id driver.ID) error {
-	p, err := d.lock(ctx, id)
+	p, err := d.dirs.lock(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	alive, err := d.live(p)
+	alive, err := d.processes.live(p)
 	if err != nil {
 		return err
 	}
 	if alive != nil {
-		err = d.halt(ctx, p, alive)
+		err = d.runs.halt(ctx, p, alive)
 	}
 	if err != nil {
 		return fmt.Errorf("stop instance: %w", err)
 	}
-	return d.afterRun(ctx, p)
+	return d.runs.afterRun(ctx, p)
 }
 
+// runs starts, freezes and ends the processes of instances.
+type runs struct{ d *Driver }
+
 // halt ends the processes of a running instance.
-func (d *Driver) halt(ctx context.Context, p *instanceDir, alive *running) error {
+func (rs runs) halt(ctx context.Context, p *instanceDir, alive *running) error {
 	// The Create of the instance may not have returned. Its files are kept in this case too.
 	if !p.made() {
 		if err := p.adopt(); err != nil {
 			return err
 		}
 	}
-	r := d.lastRun(p)
-	d.detach(p.id)
-	d.terminate(ctx, p.id, r.Group, alive)
-	d.io.removeLimits(r.Group, r.Device)
+	r := rs.lastRun(p)
+	rs.d.attachments.detach(p.id)
+	rs.terminate(ctx, p.id, r.Group, alive)
+	rs.d.io.removeLimits(r.Group, r.Device)
 	if err := alive.kill(); err != nil {
 		return err
 	}
-	d.release(p.id, r.Group, alive)
+	rs.release(p.id, r.Group, alive)
 	if err := alive.wait(ctx); err != nil {
 		return err
 	}
-	d.forget(p.id, alive)
+	rs.d.processes.forget(p.id, alive)
 	return nil
 }
 
 // terminate sends SIGTERM to the processes of an instance. It returns once they have ended, the grace period is over, or
 // ctx ends.
-func (d *Driver) terminate(ctx context.Context, id driver.ID, g group, alive *running) {
-	others, err := d.others(g, alive)
+func (rs runs) terminate(ctx context.Context, id driver.ID, g group, alive *running) {
+	others, err := rs.d.others(g, alive)
 	if err != nil || len(others) == 0 {
 		return
 	}
 	for _, pid := range others {
 		_ = unix.Kill(pid, unix.SIGTERM)
 	}
-	d.release(id, g, alive)
-	over := time.After(d.opts.Grace)
+	rs.release(id, g, alive)
+	over := time.After(rs.d.opts.Grace)
 	for wait := time.Millisecond; ; wait = min(2*wait, 20*time.Millisecond) {
 		select {
 		case <-time.After(wait):
@@ -75,58 +78,58 @@ func (d *Driver) terminate(ctx context.Context, id driver.ID, g group, alive *ru
 		case <-ctx.Done():
 			return
 		}
-		if others, err := d.others(g, alive); err != nil || len(others) == 0 {
+		if others, err := rs.d.others(g, alive); err != nil || len(others) == 0 {
 			return
 		}
 	}
 }
 
 // afterRun marks the output of the instance's processes as complete and removes the cgroups of a run that has ended.
-func (d *Driver) afterRun(ctx context.Context, p *instanceDir) error {
+func (rs runs) afterRun(ctx context.Context, p *instanceDir) error {
 	if err := guest.EndSpools(p.join(spoolDir)); err != nil {
 		// An error about the output must not prevent the next start.
-		d.opts.Log.Warn("end the output of an instance's processes", "instance", p.id, "error", err)
+		rs.d.opts.Log.Warn("end the output of an instance's processes", "instance", p.id, "error", err)
 	}
-	return d.lastRun(p).Group.remove(ctx)
+	return rs.lastRun(p).Group.remove(ctx)
 }
 
 // Start starts a stopped instance with its recorded Spec and limits, or thaws a frozen one.
 func (d *Driver) Start(ctx context.Context, id driver.ID) (driver.Status, error) {
-	p, err := d.lock(ctx, id)
+	p, err := d.dirs.lock(ctx, id)
 	if err != nil {
 		return driver.Status{}, err
 	}
 	defer p.Close()
-	if err := d.start(ctx, p); err != nil {
+	if err := d.runs.start(ctx, p); err != nil {
 		return driver.Status{}, fmt.Errorf("start instance: %w", err)
 	}
 	return d.status(p)
 }
 
-func (d *Driver) start(ctx context.Context, p *instanceDir) error {
-	alive, err := d.live(p)
+func (rs runs) start(ctx context.Context, p *instanceDir) error {
+	alive, err := rs.d.processes.live(p)
 	if err != nil {
 		return err
 	}
 	if alive != nil {
-		return d.setFrozen(ctx, p, alive, false)
+		return rs.setFrozen(ctx, p, alive, false)
 	}
 	r, err := p.record()
 	if err != nil {
 		return err
 	}
 	// If the last run ended by itself, no Stop has cleaned up after it.
-	if err := errors.Join(d.afterRun(ctx, p), p.setReason("")); err != nil {
+	if err := errors.Join(rs.afterRun(ctx, p), p.setReason("")); err != nil {
 		return err
 	}
 	if err := p.makeMissing(r); err != nil {
 		return err
 	}
-	disk, err := d.moveToImage(ctx, p, &r)
+	disk, err := rs.d.disks.moveToImage(ctx, p, &r)
 	if err != nil {
 		return err
 	}
-	if err := d.launch(ctx, p, r, disk); err != nil {
+	if err := rs.launch(ctx, p, r, disk); err != nil {
 		return err
 	}
 	if !p.made() {
@@ -134,40 +137,42 @@ func (d *Driver) start(ctx context.Context, p *instanceDir) error {
 			return err
 		}
 	}
-	st, err := d.status(p)
+	st, err := rs.d.status(p)
 	if err == nil {
-		d.attach(st, r.Spec)
-		d.sweepUploads(p.id)
+		rs.d.attachments.attach(st, r.Spec)
+		rs.d.sweeper.sweepUploads(p.id)
 	}
 	return err
 }
 
 // Freeze freezes every process of the instance, the helper too.
 func (d *Driver) Freeze(ctx context.Context, id driver.ID) error {
-	return d.freezeOrThaw(ctx, id, true)
+	return d.runs.freezeOrThaw(ctx, id, true)
 }
 
 // Thaw resumes every process of the instance.
-func (d *Driver) Thaw(ctx context.Context, id driver.ID) error { return d.freezeOrThaw(ctx, id, false) }
+func (d *Driver) Thaw(ctx context.Context, id driver.ID) error {
+	return d.runs.freezeOrThaw(ctx, id, false)
+}
 
-func (d *Driver) freezeOrThaw(ctx context.Context, id driver.ID, frozen bool) error {
-	p, err := d.lock(ctx, id)
+func (rs runs) freezeOrThaw(ctx context.Context, id driver.ID, frozen bool) error {
+	p, err := rs.d.dirs.lock(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	alive, err := d.live(p)
+	alive, err := rs.d.processes.live(p)
 	if err != nil {
 		return err
 	}
 	if alive == nil {
 		return driver.ErrNotRunning
 	}
-	return d.setFrozen(ctx, p, alive, frozen)
+	return rs.setFrozen(ctx, p, alive, frozen)
 }
 
-func (d *Driver) setFrozen(ctx context.Context, p *instanceDir, alive *running, frozen bool) error {
-	if d.frozen(p, alive) == frozen {
+func (rs runs) setFrozen(ctx context.Context, p *instanceDir, alive *running, frozen bool) error {
+	if rs.frozen(p, alive) == frozen {
 		return nil
 	}
 	r, err := p.run()
@@ -180,7 +185,7 @@ func (d *Driver) setFrozen(ctx context.Context, p *instanceDir, alive *running, 
 	return r.Group.freeze(ctx, frozen)
 }
 
-func (d *Driver) frozen(p *instanceDir, alive *running) bool {
+func (rs runs) frozen(p *instanceDir, alive *running) bool {
 	g, err := p.groupOf(alive)
 	if err != nil {
 		return false
@@ -205,36 +210,36 @@ func (p *instanceDir) groupOf(alive *running) (group, error) {
 }
 
 // release thaws or continues the processes of an instance that is being ended: a frozen process ends only after that.
-func (d *Driver) release(id driver.ID, g group, alive *running) {
+func (rs runs) release(id driver.ID, g group, alive *running) {
 	var err error
 	switch {
 	case g.canFreeze():
 		err = g.thawDying()
 	case stopped(alive.pid) && alive.alive():
-		err = hold(d.ctx, alive, false)
+		err = hold(rs.d.ctx, alive, false)
 	}
 	if err != nil {
-		d.opts.Log.Warn("thaw an instance that is ended", "instance", id, "error", err)
+		rs.d.opts.Log.Warn("thaw an instance that is ended", "instance", id, "error", err)
 	}
 }
 
 // watch waits for the end of a run and cleans up after it.
-func (d *Driver) watch(id driver.ID, r *running) {
-	if r.wait(d.ctx) != nil {
+func (rs runs) watch(id driver.ID, r *running) {
+	if r.wait(rs.d.ctx) != nil {
 		return
 	}
-	if d.forget(id, r) {
-		d.detach(id)
+	if rs.d.processes.forget(id, r) {
+		rs.d.attachments.detach(id)
 	}
-	p, err := d.lock(d.ctx, id)
+	p, err := rs.d.dirs.lock(rs.d.ctx, id)
 	if err != nil {
 		return // the instance is destroyed, or the driver is being closed
 	}
 	defer p.Close()
-	if alive, err := d.live(p); alive != nil || err != nil {
+	if alive, err := rs.d.processes.live(p); alive != nil || err != nil {
 		return // the instance was started again
 	}
-	if err := d.afterRun(d.ctx, p); err != nil {
-		d.opts.Log.Warn("clear up after an instance", "instance", id, "error", err)
+	if err := rs.afterRun(rs.d.ctx, p); err != nil {
+		rs.d.opts.Log.Warn("clear up after an instance", "instance", id, "error", err)
 	}
 }

@@ -102,6 +102,17 @@ func fill(l, defaults driver.Limits) driver.Limits {
 
 // Driver makes instances on this machine.
 type Driver struct {
+	// Parts of the driver, by what they are about.
+	attachments attachments
+	processes   processes
+	runs        runs
+	access      fileAccess
+	dirs        instanceDirs
+	disks       disks
+	governor    governor
+	trash       trash
+	sweeper     sweeper
+
 	opts   Options
 	dir    string
 	disk   disk
@@ -163,13 +174,13 @@ func newOn(opts Options, disk disk) (*Driver, error) {
 		return nil, err
 	}
 	d.background(func() { _, _ = d.hostBase() }) // in advance, so that no request has to wait for it
-	d.sweep()
+	d.sweeper.sweep()
 	d.images.spare = spareImages
 	d.background(func() { _, _ = d.images.supported(d.ctx) })
 	d.background(d.maintain)
 	if len(d.groups) > 0 {
-		d.background(d.watchUncharged)
-		d.background(d.govern)
+		d.background(d.governor.watchUncharged)
+		d.background(d.governor.govern)
 	}
 	d.io.sweep()
 	d.raiseOpenFiles()
@@ -205,16 +216,24 @@ func open(opts Options, disk disk) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{
+	d := assemble(&Driver{
 		opts: opts, dir: dir, disk: disk, groups: groups, exe: program, removalSlots: make(chan struct{}, removals), meters: make(chan struct{}, meterSlots),
 		running: map[driver.ID]*running{}, attached: map[driver.ID]*attached{}, removing: map[string]bool{}, awaited: map[driver.ID]int{},
-	}
-	d.images.d = d
+	})
 	if opts.Tier == TierRoot {
 		d.io = findIOBounds(thisHost)
 	}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	return d, nil
+}
+
+// assemble connects the parts with their driver.
+func assemble(d *Driver) *Driver {
+	d.attachments, d.processes, d.runs = attachments{d}, processes{d}, runs{d}
+	d.access, d.dirs, d.disks = fileAccess{d}, instanceDirs{d}, disks{d}
+	d.governor, d.trash, d.sweeper = governor{d}, trash{d}, sweeper{d}
+	d.images.d = d
+	return d
 }
 
 // Kind returns "local".
@@ -228,7 +247,7 @@ func (d *Driver) Local() {}
 
 // Report describes, for people, the tier of the instances and their limits.
 func (d *Driver) Report() string {
-	return strings.Join(append([]string{d.opts.Tier.Explain(), d.describeDisk(d.ctx)}, notes(d.opts)...), "; ")
+	return strings.Join(append([]string{d.opts.Tier.Explain(), d.disks.describe(d.ctx)}, notes(d.opts)...), "; ")
 }
 
 // Unlimited describes, for people, the resources that are not limited. It returns nil if the driver has cgroups.
@@ -259,9 +278,9 @@ func (d *Driver) Close() error {
 	d.mu.Unlock()
 	d.stop()
 	d.images.shut()
-	d.detachAll()
+	d.attachments.detachAll()
 	d.work.Wait()
-	d.unmountStopped()
+	d.sweeper.unmountStopped()
 	d.images.close()
 	d.groups.removeParents()
 	d.exe.close()

@@ -34,11 +34,11 @@ func (e *noImageError) Error() string { return e.what + ": " + e.err.Error() }
 func (e *noImageError) Unwrap() error { return e.err }
 
 // checkImage returns an error for a hard limit that no instance could have.
-func (d *Driver) checkImage(ctx context.Context, l driver.Limits) error {
+func (ds disks) checkImage(ctx context.Context, l driver.Limits) error {
 	if l.DiskBytes < minImage {
 		return fmt.Errorf("%w: a hard limit on the disk must be %d MiB at least", driver.ErrInvalid, minImage>>20)
 	}
-	why, err := d.images.supported(ctx)
+	why, err := ds.d.images.supported(ctx)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func (d *Driver) maintain() {
 		case <-time.After(d.opts.DiskEvery):
 		}
 		known := map[driver.ID]*maintenance{}
-		for _, id := range d.ids() {
+		for _, id := range d.dirs.ids() {
 			l := due[id]
 			if l == nil {
 				l = new(maintenance)
@@ -33,7 +33,7 @@ func (d *Driver) maintain() {
 			}
 		}
 		due = known
-		d.emptyTrash() // tries failed removals again
+		d.trash.empty() // tries failed removals again
 	}
 }
 
@@ -77,13 +77,13 @@ func (d *Driver) maintainOnce(id driver.ID) time.Duration {
 
 // maintainOne attaches to one instance if necessary and measures its files if it runs.
 func (d *Driver) maintainOne(id driver.ID) error {
-	p, err := d.find(id)
+	p, err := d.dirs.find(id)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	if d.opts.Attach != nil && !d.isAttached(id) {
-		d.adopt(id)
+	if d.opts.Attach != nil && !d.attachments.isAttached(id) {
+		d.sweeper.adopt(id)
 	}
 	st, err := d.status(p)
 	if err != nil || st.Phase != driver.PhaseRunning {
@@ -93,5 +93,5 @@ func (d *Driver) maintainOne(id driver.ID) error {
 	if err != nil {
 		return err
 	}
-	return d.checkDisk(d.ctx, p, r)
+	return d.disks.check(d.ctx, p, r)
 }

@@ -29,30 +29,30 @@ const (
 // moveToImage moves the files of a stopped instance into an image, if its limit can be hard. It returns the mounted
 // image. It returns nil if the files stay or are already in an image. If they do not fit, they stay in the directory
 // with a watched limit, and it records the reason.
-func (d *Driver) moveToImage(ctx context.Context, p *instanceDir, r *record) (*image, error) {
+func (ds disks) moveToImage(ctx context.Context, p *instanceDir, r *record) (*image, error) {
 	if r.Limits.DiskHard {
-		return nil, d.dropMoved(p)
+		return nil, ds.dropMoved(p)
 	}
-	limits, err := d.withDisk(ctx, r.Limits)
+	limits, err := ds.withDisk(ctx, r.Limits)
 	if err != nil || !limits.DiskHard || strings.HasSuffix(p.kept(), tooSlow) {
 		return nil, nil // the instance can run with its directory
 	}
 	if err := ignoreMissing(os.Remove(p.join(movingName))); err != nil {
 		return nil, err
 	}
-	made, err := d.fillImage(ctx, p, *r)
+	made, err := ds.fillImage(ctx, p, *r)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, err
 		}
 		why := "its files stay in a directory, and its disk limit is watched: " + strings.TrimPrefix(err.Error(), "move files: ")
-		d.opts.Log.Warn("move an instance's files into a disk of its own", "instance", p.id, "error", err)
+		ds.d.opts.Log.Warn("move an instance's files into a disk of its own", "instance", p.id, "error", err)
 		return nil, p.disk.write(p.join(keptName), []byte(why[:min(len(why), maxReason)]))
 	}
-	d.opts.At("moved", p.id)
+	ds.d.opts.At("moved", p.id)
 	r.Limits.DiskHard = true
 	// The record is changed for servers of earlier versions, which do not look for an image.
-	if err := errors.Join(writeJSON(p, recordName, *r), p.disk.sync(p.join(recordName)), p.disk.sync(p.path), d.dropMoved(p)); err != nil {
+	if err := errors.Join(writeJSON(p, recordName, *r), p.disk.sync(p.join(recordName)), p.disk.sync(p.path), ds.dropMoved(p)); err != nil {
 		unix.Close(made.mount)
 		return nil, err
 	}
@@ -60,8 +60,8 @@ func (d *Driver) moveToImage(ctx context.Context, p *instanceDir, r *record) (*i
 }
 
 // fillImage copies the files into a new image, syncs it and renames it to its final name.
-func (d *Driver) fillImage(ctx context.Context, p *instanceDir, r record) (made image, err error) {
-	made, err = d.images.take(ctx, r.Limits.DiskBytes)
+func (ds disks) fillImage(ctx context.Context, p *instanceDir, r record) (made image, err error) {
+	made, err = ds.d.images.take(ctx, r.Limits.DiskBytes)
 	if err != nil {
 		return image{}, fmt.Errorf("move files: %w", err)
 	}
@@ -70,14 +70,14 @@ func (d *Driver) fillImage(ctx context.Context, p *instanceDir, r record) (made 
 			discard([]image{made})
 		}
 	}()
-	if err := d.disk.rename(made.path, p.join(movingName), 0); err != nil {
+	if err := ds.d.disk.rename(made.path, p.join(movingName), 0); err != nil {
 		return made, fmt.Errorf("move files: %w", err)
 	}
 	made.path = p.join(movingName)
 	if err := copyUpper(ctx, p, made.mount); err != nil {
 		return made, fmt.Errorf("move files: %w", err)
 	}
-	d.opts.At("moving", p.id)
+	ds.d.opts.At("moving", p.id)
 	for _, step := range []func() error{
 		func() error { return syncMount(made.mount) },
 		func() error { return p.disk.sync(made.path) },
@@ -129,7 +129,7 @@ func syncMount(mount int) error {
 }
 
 // dropMoved discards the directory of an instance whose files are in its image, and the recorded reason.
-func (d *Driver) dropMoved(p *instanceDir) error {
+func (ds disks) dropMoved(p *instanceDir) error {
 	if err := ignoreMissing(p.disk.remove(p.join(keptName))); err != nil {
 		return err
 	}
@@ -137,10 +137,10 @@ func (d *Driver) dropMoved(p *instanceDir) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := errors.Join(err, d.unmountFiles(p)); err != nil {
+	if err := errors.Join(err, ds.d.unmountFiles(p)); err != nil {
 		return err
 	}
-	return d.discard(p.join(fsDir))
+	return ds.d.trash.discard(p.join(fsDir))
 }
 
 // kept returns the recorded reason why the files of an instance stay in a directory; empty: none.

@@ -83,7 +83,7 @@ func trial(ctx context.Context, opts Options) (disk string, err error) {
 		return "", err
 	}
 	ctx = context.WithoutCancel(ctx)
-	return d.describeDisk(ctx), errors.Join(d.ping(ctx, st.ID), d.Destroy(ctx, st.ID), d.WaitIdle(ctx))
+	return d.disks.describe(ctx), errors.Join(d.ping(ctx, st.ID), d.Destroy(ctx, st.ID), d.WaitIdle(ctx))
 }
 
 func (d *Driver) ping(ctx context.Context, id driver.ID) error {

@@ -23,7 +23,7 @@ func (d *Driver) Guest(ctx context.Context, id driver.ID) (guest.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	p, err := d.find(id)
+	p, err := d.dirs.find(id)
 	if err != nil {
 		return nil, err
 	}
@@ -37,11 +37,11 @@ func (d *Driver) Guest(ctx context.Context, id driver.ID) (guest.Conn, error) {
 
 // connect connects to the helper of the instance in p. The connection closes p.
 func (d *Driver) connect(p *instanceDir) (guest.Conn, error) {
-	alive, err := d.live(p)
+	alive, err := d.processes.live(p)
 	if err != nil {
 		return nil, err
 	}
-	if alive == nil || d.frozen(p, alive) {
+	if alive == nil || d.runs.frozen(p, alive) {
 		return nil, driver.ErrNotRunning
 	}
 	first, err := d.firstUID(alive)
@@ -85,7 +85,7 @@ func (d *Driver) firstUID(alive *running) (int, error) {
 // Output reads the spool of a process from the disk.
 func (d *Driver) Output(ctx context.Context, id driver.ID, process string, after int64) iter.Seq2[guest.Chunk, error] {
 	return func(yield func(guest.Chunk, error) bool) {
-		p, err := d.find(id)
+		p, err := d.dirs.find(id)
 		if err != nil {
 			yield(guest.Chunk{}, err)
 			return
@@ -109,30 +109,30 @@ func (d *Driver) Files(ctx context.Context, id driver.ID, root string) (files.FS
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	p, err := d.find(id)
+	p, err := d.dirs.find(id)
 	if err != nil {
 		return nil, err
 	}
-	alive, err := d.live(p)
+	alive, err := d.processes.live(p)
 	var dir *files.Dir
 	switch {
 	case err != nil:
 	case alive != nil:
-		dir, err = d.runningFiles(alive, path)
+		dir, err = d.access.runningFiles(alive, path)
 	default:
-		dir, err = d.stoppedFiles(ctx, p, path)
+		dir, err = d.access.stoppedFiles(ctx, p, path)
 	}
 	if err != nil {
 		defer p.Close()
-		return nil, d.openError(p, alive, err)
+		return nil, d.access.openError(p, alive, err)
 	}
-	return d.guarded(dir, p, alive), nil
+	return d.access.guarded(dir, p, alive), nil
 }
 
 // runningFiles opens a directory in the root of a running instance's first process. It does not need the helper, so it also
 // works while the instance is frozen.
-func (d *Driver) runningFiles(alive *running, path string) (*files.Dir, error) {
-	first, err := d.firstUID(alive)
+func (fa fileAccess) runningFiles(alive *running, path string) (*files.Dir, error) {
+	first, err := fa.d.firstUID(alive)
 	if err != nil {
 		return nil, err
 	}
@@ -157,14 +157,14 @@ func (d *Driver) runningFiles(alive *running, path string) (*files.Dir, error) {
 
 // stoppedFiles opens a directory of a stopped instance in its upper layer. The overlay is not mounted, so the layer may
 // be changed.
-func (d *Driver) stoppedFiles(ctx context.Context, p *instanceDir, path string) (*files.Dir, error) {
+func (fa fileAccess) stoppedFiles(ctx context.Context, p *instanceDir, path string) (*files.Dir, error) {
 	r, err := p.record()
 	if err != nil {
 		return nil, err
 	}
-	owner := files.Owner{UID: agentID, GID: agentID, Set: d.opts.Tier == TierRoot}
+	owner := files.Owner{UID: agentID, GID: agentID, Set: fa.d.opts.Tier == TierRoot}
 	if !r.Limits.DiskHard {
-		upper, err := d.openUpper(p)
+		upper, err := fa.d.disks.openUpper(p)
 		if err != nil {
 			return nil, err
 		}
@@ -175,7 +175,7 @@ func (d *Driver) stoppedFiles(ctx context.Context, p *instanceDir, path string) 
 		return nil, err
 	}
 	defer p.unlock()
-	if alive, err := d.live(p); alive != nil || err != nil {
+	if alive, err := fa.d.processes.live(p); alive != nil || err != nil {
 		return nil, errors.Join(err, changedError())
 	}
 	disk, err := mountImage(p.join(imageName))

@@ -25,9 +25,12 @@ type opened struct {
 	alive    *running // the first process at that time; nil: the instance did not run
 }
 
+// fileAccess opens the files of instances for reads and writes from outside.
+type fileAccess struct{ d *Driver }
+
 // guarded returns the files in dir with the guard. Their Close closes dir and p.
-func (d *Driver) guarded(dir *files.Dir, p *instanceDir, alive *running) files.FS {
-	o := &opened{dir, d, p, alive}
+func (fa fileAccess) guarded(dir *files.Dir, p *instanceDir, alive *running) files.FS {
+	o := &opened{dir, fa.d, p, alive}
 	dir.Guard = o.hold
 	return o
 }
@@ -38,7 +41,7 @@ func (o *opened) Close() error { return errors.Join(o.Dir.Close(), o.instance.Cl
 // hold prevents that the instance is started, stopped or destroyed until release is called. It returns an error if that
 // has already happened since the files were opened.
 func (o *opened) hold(ctx context.Context) (release func(), err error) {
-	p, err := o.d.share(ctx, o.instance.id)
+	p, err := o.d.access.share(ctx, o.instance.id)
 	if errors.Is(err, driver.ErrNotFound) {
 		return nil, changedError()
 	}
@@ -71,14 +74,14 @@ func (o *opened) same(p *instanceDir) (bool, error) {
 	if o.alive != nil {
 		return o.alive.alive(), nil
 	}
-	alive, err := o.d.live(p)
+	alive, err := o.d.processes.live(p)
 	return alive == nil, err
 }
 
 // openError returns the error for files that could not be opened. If the instance was destroyed, started or stopped in the
 // meantime, it returns an error about that instead of err.
-func (d *Driver) openError(p *instanceDir, was *running, err error) error {
-	is, failed := d.live(p)
+func (fa fileAccess) openError(p *instanceDir, was *running, err error) error {
+	is, failed := fa.d.processes.live(p)
 	switch {
 	case !p.current():
 		return driver.ErrNotFound
@@ -97,13 +100,13 @@ func changedError() error {
 
 // share opens an instance's directory and waits for its shared lock. Hold the lock only for a short time. Requests for
 // the exclusive lock come first, because many holders of the shared lock could otherwise delay them without end.
-func (d *Driver) share(ctx context.Context, id driver.ID) (*instanceDir, error) {
-	p, err := d.find(id)
+func (fa fileAccess) share(ctx context.Context, id driver.ID) (*instanceDir, error) {
+	p, err := fa.d.dirs.find(id)
 	if err != nil {
 		return nil, err
 	}
 	return p.locked(p.poll(ctx, func() error {
-		if d.isAwaited(id) {
+		if fa.isAwaited(id) {
 			return unix.EWOULDBLOCK
 		}
 		return p.tryLock(unix.LOCK_SH)
@@ -111,21 +114,21 @@ func (d *Driver) share(ctx context.Context, id driver.ID) (*instanceDir, error) 
 }
 
 // announce registers a request that waits for the exclusive lock of an instance, until done is called.
-func (d *Driver) announce(id driver.ID) (done func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.awaited[id]++
+func (fa fileAccess) announce(id driver.ID) (done func()) {
+	fa.d.mu.Lock()
+	defer fa.d.mu.Unlock()
+	fa.d.awaited[id]++
 	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.awaited[id]--; d.awaited[id] == 0 {
-			delete(d.awaited, id)
+		fa.d.mu.Lock()
+		defer fa.d.mu.Unlock()
+		if fa.d.awaited[id]--; fa.d.awaited[id] == 0 {
+			delete(fa.d.awaited, id)
 		}
 	}
 }
 
-func (d *Driver) isAwaited(id driver.ID) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.awaited[id] > 0
+func (fa fileAccess) isAwaited(id driver.ID) bool {
+	fa.d.mu.Lock()
+	defer fa.d.mu.Unlock()
+	return fa.d.awaited[id] > 0
 }

@@ -95,10 +95,10 @@ func (p *instanceDir) run() (run, error) {
 
 // lastRun reads the run file of a run that has ended or is being ended. If a power loss has damaged the file, it returns
 // an empty run: the cgroups ended with the machine, and the next start writes a new file.
-func (d *Driver) lastRun(p *instanceDir) run {
+func (rs runs) lastRun(p *instanceDir) run {
 	r, err := p.run()
 	if err != nil {
-		d.opts.Log.Warn("read the run file of an instance; its cgroups are unknown", "path", p.path, "error", err)
+		rs.d.opts.Log.Warn("read the run file of an instance; its cgroups are unknown", "path", p.path, "error", err)
 		return run{}
 	}
 	return r

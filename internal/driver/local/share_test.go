@@ -14,16 +14,16 @@ import (
 // Who shares an instance lets others share it, until somebody waits to have it alone: else many who take
 // turns could keep that one waiting for ever.
 func TestWhoWaitsForAnInstanceAloneGoesFirst(t *testing.T) {
-	d := &Driver{dir: t.TempDir(), awaited: map[driver.ID]int{}}
+	d := assemble(&Driver{dir: t.TempDir(), awaited: map[driver.ID]int{}})
 	const id = driver.ID("box-1")
-	if err := os.Mkdir(d.path(id), 0o700); err != nil {
+	if err := os.Mkdir(d.dirs.path(id), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	var held []*instanceDir
 	for range 2 {
-		p, err := d.share(over, id) // no wait, so that the end of the context does not matter
+		p, err := d.access.share(over, id) // no wait, so that the end of the context does not matter
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,19 +31,19 @@ func TestWhoWaitsForAnInstanceAloneGoesFirst(t *testing.T) {
 	}
 	alone := make(chan error, 1)
 	go func() {
-		p, err := d.lock(t.Context(), id)
+		p, err := d.dirs.lock(t.Context(), id)
 		if err == nil {
 			err = p.Close()
 		}
 		alone <- err
 	}()
 	testkit.Eventually(t, 30*time.Second, func() error {
-		if !d.isAwaited(id) {
+		if !d.access.isAwaited(id) {
 			return errors.New("nobody waits")
 		}
 		return nil
 	})
-	if _, err := d.share(over, id); !errors.Is(err, context.Canceled) {
+	if _, err := d.access.share(over, id); !errors.Is(err, context.Canceled) {
 		t.Errorf("shared before somebody who waited: %v", err)
 	}
 	for _, p := range held {
@@ -54,7 +54,7 @@ func TestWhoWaitsForAnInstanceAloneGoesFirst(t *testing.T) {
 	if err := <-alone; err != nil {
 		t.Error(err)
 	}
-	p, err := d.share(t.Context(), id)
+	p, err := d.access.share(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

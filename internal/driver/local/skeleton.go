@@ -73,15 +73,15 @@ func skeletonPrefix() string {
 var skeletonForm = regexp.MustCompile(`^host-[0-9a-f]{8}-[0-9a-f]{16}$`)
 
 // sweepSkeletons discards the skeletons of earlier boots. No running instance uses them.
-func (d *Driver) sweepSkeletons() {
-	entries, err := os.ReadDir(filepath.Join(d.dir, baseDir))
+func (sw sweeper) sweepSkeletons() {
+	entries, err := os.ReadDir(filepath.Join(sw.d.dir, baseDir))
 	for _, e := range entries {
 		if skeletonForm.MatchString(e.Name()) && !strings.HasPrefix(e.Name(), skeletonPrefix()) {
-			err = errors.Join(err, d.discard(filepath.Join(d.dir, baseDir, e.Name())))
+			err = errors.Join(err, sw.d.trash.discard(filepath.Join(sw.d.dir, baseDir, e.Name())))
 		}
 	}
 	if err != nil {
-		d.opts.Log.Warn("sweep bases of earlier boots", "error", err)
+		sw.d.opts.Log.Warn("sweep bases of earlier boots", "error", err)
 	}
 }
 

@@ -14,9 +14,12 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
+// processes holds the known first processes of instances.
+type processes struct{ d *Driver }
+
 // live returns the first process of an instance, or nil if the instance does not run.
-func (d *Driver) live(p *instanceDir) (*running, error) {
-	if r := d.known(p.id); r != nil {
+func (ps processes) live(p *instanceDir) (*running, error) {
+	if r := ps.known(p.id); r != nil {
 		if r.alive() {
 			return r, nil
 		}
@@ -25,39 +28,39 @@ func (d *Driver) live(p *instanceDir) (*running, error) {
 	if r == nil || err != nil {
 		return nil, err
 	}
-	return d.remember(p.id, r), nil
+	return ps.remember(p.id, r), nil
 }
 
-func (d *Driver) known(id driver.ID) *running {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.running[id]
+func (ps processes) known(id driver.ID) *running {
+	ps.d.mu.Lock()
+	defer ps.d.mu.Unlock()
+	return ps.d.running[id]
 }
 
 // remember stores the first process of an instance and watches for its end. If another call has stored one that is
 // alive, remember returns that one instead.
-func (d *Driver) remember(id driver.ID, r *running) *running {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if was := d.running[id]; was != nil && was.alive() {
+func (ps processes) remember(id driver.ID, r *running) *running {
+	ps.d.mu.Lock()
+	defer ps.d.mu.Unlock()
+	if was := ps.d.running[id]; was != nil && was.alive() {
 		return was
 	}
-	d.running[id] = r
-	if !d.closed {
-		d.work.Go(func() { d.watch(id, r) })
+	ps.d.running[id] = r
+	if !ps.d.closed {
+		ps.d.work.Go(func() { ps.d.runs.watch(id, r) })
 	}
 	return r
 }
 
 // forget removes a first process that has ended or is being ended. It reports whether it was the stored one of the
 // instance.
-func (d *Driver) forget(id driver.ID, r *running) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.running[id] != r {
+func (ps processes) forget(id driver.ID, r *running) bool {
+	ps.d.mu.Lock()
+	defer ps.d.mu.Unlock()
+	if ps.d.running[id] != r {
 		return false
 	}
-	delete(d.running, id)
+	delete(ps.d.running, id)
 	return true
 }
 
@@ -76,7 +79,7 @@ func (d *Driver) statusOf(p *instanceDir, r record) (driver.Status, error) {
 		ID: p.id, Key: r.Spec.Key, Tenant: r.Spec.Tenant, Labels: maps.Clone(r.Spec.Labels),
 		CreatedAt: r.CreatedAt, Reason: p.reason(),
 	}
-	alive, err := d.live(p)
+	alive, err := d.processes.live(p)
 	if err != nil {
 		return driver.Status{}, err
 	}
@@ -88,7 +91,7 @@ func (d *Driver) statusOf(p *instanceDir, r record) (driver.Status, error) {
 		st.Reason = p.kept()
 	}
 	if alive != nil && r.Limits.DiskHard && !strings.Contains(st.Reason, ended) {
-		if now, err := d.diskProblem(p, r, alive); err == nil {
+		if now, err := d.disks.problem(p, r, alive); err == nil {
 			st.Reason = now // the recorded reason is from the last measurement
 		}
 	}
@@ -98,7 +101,7 @@ func (d *Driver) statusOf(p *instanceDir, r record) (driver.Status, error) {
 
 func (d *Driver) phase(p *instanceDir, alive *running) driver.Phase {
 	switch {
-	case alive != nil && d.frozen(p, alive):
+	case alive != nil && d.runs.frozen(p, alive):
 		return driver.PhaseFrozen
 	case alive != nil:
 		return driver.PhaseRunning
@@ -129,7 +132,7 @@ const cutShort = "its creation was cut short"
 // unfinished reports whether the creation of an instance was cut short, so that no Create of it has returned. A finished
 // instance has the file madeName, which is written after the record was synced.
 func (d *Driver) unfinished(p *instanceDir) bool {
-	alive, err := d.live(p)
+	alive, err := d.processes.live(p)
 	return err == nil && alive == nil && !p.made() && !p.busy()
 }
 
@@ -138,7 +141,7 @@ func (d *Driver) Inspect(ctx context.Context, id driver.ID) (driver.Status, erro
 	if err := ctx.Err(); err != nil {
 		return driver.Status{}, err
 	}
-	p, err := d.find(id)
+	p, err := d.dirs.find(id)
 	if err != nil {
 		return driver.Status{}, err
 	}
@@ -181,7 +184,7 @@ func (d *Driver) listed(ctx context.Context, id driver.ID, sel driver.Selector) 
 	if err := ctx.Err(); err != nil {
 		return driver.Status{}, err
 	}
-	p, err := d.find(id)
+	p, err := d.dirs.find(id)
 	if err != nil {
 		return driver.Status{}, err
 	}
@@ -200,10 +203,10 @@ func (d *Driver) listed(ctx context.Context, id driver.ID, sel driver.Selector) 
 }
 
 // ids returns the IDs of all instances in the directory.
-func (d *Driver) ids() []driver.ID {
-	entries, err := os.ReadDir(d.dir)
+func (dirs instanceDirs) ids() []driver.ID {
+	entries, err := os.ReadDir(dirs.d.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		d.opts.Log.Warn("list instances", "error", err)
+		dirs.d.opts.Log.Warn("list instances", "error", err)
 	}
 	var ids []driver.ID
 	for _, e := range entries {

@@ -12,25 +12,28 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
+// sweeper finishes or removes the remains of a server that ended in the middle of its work.
+type sweeper struct{ d *Driver }
+
 // sweep removes unfinished work of drivers that have ended, and attaches to running instances.
-func (d *Driver) sweep() {
-	d.background(d.emptyTrash)
-	d.sweepUnlocked(newDir)
-	d.sweepProbes()
-	d.sweepUnlocked(disksDir)
-	d.sweepSkeletons()
-	for _, id := range d.ids() {
-		d.adopt(id)
+func (sw sweeper) sweep() {
+	sw.d.background(sw.d.trash.empty)
+	sw.sweepUnlocked(newDir)
+	sw.sweepProbes()
+	sw.sweepUnlocked(disksDir)
+	sw.sweepSkeletons()
+	for _, id := range sw.d.dirs.ids() {
+		sw.adopt(id)
 	}
 }
 
 // sweepUnlocked discards the subdirectories of name that no process has locked: unfinished claims, and prepared disks of
 // servers that have ended.
-func (d *Driver) sweepUnlocked(name string) {
-	top := filepath.Join(d.dir, name)
+func (sw sweeper) sweepUnlocked(name string) {
+	top := filepath.Join(sw.d.dir, name)
 	entries, err := os.ReadDir(top)
 	if err != nil {
-		d.opts.Log.Warn("sweep unfinished instances", "path", top, "error", err)
+		sw.d.opts.Log.Warn("sweep unfinished instances", "path", top, "error", err)
 	}
 	for _, e := range entries {
 		p, err := openInstanceDir("", filepath.Join(top, e.Name()))
@@ -38,46 +41,46 @@ func (d *Driver) sweepUnlocked(name string) {
 			continue
 		}
 		if p.tryLock(unix.LOCK_EX) == nil {
-			err = d.discard(p.path)
+			err = sw.d.trash.discard(p.path)
 		}
 		p.Close()
 		if err != nil {
-			d.opts.Log.Warn("sweep unfinished instances", "path", top, "error", err)
+			sw.d.opts.Log.Warn("sweep unfinished instances", "path", top, "error", err)
 		}
 	}
 }
 
 // sweepProbes discards the directories of probes that were cut short.
-func (d *Driver) sweepProbes() {
-	left, err := filepath.Glob(filepath.Join(d.dir, probePrefix+"*"))
+func (sw sweeper) sweepProbes() {
+	left, err := filepath.Glob(filepath.Join(sw.d.dir, probePrefix+"*"))
 	for _, path := range left {
 		p, openErr := openInstanceDir("", path)
 		if openErr != nil {
 			continue
 		}
 		if p.tryLock(unix.LOCK_EX) == nil {
-			err = errors.Join(err, d.discardProbe(path))
+			err = errors.Join(err, sw.discardProbe(path))
 		}
 		p.Close()
 	}
 	if err != nil {
-		d.opts.Log.Warn("sweep unfinished probes", "error", err)
+		sw.d.opts.Log.Warn("sweep unfinished probes", "error", err)
 	}
 }
 
 // discardProbe discards the directory of a probe. It discards the instances in it one by one before, so that emptyTrash
 // ends their processes.
-func (d *Driver) discardProbe(path string) error {
+func (sw sweeper) discardProbe(path string) error {
 	var err error
 	for _, sub := range []string{"", newDir, trashDir} {
 		entries, _ := os.ReadDir(filepath.Join(path, probeDir, sub))
 		for _, e := range entries {
 			if e.Name() != newDir && e.Name() != trashDir {
-				err = errors.Join(err, d.discard(filepath.Join(path, probeDir, sub, e.Name())))
+				err = errors.Join(err, sw.d.trash.discard(filepath.Join(path, probeDir, sub, e.Name())))
 			}
 		}
 	}
-	return errors.Join(err, d.discard(path))
+	return errors.Join(err, sw.d.trash.discard(path))
 }
 
 // sweepAfter is the time between a start and the sweep of uploads. An upload that made its file just before the start
@@ -86,30 +89,30 @@ const sweepAfter = 5 * time.Second
 
 // sweepUploads removes, in the background, files of uploads that a crash cut short before now. It keeps the files of
 // uploads that are in progress in this or another server.
-func (d *Driver) sweepUploads(id driver.ID) {
+func (sw sweeper) sweepUploads(id driver.ID) {
 	before := time.Now()
-	d.background(func() {
+	sw.d.background(func() {
 		select {
 		case <-time.After(sweepAfter):
-		case <-d.ctx.Done():
+		case <-sw.d.ctx.Done():
 			return
 		}
 		select {
-		case d.removalSlots <- struct{}{}:
-			defer func() { <-d.removalSlots }()
-		case <-d.ctx.Done():
+		case sw.d.removalSlots <- struct{}{}:
+			defer func() { <-sw.d.removalSlots }()
+		case <-sw.d.ctx.Done():
 			return
 		}
 		for name := range roots {
-			if err := d.sweepRoot(id, name, before); err != nil && d.ctx.Err() == nil {
-				d.opts.Log.Debug("sweep unfinished uploads", "instance", id, "root", name, "error", err)
+			if err := sw.sweepRoot(id, name, before); err != nil && sw.d.ctx.Err() == nil {
+				sw.d.opts.Log.Debug("sweep unfinished uploads", "instance", id, "root", name, "error", err)
 			}
 		}
 	})
 }
 
-func (d *Driver) sweepRoot(id driver.ID, name string, before time.Time) error {
-	root, err := d.Files(d.ctx, id, name)
+func (sw sweeper) sweepRoot(id driver.ID, name string, before time.Time) error {
+	root, err := sw.d.Files(sw.d.ctx, id, name)
 	if err != nil {
 		return err
 	}
@@ -120,17 +123,17 @@ func (d *Driver) sweepRoot(id driver.ID, name string, before time.Time) error {
 	if !ok {
 		return nil
 	}
-	n, err := sweeper.Sweep(d.ctx, before)
+	n, err := sweeper.Sweep(sw.d.ctx, before)
 	if n > 0 {
-		d.opts.Log.Info("removed unfinished uploads", "instance", id, "root", name, "files", n)
+		sw.d.opts.Log.Info("removed unfinished uploads", "instance", id, "root", name, "files", n)
 	}
 	return err
 }
 
 // adopt attaches to a running instance, removes an unfinished one, and cleans up after an instance that ended while no
 // server ran. It does nothing if another process has the lock of the instance.
-func (d *Driver) adopt(id driver.ID) {
-	p, err := d.find(id)
+func (sw sweeper) adopt(id driver.ID) {
+	p, err := sw.d.dirs.find(id)
 	if err != nil {
 		return
 	}
@@ -142,27 +145,27 @@ func (d *Driver) adopt(id driver.ID) {
 	if !p.current() {
 		return
 	}
-	if err := errors.Join(d.settle(p), d.makeInert(p)); err != nil {
-		d.opts.Log.Warn("adopt an instance", "instance", id, "error", err)
+	if err := errors.Join(sw.settle(p), sw.d.makeInert(p)); err != nil {
+		sw.d.opts.Log.Warn("adopt an instance", "instance", id, "error", err)
 	}
 }
 
 // settle attaches to an instance, cleans up after it or removes it, according to its phase.
-func (d *Driver) settle(p *instanceDir) error {
-	st, err := d.status(p)
+func (sw sweeper) settle(p *instanceDir) error {
+	st, err := sw.d.status(p)
 	if err != nil {
 		return err
 	}
 	switch st.Phase {
 	case driver.PhaseFailed:
-		return d.drop(p)
+		return sw.d.drop(p)
 	case driver.PhaseStopped:
-		return d.afterRun(d.ctx, p)
+		return sw.d.runs.afterRun(sw.d.ctx, p)
 	case driver.PhaseRunning:
 		r, err := p.record()
 		if err == nil {
-			d.attach(st, r.Spec)
-			d.sweepUploads(p.id)
+			sw.d.attachments.attach(st, r.Spec)
+			sw.sweepUploads(p.id)
 		}
 		return err
 	}

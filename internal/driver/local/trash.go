@@ -20,19 +20,22 @@ const patience = 30 * time.Second
 // removals is the number of instances that are removed at the same time.
 const removals = 4
 
-// emptyTrash removes the directories in the trash, except those that another goroutine is removing.
-func (d *Driver) emptyTrash() {
-	entries, err := os.ReadDir(filepath.Join(d.dir, trashDir))
+// trash removes the files of instances that are gone, in the background.
+type trash struct{ d *Driver }
+
+// empty removes the directories in the trash, except those that another goroutine is removing.
+func (tr trash) empty() {
+	entries, err := os.ReadDir(filepath.Join(tr.d.dir, trashDir))
 	if err != nil {
-		d.opts.Log.Warn("empty the trash", "error", err)
+		tr.d.opts.Log.Warn("empty the trash", "error", err)
 		return
 	}
 	var all sync.WaitGroup
 	for _, e := range entries {
-		if d.startRemoval(e.Name()) {
+		if tr.startRemoval(e.Name()) {
 			all.Go(func() {
-				defer d.endRemoval(e.Name())
-				d.removeOne(e.Name())
+				defer tr.endRemoval(e.Name())
+				tr.removeOne(e.Name())
 			})
 		}
 	}
@@ -40,39 +43,39 @@ func (d *Driver) emptyTrash() {
 }
 
 // startRemoval claims an entry of the trash for this goroutine.
-func (d *Driver) startRemoval(name string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.removing[name] {
+func (tr trash) startRemoval(name string) bool {
+	tr.d.mu.Lock()
+	defer tr.d.mu.Unlock()
+	if tr.d.removing[name] {
 		return false
 	}
-	d.removing[name] = true
+	tr.d.removing[name] = true
 	return true
 }
 
-func (d *Driver) endRemoval(name string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.removing, name)
+func (tr trash) endRemoval(name string) {
+	tr.d.mu.Lock()
+	defer tr.d.mu.Unlock()
+	delete(tr.d.removing, name)
 }
 
 // removeOne removes an entry of the trash, once fewer than removals others are being removed.
-func (d *Driver) removeOne(name string) {
+func (tr trash) removeOne(name string) {
 	select {
-	case d.removalSlots <- struct{}{}:
-		defer func() { <-d.removalSlots }()
-	case <-d.ctx.Done():
+	case tr.d.removalSlots <- struct{}{}:
+		defer func() { <-tr.d.removalSlots }()
+	case <-tr.d.ctx.Done():
 		return
 	}
-	if err := d.remove(d.ctx, filepath.Join(d.dir, trashDir, name)); err != nil && d.ctx.Err() == nil {
-		d.opts.Log.Warn("remove an instance's files", "path", name, "error", err)
+	if err := tr.remove(tr.d.ctx, filepath.Join(tr.d.dir, trashDir, name)); err != nil && tr.d.ctx.Err() == nil {
+		tr.d.opts.Log.Warn("remove an instance's files", "path", name, "error", err)
 	}
 }
 
 // WaitIdle waits until all destroyed instances are removed from this machine.
 func (d *Driver) WaitIdle(ctx context.Context) error {
 	for {
-		d.emptyTrash()
+		d.trash.empty()
 		entries, err := os.ReadDir(filepath.Join(d.dir, trashDir))
 		if err != nil || len(entries) == 0 {
 			return err
@@ -86,7 +89,7 @@ func (d *Driver) WaitIdle(ctx context.Context) error {
 }
 
 // remove ends the processes of a discarded instance and then removes its directory.
-func (d *Driver) remove(outer context.Context, path string) error {
+func (tr trash) remove(outer context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(outer, patience)
 	defer cancel()
 	p, err := openInstanceDir("", path)
@@ -97,7 +100,7 @@ func (d *Driver) remove(outer context.Context, path string) error {
 		return ignoreMissing(err)
 	}
 	defer p.Close()
-	if err := errors.Join(d.end(ctx, p), d.unmountFiles(p)); err != nil {
+	if err := errors.Join(tr.d.end(ctx, p), tr.d.unmountFiles(p)); err != nil {
 		return err
 	}
 	return removeTree(outer, path)
@@ -105,7 +108,7 @@ func (d *Driver) remove(outer context.Context, path string) error {
 
 // end ends the processes of a discarded instance and removes its cgroups.
 func (d *Driver) end(ctx context.Context, p *instanceDir) error {
-	r := d.lastRun(p)
+	r := d.runs.lastRun(p)
 	alive, err := socketListener(p)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 // ranges opens the lock file and finds the number of a free range.
 func ranges(t *testing.T) (lock *os.File, free int) {
 	t.Helper()
-	d := &Driver{dir: t.TempDir()}
+	d := assemble(&Driver{dir: t.TempDir()})
 	r, err := d.takeRange()
 	if err != nil {
 		t.Fatal(err)

@@ -27,23 +27,23 @@ const (
 )
 
 // watchUncharged regularly checks the sockets of all instances, until Close.
-func (d *Driver) watchUncharged() {
-	d.watchRunning(unchargedEvery, 20*time.Millisecond, func(all map[driver.ID]*running) { // an instance takes about 0.1 ms
+func (gov governor) watchUncharged() {
+	gov.watchRunning(unchargedEvery, 20*time.Millisecond, func(all map[driver.ID]*running) { // an instance takes about 0.1 ms
 		for id, r := range all {
-			if err := d.checkUncharged(d.ctx, id, r); err != nil && d.ctx.Err() == nil {
-				d.opts.Log.Debug("look at an instance's sockets", "instance", id, "error", err)
+			if err := gov.checkUncharged(gov.d.ctx, id, r); err != nil && gov.d.ctx.Err() == nil {
+				gov.d.opts.Log.Debug("look at an instance's sockets", "instance", id, "error", err)
 			}
 		}
 	})
 }
 
 // checkUncharged ends the processes of an instance whose uncharged buffers exceed the limit for socket buffers.
-func (d *Driver) checkUncharged(ctx context.Context, id driver.ID, alive *running) error {
+func (gov governor) checkUncharged(ctx context.Context, id driver.ID, alive *running) error {
 	held, err := uncharged("/proc/" + strconv.Itoa(alive.pid) + "/net")
 	if err != nil || held < socketBytes(0) {
 		return err
 	}
-	p, err := d.find(id)
+	p, err := gov.d.dirs.find(id)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (d *Driver) checkUncharged(ctx context.Context, id driver.ID, alive *runnin
 	if limit := socketBytes(r.Limits.MemoryBytes); err != nil || r.Limits.MemoryBytes <= 0 || held <= limit || !alive.alive() {
 		return err
 	}
-	return d.endProcesses(ctx, p, fmt.Sprintf("its sockets held %d MiB of the machine's memory in data that it did not accept or read", held>>20))
+	return gov.d.endProcesses(ctx, p, fmt.Sprintf("its sockets held %d MiB of the machine's memory in data that it did not accept or read", held>>20))
 }
 
 // uncharged returns the size of the uncharged buffers of a network namespace. net is the directory with the kernel's

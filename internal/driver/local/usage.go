@@ -18,12 +18,12 @@ func (d *Driver) Usage(ctx context.Context, id driver.ID) (driver.Usage, error) 
 	if err := ctx.Err(); err != nil {
 		return driver.Usage{}, err
 	}
-	p, err := d.find(id)
+	p, err := d.dirs.find(id)
 	if err != nil {
 		return driver.Usage{}, err
 	}
 	defer p.Close()
-	alive, err := d.live(p)
+	alive, err := d.processes.live(p)
 	if err != nil {
 		return driver.Usage{}, err
 	}
@@ -35,7 +35,7 @@ func (d *Driver) Usage(ctx context.Context, id driver.ID) (driver.Usage, error) 
 		return driver.Usage{}, err
 	}
 	u, err := g.usage(alive)
-	u.Frozen = d.frozen(p, alive)
+	u.Frozen = d.runs.frozen(p, alive)
 	return u, err
 }
 
