@@ -19,7 +19,7 @@ func (e *Engine) Delete(ctx context.Context, tenant, id, actor string, skipSave 
 	if err != nil {
 		return s, err
 	}
-	if _, err = e.settleShared(ctx, s, actor); err != nil && ctx.Err() == nil {
+	if _, err = e.ensurer.settleShared(ctx, s, actor); err != nil && ctx.Err() == nil {
 		e.opts.Logger.WarnContext(ctx, "delete goes on in the background", "sandbox_id", id, "error", err)
 	}
 	now, err := e.opts.Store.Sandbox(context.WithoutCancel(ctx), id)
@@ -35,7 +35,7 @@ func (e *Engine) Delete(ctx context.Context, tenant, id, actor string, skipSave 
 func (e *Engine) awaitGone(ctx context.Context, s sandbox.Sandbox, actor string) error {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.GoneWait)
 	defer cancel()
-	if got, err := e.settleShared(ctx, s, actor); err == nil {
+	if got, err := e.ensurer.settleShared(ctx, s, actor); err == nil {
 		s = got
 	}
 	for poll := firstPoll; !s.Settled(); poll = min(2*poll, maxPoll) {

@@ -89,7 +89,7 @@ func (h *Handle) setWant(ctx context.Context, verb string, record func(sandbox.S
 		return s, err
 	}
 	want := s.Want
-	s, err = h.e.settleShared(ctx, s, h.actor)
+	s, err = h.e.ensurer.settleShared(ctx, s, h.actor)
 	if err == nil && s.Deleted() {
 		return h.Record(ctx) // returns the store's error for a tombstone
 	}

@@ -129,6 +129,8 @@ type Engine struct {
 	savesBegun atomic.Uint64
 	orphans    sightings // instances without a record
 	unseen     sightings // instances whose state is unknown
+	ensurer    ensurer
+	sweeps     sweeps
 }
 
 // New returns an Engine. It starts no background work; see Run.
@@ -154,7 +156,9 @@ func New(o Options) *Engine {
 	o.HealFor = cmp.Or(o.HealFor, time.Minute)
 	o.Holder = cmp.Or(o.Holder, store.NewID())
 	o.Workers = cmp.Or(o.Workers, 16)
-	return &Engine{opts: o, noSave: noSave}
+	e := &Engine{opts: o, noSave: noSave}
+	e.ensurer, e.sweeps = ensurer{e}, sweeps{e}
+	return e
 }
 
 // Host returns the name of this machine in the records of its sandboxes.

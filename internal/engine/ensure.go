@@ -39,42 +39,46 @@ type Request struct {
 // Ensure returns the owner's sandbox, running, and whether this call created it. Concurrent callers share the work and
 // its result.
 func (e *Engine) Ensure(ctx context.Context, r Request) (s sandbox.Sandbox, created bool, err error) {
-	s, created, err = e.ensure(ctx, r)
+	s, created, err = e.ensurer.ensure(ctx, r)
 	if err == nil {
-		err = e.touch(ctx, s)
+		err = e.ensurer.touch(ctx, s)
 	}
 	return s, created, err
 }
 
+// ensurer finds or creates the sandbox of a request and waits until it runs. Concurrent requests for one sandbox share
+// the work.
+type ensurer struct{ e *Engine }
+
 // ensure is Ensure, but does not record the use of a sandbox that already runs.
-func (e *Engine) ensure(ctx context.Context, r Request) (s sandbox.Sandbox, created bool, err error) {
-	if err := e.checkRequest(r); err != nil {
+func (en ensurer) ensure(ctx context.Context, r Request) (s sandbox.Sandbox, created bool, err error) {
+	if err := en.checkRequest(r); err != nil {
 		return s, false, err
 	}
-	e.opts.Logger.InfoContext(aboutOwner(ctx, r.Owner), telemetry.EventResolveStart)
-	s, err = e.resolve(ctx, &r)
-	if refused := e.allowed(r, s, err == nil); refused != nil {
+	en.e.opts.Logger.InfoContext(aboutOwner(ctx, r.Owner), telemetry.EventResolveStart)
+	s, err = en.resolve(ctx, &r)
+	if refused := en.allowed(r, s, err == nil); refused != nil {
 		return sandbox.Sandbox{}, false, refused
 	}
 	switch {
 	case err == nil && s.State == sandbox.Running && s.Want == sandbox.WantRunning:
-		e.opts.Logger.InfoContext(about(ctx, s), telemetry.EventResolveReuse)
-		return s, false, e.checkReuse(ctx, s, r)
+		en.e.opts.Logger.InfoContext(about(ctx, s), telemetry.EventResolveReuse)
+		return s, false, en.checkReuse(ctx, s, r)
 	case err != nil && !errors.Is(err, fault.ErrNotFound):
 		return s, false, err
 	}
-	return e.ensureRunning(ctx, r)
+	return en.ensureRunning(ctx, r)
 }
 
 // checkReuse returns an error if a running sandbox does not match the request, or cannot be used by this server.
-func (e *Engine) checkReuse(ctx context.Context, s sandbox.Sandbox, r Request) error {
+func (en ensurer) checkReuse(ctx context.Context, s sandbox.Sandbox, r Request) error {
 	if err := agree(s, r); err != nil {
 		return err
 	}
-	if err := e.checkHost(ctx, s); err != nil {
+	if err := en.e.checkHost(ctx, s); err != nil {
 		return err
 	}
-	if e.opts.Drivers[s.Spec.Driver] == nil {
+	if en.e.opts.Drivers[s.Spec.Driver] == nil {
 		return fault.Errorf("use sandbox", api.CodeUnknownDriver, "sandbox %s is at the driver %q, which is not configured here", s.ID, s.Spec.Driver)
 	}
 	return nil
@@ -82,20 +86,20 @@ func (e *Engine) checkReuse(ctx context.Context, s sandbox.Sandbox, r Request) e
 
 // touch records a use. It skips a use within a second of the last recorded one. A recorded time in the future comes from
 // another clock and is replaced.
-func (e *Engine) touch(ctx context.Context, s sandbox.Sandbox) error {
+func (en ensurer) touch(ctx context.Context, s sandbox.Sandbox) error {
 	if since := time.Since(s.ActiveAt); since >= 0 && since < time.Second {
 		return nil
 	}
-	return e.opts.Store.Touch(ctx, s.Owner.Tenant, s.ID)
+	return en.e.opts.Store.Touch(ctx, s.Owner.Tenant, s.ID)
 }
 
 // resolve reads the row of the requested sandbox. If the request has an id and no name, resolve sets its owner to the
 // sandbox's owner.
-func (e *Engine) resolve(ctx context.Context, r *Request) (sandbox.Sandbox, error) {
+func (en ensurer) resolve(ctx context.Context, r *Request) (sandbox.Sandbox, error) {
 	if r.ID == "" {
-		return e.opts.Store.ByOwner(ctx, r.Owner)
+		return en.e.opts.Store.ByOwner(ctx, r.Owner)
 	}
-	s, err := e.opts.Store.ByID(ctx, r.Owner.Tenant, r.ID)
+	s, err := en.e.opts.Store.ByID(ctx, r.Owner.Tenant, r.ID)
 	if err == nil && r.Name == "" {
 		r.Owner = s.Owner
 	}
@@ -104,16 +108,16 @@ func (e *Engine) resolve(ctx context.Context, r *Request) (sandbox.Sandbox, erro
 
 // ensureRunning records that the sandbox should run and waits until it does. If the sandbox is deleted, it waits until
 // the delete is done and then creates a new sandbox for the owner.
-func (e *Engine) ensureRunning(ctx context.Context, r Request) (s sandbox.Sandbox, created bool, err error) {
-	if e.opts.Room != nil {
-		if err := e.opts.Room(); err != nil {
+func (en ensurer) ensureRunning(ctx context.Context, r Request) (s sandbox.Sandbox, created bool, err error) {
+	if en.e.opts.Room != nil {
+		if err := en.e.opts.Room(); err != nil {
 			return s, false, err
 		}
 	}
 	for {
-		s, created, err = e.opts.Store.RequestSandbox(ctx, r.Owner.Tenant, e.storeRequest(r))
+		s, created, err = en.e.opts.Store.RequestSandbox(ctx, r.Owner.Tenant, en.storeRequest(r))
 		if errors.Is(err, fault.ErrDeleting) {
-			if err = e.awaitGone(ctx, s, r.Actor); err == nil {
+			if err = en.e.awaitGone(ctx, s, r.Actor); err == nil {
 				continue
 			}
 			s = sandbox.Sandbox{}
@@ -121,7 +125,7 @@ func (e *Engine) ensureRunning(ctx context.Context, r Request) (s sandbox.Sandbo
 		if err != nil {
 			return s, false, err
 		}
-		s, err = e.settleShared(ctx, s, r.Actor)
+		s, err = en.settleShared(ctx, s, r.Actor)
 		switch {
 		case err == nil && s.Deleted():
 			r.NewID = "" // the tombstone keeps the id
@@ -135,11 +139,11 @@ func (e *Engine) ensureRunning(ctx context.Context, r Request) (s sandbox.Sandbo
 
 // settleShared settles the sandbox in one run for all callers of this process. A run may have read the record before
 // the request of s was written. Its result is then too old, and settleShared starts or joins another run.
-func (e *Engine) settleShared(ctx context.Context, s sandbox.Sandbox, actor string) (got sandbox.Sandbox, err error) {
+func (en ensurer) settleShared(ctx context.Context, s sandbox.Sandbox, actor string) (got sandbox.Sandbox, err error) {
 	for range maxSharedRuns {
-		got, err = e.shareRun(ctx, s.ID, s, func(ctx context.Context) (sandbox.Sandbox, error) {
-			e.at("shared-run", s)
-			return e.await(ctx, s, actor)
+		got, err = en.shareRun(ctx, s.ID, s, func(ctx context.Context) (sandbox.Sandbox, error) {
+			en.e.at("shared-run", s)
+			return en.await(ctx, s, actor)
 		})
 		if got.ID == "" || readAfter(got, s) {
 			break
@@ -159,24 +163,24 @@ func readAfter(got, s sandbox.Sandbox) bool {
 
 // verify observes the instance of a sandbox and settles the sandbox. It is used when a sandbox that is recorded as
 // running does not answer.
-func (e *Engine) verify(ctx context.Context, s sandbox.Sandbox, actor string) (sandbox.Sandbox, error) {
-	return e.shareRun(ctx, "verify "+s.ID, s, func(ctx context.Context) (sandbox.Sandbox, error) {
-		got, err := e.drive(ctx, s.ID, actor, true)
+func (en ensurer) verify(ctx context.Context, s sandbox.Sandbox, actor string) (sandbox.Sandbox, error) {
+	return en.shareRun(ctx, "verify "+s.ID, s, func(ctx context.Context) (sandbox.Sandbox, error) {
+		got, err := en.e.drive(ctx, s.ID, actor, true)
 		if unfinished(got, err) {
-			return e.await(ctx, s, actor)
+			return en.await(ctx, s, actor)
 		}
 		return got, err
 	})
 }
 
 // shareRun calls do once for all concurrent callers with the same key. The context of do does not end with the callers.
-func (e *Engine) shareRun(ctx context.Context, key string, s sandbox.Sandbox, do func(context.Context) (sandbox.Sandbox, error)) (sandbox.Sandbox, error) {
-	if err := e.checkHost(ctx, s); err != nil {
+func (en ensurer) shareRun(ctx context.Context, key string, s sandbox.Sandbox, do func(context.Context) (sandbox.Sandbox, error)) (sandbox.Sandbox, error) {
+	if err := en.e.checkHost(ctx, s); err != nil {
 		return s, err
 	}
-	run := e.runs.DoChan(key, func() (any, error) {
-		defer e.working()()
-		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.opts.WorkTimeout)
+	run := en.e.runs.DoChan(key, func() (any, error) {
+		defer en.e.working()()
+		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), en.e.opts.WorkTimeout)
 		defer cancel()
 		return do(own)
 	})
@@ -205,10 +209,10 @@ func unfinished(s sandbox.Sandbox, err error) bool {
 
 // await works on the sandbox until it is settled. It waits while another holder works on the sandbox, and between the
 // probes of an unhealthy one.
-func (e *Engine) await(ctx context.Context, s sandbox.Sandbox, actor string) (sandbox.Sandbox, error) {
+func (en ensurer) await(ctx context.Context, s sandbox.Sandbox, actor string) (sandbox.Sandbox, error) {
 	asked := s.ActiveAt
 	for poll := firstPoll; ; poll = min(2*poll, maxPoll) {
-		got, err := e.drive(ctx, s.ID, actor, false)
+		got, err := en.e.drive(ctx, s.ID, actor, false)
 		if !unfinished(got, err) {
 			return got, err
 		}
@@ -217,7 +221,7 @@ func (e *Engine) await(ctx context.Context, s sandbox.Sandbox, actor string) (sa
 			return s, waitTimeout(ctx)
 		case <-time.After(poll):
 		}
-		if s, err = e.opts.Store.Sandbox(ctx, s.ID); err != nil {
+		if s, err = en.e.opts.Store.Sandbox(ctx, s.ID); err != nil {
 			return s, err
 		}
 		if s.Settled() {
@@ -229,15 +233,15 @@ func (e *Engine) await(ctx context.Context, s sandbox.Sandbox, actor string) (sa
 	}
 }
 
-func (e *Engine) checkRequest(r Request) error {
+func (en ensurer) checkRequest(r Request) error {
 	if err := r.Owner.Validate(); err != nil {
 		return err
 	}
-	if t := r.Spec.Template; t != "" && e.opts.Templates != nil && !slices.Contains(e.opts.Templates.Names(), t) {
-		return e.CheckTemplate(r.Owner.Tenant, t)
+	if t := r.Spec.Template; t != "" && en.e.opts.Templates != nil && !slices.Contains(en.e.opts.Templates.Names(), t) {
+		return en.e.CheckTemplate(r.Owner.Tenant, t)
 	}
-	if d := r.Spec.Driver; d != "" && e.opts.Drivers[d] == nil {
-		return fault.Errorf("check driver", api.CodeUnknownDriver, "there is no driver %q; there are: %s", d, strings.Join(e.DriverNames(), ", "))
+	if d := r.Spec.Driver; d != "" && en.e.opts.Drivers[d] == nil {
+		return fault.Errorf("check driver", api.CodeUnknownDriver, "there is no driver %q; there are: %s", d, strings.Join(en.e.DriverNames(), ", "))
 	}
 	if p := r.Spec.Profile; p != "" && !slices.Contains(sandbox.Profiles, p) {
 		return fault.Errorf("check profile", api.CodeUnknownProfile, "there is no profile %q; there are: %s", p, strings.Join(sandbox.Profiles, ", "))
@@ -247,22 +251,22 @@ func (e *Engine) checkRequest(r Request) error {
 
 // allowed returns an error if the request needs a template that the tenant may not use. An existing sandbox keeps its
 // template.
-func (e *Engine) allowed(r Request, there sandbox.Sandbox, found bool) error {
+func (en ensurer) allowed(r Request, there sandbox.Sandbox, found bool) error {
 	asked := r.Spec.Template
 	if found && (asked == "" || asked == there.Spec.Template) {
 		return nil
 	}
 	if asked != "" {
-		return e.CheckTemplate(r.Owner.Tenant, asked)
+		return en.e.CheckTemplate(r.Owner.Tenant, asked)
 	}
-	if e.opts.Templates == nil || e.opts.Templates.Allows(r.Owner.Tenant, e.opts.Defaults.Template) || !slices.Contains(e.opts.Templates.Names(), e.opts.Defaults.Template) {
+	if en.e.opts.Templates == nil || en.e.opts.Templates.Allows(r.Owner.Tenant, en.e.opts.Defaults.Template) || !slices.Contains(en.e.opts.Templates.Names(), en.e.opts.Defaults.Template) {
 		return nil
 	}
-	return fault.Errorf("check template", api.CodeUnknownTemplate, "the server's default template is not for this tenant; name one of: %s", strings.Join(e.templatesOf(r.Owner.Tenant), ", "))
+	return fault.Errorf("check template", api.CodeUnknownTemplate, "the server's default template is not for this tenant; name one of: %s", strings.Join(en.templatesOf(r.Owner.Tenant), ", "))
 }
 
-func (e *Engine) templatesOf(tenant string) []string {
-	return slices.DeleteFunc(slices.Clone(e.opts.Templates.Names()), func(name string) bool { return !e.opts.Templates.Allows(tenant, name) })
+func (en ensurer) templatesOf(tenant string) []string {
+	return slices.DeleteFunc(slices.Clone(en.e.opts.Templates.Names()), func(name string) bool { return !en.e.opts.Templates.Allows(tenant, name) })
 }
 
 // CheckTemplate returns an error if the tenant may not use the template. An empty name means the default template
@@ -271,29 +275,29 @@ func (e *Engine) CheckTemplate(tenant, name string) error {
 	if name == "" || e.opts.Templates == nil || e.opts.Templates.Allows(tenant, name) {
 		return nil
 	}
-	names := e.templatesOf(tenant)
+	names := e.ensurer.templatesOf(tenant)
 	return fault.Errorf("check template", api.CodeUnknownTemplate, "there is no template %q; there are: %s", name, strings.Join(names, ", "))
 }
 
-func (e *Engine) storeRequest(r Request) store.SandboxRequest {
+func (en ensurer) storeRequest(r Request) store.SandboxRequest {
 	spec := r.Spec
-	spec.Template = cmp.Or(spec.Template, e.opts.Defaults.Template)
-	if e.opts.Templates != nil {
-		spec = spec.Or(e.opts.Templates.Spec(spec.Template))
+	spec.Template = cmp.Or(spec.Template, en.e.opts.Defaults.Template)
+	if en.e.opts.Templates != nil {
+		spec = spec.Or(en.e.opts.Templates.Spec(spec.Template))
 	}
-	spec = spec.Or(e.opts.Defaults)
+	spec = spec.Or(en.e.opts.Defaults)
 	return store.SandboxRequest{
-		Kind: r.Owner.Kind, Owner: r.Owner.ID, ID: r.ID, NewID: r.NewID, Name: r.Name, Spec: spec, Host: e.pin(spec), Cap: e.opts.MaxSandboxes,
-		Account: r.Account, Agent: r.Agent, Prefix: e.opts.Prefix,
+		Kind: r.Owner.Kind, Owner: r.Owner.ID, ID: r.ID, NewID: r.NewID, Name: r.Name, Spec: spec, Host: en.pin(spec), Cap: en.e.opts.MaxSandboxes,
+		Account: r.Account, Agent: r.Agent, Prefix: en.e.opts.Prefix,
 		Want: sandbox.WantRunning, Reason: "asked for", Actor: r.Actor,
 		Accept: func(s sandbox.Sandbox) error { return agree(s, r) },
 	}
 }
 
 // pin returns the host that a new sandbox is pinned to. It is empty unless the driver keeps instances on this machine.
-func (e *Engine) pin(spec sandbox.Spec) string {
-	if _, local := driver.As[driver.Local](e.opts.Drivers[spec.Driver]); local {
-		return e.opts.Host
+func (en ensurer) pin(spec sandbox.Spec) string {
+	if _, local := driver.As[driver.Local](en.e.opts.Drivers[spec.Driver]); local {
+		return en.e.opts.Host
 	}
 	return ""
 }

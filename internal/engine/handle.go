@@ -115,7 +115,7 @@ func (h *Handle) find(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(ctx, h.request.Wait)
 		defer cancel()
 	}
-	s, _, err := h.e.ensure(ctx, *h.request)
+	s, _, err := h.e.ensurer.ensure(ctx, *h.request)
 	if err == nil {
 		h.just.Store(&s)
 		h.id.Store(&s.ID)
@@ -144,7 +144,7 @@ func (h *Handle) Template(ctx context.Context) (string, error) {
 func (h *Handle) Sandbox(ctx context.Context) (sandbox.Sandbox, error) {
 	s, err := h.running(ctx)
 	if err == nil && !h.readOnly {
-		err = h.e.touch(ctx, s)
+		err = h.e.ensurer.touch(ctx, s)
 	}
 	return s, err
 }
@@ -162,9 +162,9 @@ func (h *Handle) running(ctx context.Context) (sandbox.Sandbox, error) {
 	}
 	r := Request{Owner: s.Owner, ID: s.ID, Actor: h.actor}
 	if s.State == sandbox.Running && s.Want == sandbox.WantRunning {
-		err = h.e.checkReuse(ctx, s, r)
+		err = h.e.ensurer.checkReuse(ctx, s, r)
 	} else if !h.readOnly {
-		s, _, err = h.e.ensure(ctx, r)
+		s, _, err = h.e.ensurer.ensure(ctx, r)
 	}
 	if err == nil {
 		h.used.Store(&s)
@@ -191,7 +191,7 @@ func (h *Handle) connect(ctx context.Context, touch bool) (guest.Conn, error) {
 	for try := 1; ; try++ {
 		s, err := h.running(ctx)
 		if err == nil && touch {
-			err = h.e.touch(ctx, s)
+			err = h.e.ensurer.touch(ctx, s)
 		}
 		if err != nil {
 			return nil, err
@@ -211,7 +211,7 @@ func (h *Handle) connect(ctx context.Context, touch bool) (guest.Conn, error) {
 		if err == nil && st.Phase == driver.PhaseFrozen {
 			_, err = h.Thaw(ctx)
 		} else {
-			_, err = h.e.verify(ctx, s, h.actor)
+			_, err = h.e.ensurer.verify(ctx, s, h.actor)
 		}
 		if err != nil {
 			return nil, err
@@ -264,7 +264,7 @@ func (h *Handle) Files(ctx context.Context, root string) (files.FS, error) {
 	}
 	fs, err := d.Files(ctx, driver.ID(s.Instance), root)
 	if errors.Is(err, driver.ErrNotFound) && s.State == sandbox.Running && !h.readOnly {
-		if s, err = h.e.verify(ctx, s, h.actor); err != nil {
+		if s, err = h.e.ensurer.verify(ctx, s, h.actor); err != nil {
 			return nil, err
 		}
 		fs, err = d.Files(ctx, driver.ID(s.Instance), root)
@@ -380,7 +380,7 @@ func (h *Handle) setFrozen(ctx context.Context, verb string, do func(driver.Free
 	}
 	err = do(d, ctx, driver.ID(s.Instance))
 	if errors.Is(err, driver.ErrNotRunning) || errors.Is(err, driver.ErrNotFound) {
-		if s, looked := h.e.verify(ctx, s, h.actor); looked == nil {
+		if s, looked := h.e.ensurer.verify(ctx, s, h.actor); looked == nil {
 			err = do(d, ctx, driver.ID(s.Instance))
 		}
 	}

@@ -42,7 +42,7 @@ func (e *Engine) reportHost(ctx context.Context, started time.Time, o SweepOptio
 	}
 	e.opts.Logger.WarnContext(ctx, "this machine was forgotten; what it has of sandboxes that went elsewhere is stopped and kept", "host", e.opts.Host)
 	sw, err := e.Sweep(ctx, o)
-	e.reportSweep(ctx, sw, err)
+	e.sweeps.reportSweep(ctx, sw, err)
 	for _, d := range sw.Drivers {
 		for _, f := range d.Found {
 			if f.Kind == FoundLeft && f.Action == ActionFailed {

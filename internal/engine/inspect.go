@@ -55,7 +55,7 @@ func (h *Handle) Reconcile(ctx context.Context) (sandbox.Sandbox, error) {
 	if err != nil {
 		return s, err
 	}
-	return h.e.verify(ctx, s, h.actor)
+	return h.e.ensurer.verify(ctx, s, h.actor)
 }
 
 // Upcoming lists the changes that will happen to the sandbox if it is not used, the nearest first.

@@ -85,7 +85,7 @@ func (w *work) mark(ctx context.Context, step sandbox.Step) (again bool, err err
 		Instance: w.instance(), Synced: w.synced, Failure: step.Failure, Recovered: step.Recovered, Final: step.Final,
 	}
 	if step.Event == sandbox.EventBegin {
-		change.Host = w.pin(w.s.Spec)
+		change.Host = w.ensurer.pin(w.s.Spec)
 	}
 	if step.Event == sandbox.EventEnd {
 		change.Finalizers = w.finalizers(step.Final)

@@ -77,10 +77,10 @@ func (e *Engine) Sweep(ctx context.Context, o SweepOptions) (sw Sweep, err error
 		if ctx.Err() != nil {
 			return sw, ctx.Err()
 		}
-		sw.Drivers = append(sw.Drivers, e.sweepDriver(ctx, name, o))
+		sw.Drivers = append(sw.Drivers, e.sweeps.sweepDriver(ctx, name, o))
 	}
 	if !o.DryRun {
-		err = e.expireRows(ctx, &sw)
+		err = e.sweeps.expireRows(ctx, &sw)
 	}
 	sw.Took = time.Since(sw.BeganAt)
 	return sw, err
@@ -89,17 +89,20 @@ func (e *Engine) Sweep(ctx context.Context, o SweepOptions) (sw Sweep, err error
 // forgetKeysAfter is the age at which the stored answer to an idempotency key is removed.
 const forgetKeysAfter = 24 * time.Hour
 
+// sweeps compares the instances of the drivers with the records, and ends or adopts those that do not match.
+type sweeps struct{ e *Engine }
+
 // expireRows removes expired rows in batches, so that no lock is held for long.
-func (e *Engine) expireRows(ctx context.Context, sw *Sweep) error {
+func (sr sweeps) expireRows(ctx context.Context, sw *Sweep) error {
 	for _, f := range []struct {
 		n  *int64
 		do func() (int64, error)
 	}{
 		{&sw.Keys, func() (int64, error) {
-			return e.opts.Store.ExpireKeys(ctx, time.Now().Add(-forgetKeysAfter), expireBatch)
+			return sr.e.opts.Store.ExpireKeys(ctx, time.Now().Add(-forgetKeysAfter), expireBatch)
 		}},
-		{&sw.Holds, func() (int64, error) { return e.opts.Store.ExpireHolds(ctx, expireBatch) }},
-		{&sw.Places, func() (int64, error) { return e.opts.Store.ExpireReservations(ctx, expireBatch) }},
+		{&sw.Holds, func() (int64, error) { return sr.e.opts.Store.ExpireHolds(ctx, expireBatch) }},
+		{&sw.Places, func() (int64, error) { return sr.e.opts.Store.ExpireReservations(ctx, expireBatch) }},
 	} {
 		for n := int64(expireBatch); n == expireBatch; *f.n += n {
 			var err error
@@ -113,10 +116,10 @@ func (e *Engine) expireRows(ctx context.Context, sw *Sweep) error {
 
 const expireBatch = 1000
 
-func (e *Engine) sweepDriver(ctx context.Context, name string, o SweepOptions) DriverSweep {
+func (sr sweeps) sweepDriver(ctx context.Context, name string, o SweepOptions) DriverSweep {
 	sw := DriverSweep{Driver: name}
 	listed := map[driver.ID]driver.Status{}
-	for st, err := range e.opts.Drivers[name].List(ctx, driver.Selector{}) {
+	for st, err := range sr.e.opts.Drivers[name].List(ctx, driver.Selector{}) {
 		if err != nil {
 			sw.Err = fmt.Errorf("read the list of instances: %w", err)
 			return sw
@@ -127,7 +130,7 @@ func (e *Engine) sweepDriver(ctx context.Context, name string, o SweepOptions) D
 		}
 		listed[st.ID] = st
 	}
-	claims, err := e.claims(ctx, name)
+	claims, err := sr.claims(ctx, name)
 	if err != nil {
 		sw.Err = err
 		return sw
@@ -136,14 +139,14 @@ func (e *Engine) sweepDriver(ctx context.Context, name string, o SweepOptions) D
 	for id, st := range listed {
 		there[id] = true
 		if id != "" && st.Key.Sandbox != "" && driver.ID(claims[st.Key.Sandbox]) != id {
-			e.unclaimedOne(ctx, &sw, st, o)
+			sr.unclaimedOne(ctx, &sw, st, o)
 		}
 	}
-	e.orphans.keep(name, sw.orphans())
-	e.unseen.keep(name, there)
+	sr.e.orphans.keep(name, sw.orphans())
+	sr.e.unseen.keep(name, there)
 	for id, instance := range claims {
 		if !there[driver.ID(instance)] {
-			e.missing(ctx, &sw, id, instance, o)
+			sr.missing(ctx, &sw, id, instance, o)
 		}
 	}
 	slices.SortFunc(sw.Found, func(a, b Finding) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Sandbox, b.Sandbox)) })
@@ -162,10 +165,10 @@ func (sw *DriverSweep) orphans() map[driver.ID]bool {
 }
 
 // claims returns the recorded instance of each sandbox at a driver, by sandbox id.
-func (e *Engine) claims(ctx context.Context, name string) (map[string]sandbox.InstanceID, error) {
+func (sr sweeps) claims(ctx context.Context, name string) (map[string]sandbox.InstanceID, error) {
 	claims := map[string]sandbox.InstanceID{}
 	for after := ""; ; {
-		page, err := e.opts.Store.ListInstances(ctx, name, e.opts.Host, after, claimsPage)
+		page, err := sr.e.opts.Store.ListInstances(ctx, name, sr.e.opts.Host, after, claimsPage)
 		if err != nil {
 			return nil, err
 		}
@@ -184,37 +187,37 @@ const claimsPage = 1000
 // unclaimedOne handles an instance that no record names. If its sandbox has a record, the engine settles the sandbox
 // under its lease. Records are written before their instances and never removed. So an instance of this installation
 // without a record comes from an earlier state of the database; it is ended after the grace.
-func (e *Engine) unclaimedOne(ctx context.Context, sw *DriverSweep, st driver.Status, o SweepOptions) {
+func (sr sweeps) unclaimedOne(ctx context.Context, sw *DriverSweep, st driver.Status, o SweepOptions) {
 	f := Finding{Kind: FoundStray, Sandbox: st.Key.Sandbox, Instance: st.ID}
-	row, err := e.opts.Store.Sandbox(ctx, st.Key.Sandbox)
+	row, err := sr.e.opts.Store.Sandbox(ctx, st.Key.Sandbox)
 	switch {
 	case err == nil && row.Instance != sandbox.InstanceID(st.ID) && st.Key.Incarnation <= row.Left:
 		f.Kind = FoundLeft
-		f.Action, f.Detail = e.keepLeft(ctx, sw.Driver, row, st, o)
-	case err == nil && row.Host != "" && row.Host != e.opts.Host:
+		f.Action, f.Detail = sr.e.keepLeft(ctx, sw.Driver, row, st, o)
+	case err == nil && row.Host != "" && row.Host != sr.e.opts.Host:
 		f.Action, f.Detail = ActionWaits, "the sandbox is on the machine "+row.Host+" now"
 	case err == nil && row.Instance == sandbox.InstanceID(st.ID):
 		return // it was recorded after the records were read
 	case err == nil:
-		f.Action, f.Detail = e.settleFound(ctx, st.Key.Sandbox, o)
+		f.Action, f.Detail = sr.settleFound(ctx, st.Key.Sandbox, o)
 	case !errors.Is(err, fault.ErrNotFound):
 		f.Action, f.Detail = ActionFailed, err.Error()
-	case e.opts.Installation == "" || st.Labels[LabelInstallation] != e.opts.Installation:
+	case sr.e.opts.Installation == "" || st.Labels[LabelInstallation] != sr.e.opts.Installation:
 		sw.Foreign++
 		return
 	default:
 		f.Kind = FoundOrphan
-		f.Action, f.Detail = e.endOrphan(ctx, sw.Driver, st, o)
+		f.Action, f.Detail = sr.endOrphan(ctx, sw.Driver, st, o)
 	}
 	sw.Found = append(sw.Found, f)
 }
 
 // missing handles a recorded instance that the driver did not list. Both may have changed since they were read, so it
 // reads both again.
-func (e *Engine) missing(ctx context.Context, sw *DriverSweep, id string, instance sandbox.InstanceID, o SweepOptions) {
+func (sr sweeps) missing(ctx context.Context, sw *DriverSweep, id string, instance sandbox.InstanceID, o SweepOptions) {
 	f := Finding{Kind: FoundMissing, Sandbox: id, Instance: driver.ID(instance)}
-	_, err := e.opts.Drivers[sw.Driver].Inspect(ctx, f.Instance)
-	row, unread := e.opts.Store.Sandbox(ctx, id)
+	_, err := sr.e.opts.Drivers[sw.Driver].Inspect(ctx, f.Instance)
+	row, unread := sr.e.opts.Store.Sandbox(ctx, id)
 	switch {
 	case err == nil, unread == nil && row.Instance != instance:
 		return
@@ -223,20 +226,20 @@ func (e *Engine) missing(ctx context.Context, sw *DriverSweep, id string, instan
 	case !errors.Is(err, driver.ErrNotFound):
 		f.Action, f.Detail = ActionFailed, err.Error()
 	default:
-		f.Action, f.Detail = e.settleFound(ctx, id, o)
+		f.Action, f.Detail = sr.settleFound(ctx, id, o)
 	}
 	sw.Found = append(sw.Found, f)
 }
 
 // settleFound observes and settles a sandbox that differs from its record.
-func (e *Engine) settleFound(ctx context.Context, id string, o SweepOptions) (action, detail string) {
+func (sr sweeps) settleFound(ctx context.Context, id string, o SweepOptions) (action, detail string) {
 	switch {
 	case o.DryRun:
 		return ActionKept, "a dry run"
 	case ctx.Err() != nil:
 		return ActionWaits, "the server is about to end"
 	}
-	_, err := e.drive(ctx, id, sweeper, true)
+	_, err := sr.e.drive(ctx, id, sweeper, true)
 	switch {
 	case err == nil:
 		return ActionSettled, ""
@@ -247,19 +250,19 @@ func (e *Engine) settleFound(ctx context.Context, id string, o SweepOptions) (ac
 }
 
 // endOrphan ends an instance without a record that has been seen for the grace.
-func (e *Engine) endOrphan(ctx context.Context, name string, st driver.Status, o SweepOptions) (action, detail string) {
+func (sr sweeps) endOrphan(ctx context.Context, name string, st driver.Status, o SweepOptions) (action, detail string) {
 	now := time.Now()
-	left := o.Grace - now.Sub(e.orphans.since(sighting{name, st.ID}, now, time.Time{}))
+	left := o.Grace - now.Sub(sr.e.orphans.since(sighting{name, st.ID}, now, time.Time{}))
 	switch {
 	case left > 0:
 		return ActionWaits, fmt.Sprintf("it is ended in %s if no record claims it", left.Round(time.Second))
 	case o.DryRun:
 		return ActionKept, "a dry run"
 	}
-	if err := e.opts.Drivers[name].Destroy(ctx, st.ID); err != nil {
+	if err := sr.e.opts.Drivers[name].Destroy(ctx, st.ID); err != nil {
 		return ActionFailed, err.Error()
 	}
-	e.opts.Logger.WarnContext(ctx, "ended an instance that no record claims", "driver", name, "instance", st.ID, "sandbox_id", st.Key.Sandbox)
+	sr.e.opts.Logger.WarnContext(ctx, "ended an instance that no record claims", "driver", name, "instance", st.ID, "sandbox_id", st.Key.Sandbox)
 	return ActionEnded, ""
 }
 
@@ -270,7 +273,7 @@ func (e *Engine) RunSweeps(ctx context.Context, every time.Duration, o SweepOpti
 	for {
 		sw, err := e.Sweep(ctx, o)
 		if ctx.Err() == nil {
-			e.reportSweep(ctx, sw, err)
+			e.sweeps.reportSweep(ctx, sw, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -281,17 +284,17 @@ func (e *Engine) RunSweeps(ctx context.Context, every time.Duration, o SweepOpti
 }
 
 // reportSweep logs the errors and findings of a sweep.
-func (e *Engine) reportSweep(ctx context.Context, sw Sweep, err error) {
+func (sr sweeps) reportSweep(ctx context.Context, sw Sweep, err error) {
 	if err != nil {
-		e.opts.Logger.WarnContext(ctx, "forget what has run out", "error", err)
+		sr.e.opts.Logger.WarnContext(ctx, "forget what has run out", "error", err)
 	}
 	for _, d := range sw.Drivers {
 		if d.Err != nil {
-			e.opts.Logger.WarnContext(ctx, "sweep: nothing was done about a driver", "driver", d.Driver, "error", d.Err)
+			sr.e.opts.Logger.WarnContext(ctx, "sweep: nothing was done about a driver", "driver", d.Driver, "error", d.Err)
 		}
 		for _, f := range d.Found {
-			e.opts.Metrics.SweepFindings.WithLabelValues(f.Kind, f.Action).Inc()
-			e.opts.Logger.InfoContext(ctx, "sweep: "+f.Kind, "driver", d.Driver, "sandbox_id", f.Sandbox, "instance", f.Instance, "action", f.Action, "detail", f.Detail)
+			sr.e.opts.Metrics.SweepFindings.WithLabelValues(f.Kind, f.Action).Inc()
+			sr.e.opts.Logger.InfoContext(ctx, "sweep: "+f.Kind, "driver", d.Driver, "sandbox_id", f.Sandbox, "instance", f.Instance, "action", f.Action, "detail", f.Detail)
 		}
 	}
 }

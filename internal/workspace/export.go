@@ -71,7 +71,7 @@ func (r *Repo) Export(ctx context.Context, id string, to blob.Store, prefix stri
 // contents calls do with each file of a list and a reader of its bytes. A small file comes as a bytes.Reader and is
 // already verified. A large file is verified at its end: the last Read fails if the bytes do not match.
 func (r *Repo) contents(ctx context.Context, m *Manifest, entries []Entry, do func(*Entry, io.Reader) error) error {
-	w := r.windows(m.Packs, entries)
+	w := newWindows(r, m.Packs, entries)
 	for i := range entries {
 		e := &entries[i]
 		if e.Kind != File {
@@ -84,8 +84,8 @@ func (r *Repo) contents(ctx context.Context, m *Manifest, entries []Entry, do fu
 	return nil
 }
 
-// windows returns a reader for files of a version. Their total size is added to the expected progress.
-func (r *Repo) windows(packs []Pack, entries []Entry) *windows {
+// newWindows returns a reader for files of a version. Their total size is added to the expected progress.
+func newWindows(r *Repo, packs []Pack, entries []Entry) *windows {
 	r.Progress.expect((&Manifest{Entries: entries}).size())
 	return &windows{Repo: r, packs: packs}
 }

@@ -17,7 +17,7 @@ func (r *Repo) ExportTar(ctx context.Context, id string, to io.Writer) (*Exporte
 	}
 	done := &Exported{Version: v.ID}
 	tw := tar.NewWriter(to)
-	w := r.windows(m.Packs, m.Entries)
+	w := newWindows(r, m.Packs, m.Entries)
 	for i := range m.Entries {
 		if err := done.add(ctx, tw, w, &m.Entries[i]); err != nil {
 			return nil, fmt.Errorf("archive %s: %w", m.Entries[i].Path, err)

@@ -44,29 +44,32 @@ func (s *Syncer) Capture(ctx context.Context, sb sandbox.Sandbox, turn string, b
 		}
 		number = e.Number + 1
 	}
-	base, err := s.localBase(ctx, sb, all)
+	base, err := s.captures.localBase(ctx, sb, all)
 	if err != nil {
 		return err
 	}
 	e := &Entry{Turn: turn, Number: number, Incarnation: sb.Incarnation, Began: began, Busy: busy, Late: late}
-	if err := s.capture(ctx, sb, base, e); err != nil {
+	if err := s.captures.capture(ctx, sb, base, e); err != nil {
 		return errors.Join(err, s.o.Spool.remove(context.WithoutCancel(ctx), sb.ID, turn))
 	}
 	return nil
 }
 
-func (s *Syncer) capture(ctx context.Context, sb sandbox.Sandbox, base *workspace.Index, e *Entry) error {
-	t, err := s.tree(ctx, sb, driver.ID(sb.Instance))
+// captures makes captures on the local disk and commits them to the object store.
+type captures struct{ s *Syncer }
+
+func (cs captures) capture(ctx context.Context, sb sandbox.Sandbox, base *workspace.Index, e *Entry) error {
+	t, err := cs.s.tree(ctx, sb, driver.ID(sb.Instance))
 	if err != nil {
 		return err
 	}
 	defer t.Close()
-	o := workspace.PushOptions{Writer: writer(sb), Exists: s.exists(ctx, sb)}
+	o := workspace.PushOptions{Writer: writer(sb), Exists: cs.s.exists(ctx, sb)}
 	if o.Ignore, err = workspace.ReadIgnore(t); err != nil {
 		return err
 	}
-	stage := s.o.Spool.stage(sb.ID, e.Turn)
-	stage.Limits, stage.Layout = s.Repo(sb).Limits, s.Repo(sb).Layout
+	stage := cs.s.o.Spool.stage(sb.ID, e.Turn)
+	stage.Limits, stage.Layout = cs.s.Repo(sb).Limits, cs.s.Repo(sb).Layout
 	c, res, err := stage.Capture(ctx, t, base, o)
 	if err != nil {
 		return err
@@ -78,11 +81,11 @@ func (s *Syncer) capture(ctx context.Context, sb sandbox.Sandbox, base *workspac
 			return err
 		}
 	}
-	if err := s.o.Spool.write(ctx, sb.ID, e); err != nil {
+	if err := cs.s.o.Spool.write(ctx, sb.ID, e); err != nil {
 		return err
 	}
-	s.log().InfoContext(ctx, "workspace captured", "turn_id", e.Turn, "version", c.Version(), "new", c.New, "stats", res.Stats)
-	s.describe(ctx, t, res)
+	cs.s.log().InfoContext(ctx, "workspace captured", "turn_id", e.Turn, "version", c.Version(), "new", c.New, "stats", res.Stats)
+	cs.s.describe(ctx, t, res)
 	return nil
 }
 
@@ -91,15 +94,15 @@ var errNoBase = fault.Errorf("capture workspace", api.CodeUnsupported, "what was
 
 // localBase returns the version that the next capture follows, without use of the store. This is the last capture
 // in the spool, or the version in the sandbox's row if its index is on this machine.
-func (s *Syncer) localBase(ctx context.Context, sb sandbox.Sandbox, all []*Entry) (*workspace.Index, error) {
+func (cs captures) localBase(ctx context.Context, sb sandbox.Sandbox, all []*Entry) (*workspace.Index, error) {
 	newest, last := follow(sb, all)
 	if last != nil {
-		return s.o.Spool.index(ctx, sb.ID, last)
+		return cs.s.o.Spool.index(ctx, sb.ID, last)
 	}
 	if newest == "" {
 		return nil, nil
 	}
-	x, err := workspace.LoadIndex(s.indexPath(sb))
+	x, err := workspace.LoadIndex(cs.s.indexPath(sb))
 	if err != nil || x == nil || x.ID != newest {
 		return nil, errors.Join(errNoBase, err)
 	}
@@ -163,11 +166,11 @@ func (s *Syncer) CommitCapture(ctx context.Context, sb sandbox.Sandbox, turn, no
 	}
 	for _, earlier := range all {
 		if earlier.Number < e.Number && err == nil {
-			err = s.commitAny(ctx, sb, earlier, "turn "+earlier.Turn)
+			err = s.captures.commitAny(ctx, sb, earlier, "turn "+earlier.Turn)
 		}
 	}
 	if err == nil {
-		err = s.commitAny(ctx, sb, e, note)
+		err = s.captures.commitAny(ctx, sb, e, note)
 	}
 	if err != nil {
 		return Saved{}, err
@@ -194,30 +197,30 @@ func entryFor(all []*Entry, turn string) *Entry {
 }
 
 // commit commits one capture to the store, unless it is already committed or empty.
-func (s *Syncer) commit(ctx context.Context, sb sandbox.Sandbox, e *Entry, note string) error {
+func (cs captures) commit(ctx context.Context, sb sandbox.Sandbox, e *Entry, note string) error {
 	if e.Committed != "" || e.Capture.Version() == "" {
 		return nil
 	}
-	if err := s.checkGate(); err != nil {
+	if err := cs.s.checkGate(); err != nil {
 		return err
 	}
-	s.at("before-commit", e.Turn)
-	if err := s.Repo(sb).Commit(ctx, s.o.Spool.stage(sb.ID, e.Turn), &e.Capture, note); err != nil {
+	cs.s.at("before-commit", e.Turn)
+	if err := cs.s.Repo(sb).Commit(ctx, cs.s.o.Spool.stage(sb.ID, e.Turn), &e.Capture, note); err != nil {
 		return err
 	}
-	s.at("after-commit", e.Turn)
+	cs.s.at("after-commit", e.Turn)
 	e.Committed = e.Capture.Version()
-	return s.o.Spool.write(ctx, sb.ID, e)
+	return cs.s.o.Spool.write(ctx, sb.ID, e)
 }
 
 // commitAny does the same as commit. In addition it commits a capture whose instance is gone although others saved
 // to the workspace since. Such a capture becomes a version beside the newer versions.
-func (s *Syncer) commitAny(ctx context.Context, sb sandbox.Sandbox, e *Entry, note string) error {
-	err := s.commit(ctx, sb, e, note)
+func (cs captures) commitAny(ctx context.Context, sb sandbox.Sandbox, e *Entry, note string) error {
+	err := cs.commit(ctx, sb, e, note)
 	if !errors.Is(err, workspace.ErrMoved) || sb.Instance != "" && e.Incarnation == sb.Incarnation {
 		return err
 	}
-	err = s.Repo(sb).CommitBeside(ctx, s.o.Spool.stage(sb.ID, e.Turn), &e.Capture, note+"; not part of later versions, which other sandboxes saved")
+	err = cs.s.Repo(sb).CommitBeside(ctx, cs.s.o.Spool.stage(sb.ID, e.Turn), &e.Capture, note+"; not part of later versions, which other sandboxes saved")
 	if errors.Is(err, workspace.ErrMoved) {
 		return ErrUnmergeable
 	}
@@ -225,7 +228,7 @@ func (s *Syncer) commitAny(ctx context.Context, sb sandbox.Sandbox, e *Entry, no
 		return err
 	}
 	e.Committed, e.Beside = e.Capture.Version(), e.Capture.New
-	return s.o.Spool.write(ctx, sb.ID, e)
+	return cs.s.o.Spool.write(ctx, sb.ID, e)
 }
 
 // MarkAfterCommit returns the sandbox's mark after CommitCapture, the time at which the workspace was read, and
@@ -268,26 +271,26 @@ func (s *Syncer) DropCapture(ctx context.Context, sb sandbox.Sandbox, turn strin
 }
 
 // dropCaptures removes all captures of a sandbox, unfinished ones too.
-func (s *Syncer) dropCaptures(ctx context.Context, sb sandbox.Sandbox) error {
-	if !s.CanCapture() {
+func (cs captures) dropCaptures(ctx context.Context, sb sandbox.Sandbox) error {
+	if !cs.s.CanCapture() {
 		return nil
 	}
-	return s.o.Spool.remove(ctx, sb.ID, "")
+	return cs.s.o.Spool.remove(ctx, sb.ID, "")
 }
 
 // drain commits all captures of a sandbox in order, and returns the mark with the last version. Captures that do
 // not follow the store's newest version are returned in behind. The workspace also contains their work.
-func (s *Syncer) drain(ctx context.Context, sb sandbox.Sandbox) (mark sandbox.SyncMark, behind []*Entry, err error) {
+func (cs captures) drain(ctx context.Context, sb sandbox.Sandbox) (mark sandbox.SyncMark, behind []*Entry, err error) {
 	mark = sb.Synced
-	if !s.CanCapture() {
+	if !cs.s.CanCapture() {
 		return mark, nil, nil
 	}
-	all, err := s.o.Spool.entries(ctx, sb.ID)
+	all, err := cs.s.o.Spool.entries(ctx, sb.ID)
 	if err != nil {
 		return mark, nil, err
 	}
 	for i, e := range all {
-		err := s.commit(ctx, sb, e, "turn "+e.Turn)
+		err := cs.commit(ctx, sb, e, "turn "+e.Turn)
 		if errors.Is(err, workspace.ErrMoved) {
 			behind, all = all[i:], all[:i]
 			break
@@ -304,13 +307,13 @@ func (s *Syncer) drain(ctx context.Context, sb sandbox.Sandbox) (mark sandbox.Sy
 
 // recordMerged records that a version contains the work of captures that could not be committed separately. It
 // skips captures of an earlier instance, because the saved workspace does not contain their work.
-func (s *Syncer) recordMerged(ctx context.Context, sb sandbox.Sandbox, behind []*Entry, version string) error {
+func (cs captures) recordMerged(ctx context.Context, sb sandbox.Sandbox, behind []*Entry, version string) error {
 	for _, e := range behind {
 		if e.Committed != "" || e.Incarnation != sb.Incarnation {
 			continue
 		}
 		e.Committed = version
-		if err := s.o.Spool.write(ctx, sb.ID, e); err != nil {
+		if err := cs.s.o.Spool.write(ctx, sb.ID, e); err != nil {
 			return err
 		}
 	}

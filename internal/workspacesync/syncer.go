@@ -85,13 +85,18 @@ type Options struct {
 type Syncer struct {
 	o Options
 
+	captures  captures
 	overdue   overdue
 	manifests manifests
 	uploads   uploads
 }
 
 // New returns a Syncer with the given options.
-func New(o Options) *Syncer { return &Syncer{o: o} }
+func New(o Options) *Syncer {
+	s := &Syncer{o: o}
+	s.captures = captures{s}
+	return s
+}
 
 // Store returns the object store that holds the versions.
 func (s *Syncer) Store() blob.Store { return s.o.Store }
@@ -177,7 +182,7 @@ func (s *Syncer) drainFor(ctx context.Context, sb sandbox.Sandbox) error {
 		return err
 	}
 	defer leave()
-	_, behind, err := s.drain(ctx, sb)
+	_, behind, err := s.captures.drain(ctx, sb)
 	if len(behind) > 0 {
 		s.log().WarnContext(ctx, "captures do not follow the newest version and are not restored", "captures", len(behind))
 	}
@@ -320,14 +325,14 @@ func (s *Syncer) Sync(ctx context.Context, sb sandbox.Sandbox, o SyncOptions) (s
 	}
 	defer leave()
 	was := sb.Synced
-	mark, behind, err := s.drain(ctx, sb)
+	mark, behind, err := s.captures.drain(ctx, sb)
 	if err != nil {
 		return was, nil, err
 	}
 	sb.Synced = mark
 	mark, res, err := s.sync(ctx, sb, o)
 	if err == nil && len(behind) > 0 {
-		err = s.recordMerged(ctx, sb, behind, mark.Version)
+		err = s.captures.recordMerged(ctx, sb, behind, mark.Version)
 	}
 	return mark, res, err
 }
