@@ -242,7 +242,7 @@ func (b *Berth) enter(ctx context.Context, a *Account) (store.Scope, error) {
 		return store.Scope{}, fmt.Errorf("%w: tenant: %w", ErrInvalidAccount, err)
 	}
 	if a.Tenant != string(auth.DefaultTenant) {
-		if err := b.system.Store().EnsureTenant(ctx, store.TenantID(a.Tenant), a.Tenant); err != nil {
+		if err := b.system.Store().Tenants().Ensure(ctx, store.TenantID(a.Tenant), a.Tenant); err != nil {
 			return store.Scope{}, err
 		}
 	}

@@ -118,7 +118,7 @@ func (s *Sandbox) turn(ctx context.Context, op, id string) (store.Turn, error) {
 	if err != nil {
 		return store.Turn{}, wrap(op, err)
 	}
-	t, err := s.scope.Turn(ctx, id)
+	t, err := s.scope.Turns().Get(ctx, id)
 	if err == nil && t.Sandbox != s.id {
 		err = fault.Errorf("", api.CodeNotFound, "there is no turn %q in sandbox %s", id, s.id)
 	}

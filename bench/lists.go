@@ -30,15 +30,15 @@ var allLists = []list{
 		return next, err
 	}},
 	{"accounts", func(ctx context.Context, s store.Scope, p store.Page) (store.Position, error) {
-		_, next, err := s.Accounts(ctx, p)
+		_, next, err := s.Accounts().List(ctx, p)
 		return next, err
 	}},
 	{"agents", func(ctx context.Context, s store.Scope, p store.Page) (store.Position, error) {
-		_, next, err := s.Agents(ctx, p)
+		_, next, err := s.Agents().List(ctx, p)
 		return next, err
 	}},
 	{"keys", func(ctx context.Context, s store.Scope, p store.Page) (store.Position, error) {
-		_, next, err := s.Keys(ctx, p)
+		_, next, err := s.Keys().List(ctx, p)
 		return next, err
 	}},
 }

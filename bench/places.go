@@ -89,7 +89,7 @@ func (p places) open(ctx context.Context, engine, name string, rows int) (*store
 	if err != nil {
 		return nil, err
 	}
-	if err := db.EnsureTenant(ctx, tenant, "Bench"); err != nil {
+	if err := db.Tenants().Ensure(ctx, tenant, "Bench"); err != nil {
 		return nil, err
 	}
 	return db, fill(ctx, raw, source, fillSandboxes(engine, rows), "analyze")

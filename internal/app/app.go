@@ -102,7 +102,7 @@ func (s *System) open(ctx context.Context) error {
 	if err := s.openEngine(ctx); err != nil {
 		return err
 	}
-	if err := s.store.EnsureTenant(ctx, auth.DefaultTenant, "Default"); err != nil {
+	if err := s.store.Tenants().Ensure(ctx, auth.DefaultTenant, "Default"); err != nil {
 		return err
 	}
 	return s.warnOfTemplates(ctx)
@@ -135,7 +135,7 @@ func (s *System) newEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	installation, err := s.store.Installation(ctx)
+	installation, err := s.store.Overview().Installation(ctx)
 	if err != nil {
 		return err
 	}

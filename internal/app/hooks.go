@@ -14,7 +14,7 @@ import (
 
 // openHooks creates the outbox and the runner of hooks.
 func (s *System) openHooks(context.Context) error {
-	s.outbox = outbox.New(s.store, s.log)
+	s.outbox = outbox.New(s.store.Outbox(), s.log)
 	webhooks := hook.NewWebhooks(hook.WebhookOptions{Of: s.templates.Hooks, Enqueue: s.enqueue, Answered: s.answered, Log: s.log})
 	s.outbox.Register(hook.KindWebhook, webhooks.Deliver)
 	s.hooks = hook.New(hook.Options{
@@ -26,7 +26,7 @@ func (s *System) openHooks(context.Context) error {
 
 // enqueue puts a message into the outbox and wakes its delivery.
 func (s *System) enqueue(ctx context.Context, tenant string, m store.Message) error {
-	err := s.store.In(store.TenantID(tenant)).Enqueue(ctx, m)
+	err := s.store.In(store.TenantID(tenant)).Outgoing().Enqueue(ctx, m)
 	s.outbox.Wake(m.Kind)
 	return err
 }

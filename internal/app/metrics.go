@@ -13,14 +13,14 @@ func (s *System) snapshot(ctx context.Context) (telemetry.Snapshot, error) {
 	for _, kind := range s.outbox.Kinds() {
 		out.Outbox[kind] = telemetry.Lag{}
 	}
-	states, err := s.store.States(ctx)
+	states, err := s.store.Overview().States(ctx)
 	if err != nil {
 		return out, err
 	}
 	for state, n := range states {
 		out.Sandboxes[string(state)] = n
 	}
-	backlogs, err := s.store.Backlogs(ctx)
+	backlogs, err := s.store.Overview().Backlogs(ctx)
 	for _, b := range backlogs {
 		out.Outbox[b.Kind] = telemetry.Lag{Messages: b.Messages, Oldest: max(0, time.Since(b.Oldest))}
 	}

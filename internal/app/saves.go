@@ -109,7 +109,7 @@ func (s saver) Save(ctx context.Context, sb sandbox.Sandbox, owed store.Save) (c
 // saveLate captures and commits the files of a turn that ended before. If nothing changed since the sandbox's version, a
 // save of an earlier turn contained this turn's files too.
 func (s saver) saveLate(ctx context.Context, sb sandbox.Sandbox, owed store.Save, note string) (done workspacesync.Saved, err error) {
-	others, err := s.store.OwesOtherSaves(ctx, owed) // read before the save: later turns do not count
+	others, err := s.store.Saves().OwesOthers(ctx, owed) // read before the save: later turns do not count
 	if err != nil {
 		return done, err
 	}
@@ -170,7 +170,7 @@ func (s saver) saveWhole(ctx context.Context, sb sandbox.Sandbox, owed store.Sav
 	if instanceGone(sb, owed) {
 		return chat.Saved{Warnings: []string{lostVersion}}, nil
 	}
-	others, err := s.store.OwesOtherSaves(ctx, owed) // read before the save: later turns do not count
+	others, err := s.store.Saves().OwesOthers(ctx, owed) // read before the save: later turns do not count
 	if err != nil {
 		return chat.Saved{}, err
 	}

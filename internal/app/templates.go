@@ -40,7 +40,7 @@ const maxNamedSandboxes = 10
 // warnOfTemplates logs a warning for sandboxes whose tenant may no longer use their template. Such sandboxes still work,
 // with the template's environment, mounts and services.
 func (s *System) warnOfTemplates(ctx context.Context) error {
-	uses, err := s.store.TemplateUses(ctx)
+	uses, err := s.store.Overview().TemplateUses(ctx)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (s *System) warnOfTemplates(ctx context.Context) error {
 		if _, err := s.templates.Lookup(u.Template); err != nil {
 			continue // the template does not exist
 		}
-		ids, err := s.store.SandboxesOf(ctx, u.Tenant, u.Template, maxNamedSandboxes)
+		ids, err := s.store.Overview().SandboxesOf(ctx, u.Tenant, u.Template, maxNamedSandboxes)
 		if err != nil {
 			return err
 		}

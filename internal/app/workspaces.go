@@ -197,7 +197,7 @@ func (s *System) restorer() engine.Restorer {
 
 // finalizers returns the engine's finalizers: they drop the holds of a sandbox and its local workspace data.
 func (s *System) finalizers() []engine.Finalizer {
-	all := []engine.Finalizer{{Name: "holds", Do: func(ctx context.Context, sb sandbox.Sandbox) error { return s.store.DropHolds(ctx, sb.ID) }}}
+	all := []engine.Finalizer{{Name: "holds", Do: func(ctx context.Context, sb sandbox.Sandbox) error { return s.store.Holds().DropAll(ctx, sb.ID) }}}
 	if s.syncer != nil {
 		all = append(all, engine.Finalizer{Name: "workspace", Do: s.syncer.End})
 	}

@@ -18,8 +18,8 @@ import (
 
 // KeyStore reads recorded keys.
 type KeyStore interface {
-	KeyByHash(ctx context.Context, hash store.KeyHash) (store.Key, error)
-	TouchKey(ctx context.Context, id string) error
+	ByHash(ctx context.Context, hash store.KeyHash) (store.Key, error)
+	Touch(ctx context.Context, id string) error
 }
 
 // Authenticator finds the principal of a key. It caches nothing, so that all servers refuse a revoked key at once.
@@ -38,7 +38,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 	if err := CheckFormat(key); err != nil {
 		return Principal{}, err
 	}
-	k, err := a.keys.KeyByHash(ctx, Hash(key))
+	k, err := a.keys.ByHash(ctx, Hash(key))
 	now := time.Now()
 	switch {
 	case errors.Is(err, fault.ErrNotFound):
@@ -51,7 +51,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 		return Principal{}, fault.Errorf(op, api.CodeUnauthenticated, "the API key expired at %s", k.ExpiresAt.Format(time.RFC3339))
 	}
 	if now.Sub(k.LastUsedAt) >= touchEvery {
-		_ = a.keys.TouchKey(ctx, k.ID) // an error is ignored: the time of last use is only informational
+		_ = a.keys.Touch(ctx, k.ID) // an error is ignored: the time of last use is only informational
 	}
 	return Principal{Tenant: string(k.Tenant), AccountID: k.Account, KeyID: k.ID, KeyLabel: k.Label, Scope: Highest(k.Scopes)}, nil
 }

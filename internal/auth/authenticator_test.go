@@ -17,12 +17,12 @@ import (
 
 func createKey(t *testing.T, db *store.DB, tenant store.TenantID, k store.Key) (secret string, made store.Key) {
 	t.Helper()
-	if err := db.EnsureTenant(t.Context(), tenant, string(tenant)); err != nil {
+	if err := db.Tenants().Ensure(t.Context(), tenant, string(tenant)); err != nil {
 		t.Fatal(err)
 	}
 	secret = Generate()
 	k.Prefix = Prefix(secret)
-	made, err := db.In(tenant).CreateKey(t.Context(), k, Hash(secret))
+	made, err := db.In(tenant).Keys().Create(t.Context(), k, Hash(secret))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestKeyTellsTenantAccountAndScope(t *testing.T) {
 	onBoth(t, func(t *testing.T, open func() *store.DB) {
 		db := open()
 		secret, k := createKey(t, db, "acme", store.Key{Account: "ann", Scopes: []string{"write"}})
-		got, err := NewAuthenticator(db).Authenticate(t.Context(), secret)
+		got, err := NewAuthenticator(db.APIKeys()).Authenticate(t.Context(), secret)
 		want := Principal{Tenant: "acme", AccountID: "ann", KeyID: k.ID, Scope: api.ScopeWrite}
 		if err != nil || got != want {
 			t.Fatalf("principal %+v, %v; want %+v", got, err, want)
@@ -42,7 +42,7 @@ func TestKeyTellsTenantAccountAndScope(t *testing.T) {
 			t.Errorf("actor %q", got.Actor())
 		}
 		secret, k = createKey(t, db, "acme", store.Key{Label: "build server", Scopes: []string{"read"}})
-		got, err = NewAuthenticator(db).Authenticate(t.Context(), secret)
+		got, err = NewAuthenticator(db.APIKeys()).Authenticate(t.Context(), secret)
 		if want := "key build server (" + k.ID + ")"; err != nil || got.Actor() != want {
 			t.Errorf("actor %q, %v; want %q", got.Actor(), err, want)
 		}
@@ -54,9 +54,9 @@ func TestRefusedKeys(t *testing.T) {
 	testkit.Proves(t, "E2")
 	onBoth(t, func(t *testing.T, open func() *store.DB) {
 		db := open()
-		a := NewAuthenticator(db)
+		a := NewAuthenticator(db.APIKeys())
 		revoked, k := createKey(t, db, "acme", store.Key{Scopes: []string{"read"}})
-		if _, err := db.In("acme").RevokeKey(t.Context(), k.ID); err != nil {
+		if _, err := db.In("acme").Keys().Revoke(t.Context(), k.ID); err != nil {
 			t.Fatal(err)
 		}
 		expired, _ := createKey(t, db, "acme", store.Key{Scopes: []string{"read"}, ExpiresAt: time.Now().Add(-time.Second)})
@@ -94,11 +94,11 @@ func TestRevocationActsAtOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, open func() *store.DB) {
 		here, there := open(), open()
 		secret, k := createKey(t, here, "acme", store.Key{Scopes: []string{"admin"}})
-		a := NewAuthenticator(there)
+		a := NewAuthenticator(there.APIKeys())
 		if _, err := a.Authenticate(t.Context(), secret); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := here.In("acme").RevokeKey(t.Context(), k.ID); err != nil {
+		if _, err := here.In("acme").Keys().Revoke(t.Context(), k.ID); err != nil {
 			t.Fatal(err)
 		}
 		_, err := a.Authenticate(t.Context(), secret)
@@ -109,10 +109,10 @@ func TestRevocationActsAtOnce(t *testing.T) {
 func TestUseIsRecorded(t *testing.T) {
 	db := openStore(t, store.Options{DataDir: t.TempDir()})
 	secret, _ := createKey(t, db, "acme", store.Key{Scopes: []string{"read"}})
-	if _, err := NewAuthenticator(db).Authenticate(t.Context(), secret); err != nil {
+	if _, err := NewAuthenticator(db.APIKeys()).Authenticate(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	k, err := db.KeyByHash(t.Context(), Hash(secret))
+	k, err := db.APIKeys().ByHash(t.Context(), Hash(secret))
 	if err != nil || time.Since(k.LastUsedAt) > time.Minute {
 		t.Errorf("last used %v, %v", k.LastUsedAt, err)
 	}
@@ -125,8 +125,8 @@ type keyStore struct {
 	touched int
 }
 
-func (s *keyStore) KeyByHash(context.Context, store.KeyHash) (store.Key, error) { return s.key, s.err }
-func (s *keyStore) TouchKey(context.Context, string) error {
+func (s *keyStore) ByHash(context.Context, store.KeyHash) (store.Key, error) { return s.key, s.err }
+func (s *keyStore) Touch(context.Context, string) error {
 	s.touched++
 	return errors.New("the disk is full")
 }
@@ -146,7 +146,7 @@ func TestStoreTroubleIsNotABadKey(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := NewAuthenticator(db).Authenticate(t.Context(), secret)
+	_, err := NewAuthenticator(db.APIKeys()).Authenticate(t.Context(), secret)
 	wantCode(t, err, api.CodeStoreUnavailable)
 }
 

@@ -35,7 +35,7 @@ type First struct {
 // directory that was lost or revoked is replaced. If the data directory has no key, but a PostgreSQL database has a
 // valid admin key, no key is created.
 func Bootstrap(ctx context.Context, db *store.DB, dataDir, given string) (first First, err error) {
-	if err := db.EnsureTenant(ctx, DefaultTenant, "Default"); err != nil {
+	if err := db.Tenants().Ensure(ctx, DefaultTenant, "Default"); err != nil {
 		return First{}, err
 	}
 	err = db.WithSchemaLock(ctx, func() error {
@@ -53,7 +53,7 @@ func Bootstrap(ctx context.Context, db *store.DB, dataDir, given string) (first 
 func bootstrapWithoutGivenKey(ctx context.Context, db *store.DB, dataDir string) (First, error) {
 	_, err := os.Stat(filepath.Join(dataDir, AdminKeyFile))
 	if db.Engine() == "postgres" && errors.Is(err, fs.ErrNotExist) {
-		has, err := db.In(DefaultTenant).HasLiveKey(ctx, string(api.ScopeAdmin))
+		has, err := db.In(DefaultTenant).Keys().HasLive(ctx, string(api.ScopeAdmin))
 		if err != nil || has {
 			return First{Elsewhere: has}, err
 		}
@@ -95,7 +95,7 @@ func useGivenKey(ctx context.Context, db *store.DB, given string) error {
 	id, err := record(ctx, db, given, givenKeyLabel)
 	switch {
 	case err == nil:
-		return db.In(DefaultTenant).RevokeOthers(ctx, givenKeyLabel, id)
+		return db.In(DefaultTenant).Keys().RevokeOthers(ctx, givenKeyLabel, id)
 	case fault.CodeOf(err) != api.CodeUnauthenticated:
 		return err
 	}
@@ -117,11 +117,11 @@ func record(ctx context.Context, db *store.DB, key, label string) (id string, er
 		return "", err
 	}
 	row := store.Key{Label: label, Prefix: Prefix(key), Scopes: []string{string(api.ScopeAdmin)}}
-	made, err := db.In(DefaultTenant).CreateKey(ctx, row, Hash(key))
+	made, err := db.In(DefaultTenant).Keys().Create(ctx, row, Hash(key))
 	if fault.CodeOf(err) != api.CodeConflict {
 		return made.ID, err
 	}
-	known, err := db.KeyByHash(ctx, Hash(key))
+	known, err := db.APIKeys().ByHash(ctx, Hash(key))
 	if err != nil {
 		return "", err
 	}

@@ -24,7 +24,7 @@ func bootstrap(t *testing.T, db *store.DB, dir, given string) First {
 // asAdmin checks that the key is an admin key of the default tenant.
 func asAdmin(t *testing.T, db *store.DB, key string) {
 	t.Helper()
-	who, err := NewAuthenticator(db).Authenticate(t.Context(), key)
+	who, err := NewAuthenticator(db.APIKeys()).Authenticate(t.Context(), key)
 	if err != nil || who.Tenant != "default" || who.Scope != api.ScopeAdmin {
 		t.Fatalf("key %q: %+v, %v; want an admin key of tenant default", key, who, err)
 	}
@@ -32,7 +32,7 @@ func asAdmin(t *testing.T, db *store.DB, key string) {
 
 func countKeys(t *testing.T, db *store.DB) int {
 	t.Helper()
-	keys, _, err := db.In(DefaultTenant).Keys(t.Context(), store.Page{Limit: 1000})
+	keys, _, err := db.In(DefaultTenant).Keys().List(t.Context(), store.Page{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,9 +126,9 @@ func TestRevokedKeptKeyIsReplaced(t *testing.T) {
 
 func revoke(t *testing.T, db *store.DB, key string) {
 	t.Helper()
-	k, err := db.KeyByHash(t.Context(), Hash(key))
+	k, err := db.APIKeys().ByHash(t.Context(), Hash(key))
 	if err == nil {
-		_, err = db.In(k.Tenant).RevokeKey(t.Context(), k.ID)
+		_, err = db.In(k.Tenant).Keys().Revoke(t.Context(), k.ID)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestAnotherGivenKeyEndsTheOneBefore(t *testing.T) {
 		}
 		asAdmin(t, db, after)
 		asAdmin(t, db, other)
-		_, err := NewAuthenticator(db).Authenticate(t.Context(), before)
+		_, err := NewAuthenticator(db.APIKeys()).Authenticate(t.Context(), before)
 		wantCode(t, err, api.CodeUnauthenticated)
 	})
 }

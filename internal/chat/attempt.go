@@ -338,7 +338,7 @@ func (w *work) thawIfCancelled(ctx context.Context) (stop func()) {
 }
 
 func (w *work) cancelled(ctx context.Context) bool {
-	t, err := w.opts.Store.In(w.tenant).Turn(ctx, w.lease.ID)
+	t, err := w.opts.Store.In(w.tenant).Turns().Get(ctx, w.lease.ID)
 	return err == nil && !t.CancelAt.IsZero()
 }
 

@@ -69,7 +69,7 @@ func (c Conversations) draft(ctx context.Context, want api.CreateConversation) (
 			return n, err
 		}
 	} else if n.Agent != "" {
-		if _, err := c.scope().Agent(ctx, n.Agent); err != nil {
+		if _, err := c.scope().Agents().Get(ctx, n.Agent); err != nil {
 			return n, err
 		}
 	}
@@ -90,7 +90,7 @@ func (c Conversations) accountFor(ctx context.Context, asked string) (string, er
 	if err != nil {
 		return "", err
 	}
-	a, err := c.scope().Account(ctx, id)
+	a, err := c.scope().Accounts().Get(ctx, id)
 	return a.ID, err
 }
 
@@ -98,7 +98,7 @@ func (c Conversations) accountFor(ctx context.Context, asked string) (string, er
 // the server's default.
 func (c Conversations) template(ctx context.Context, agent, sandboxID string) (string, error) {
 	if agent != "" {
-		a, err := c.scope().Agent(ctx, agent)
+		a, err := c.scope().Agents().Get(ctx, agent)
 		if err != nil || a.Template != "" {
 			return a.Template, err
 		}
@@ -170,7 +170,7 @@ func (c Conversations) Get(ctx context.Context, id string) (store.Conversation, 
 	if err != nil {
 		return conv, err
 	}
-	n, failed, err := c.scope().CountUndelivered(ctx, id)
+	n, failed, err := c.scope().Outgoing().Count(ctx, id)
 	if err != nil || n == 0 {
 		return conv, err
 	}

@@ -90,7 +90,7 @@ func newTalk(t *testing.T) *talk {
 		Store: engine.OnDB(db), Drivers: map[string]driver.Driver{"fake": d}, Templates: templates{},
 		Defaults: sandbox.Spec{Template: "test", Driver: "fake", Profile: "lite"}, LeaseTTL: db.LeaseTTL(),
 	})
-	out := outbox.New(db, slog.New(slog.DiscardHandler))
+	out := outbox.New(db.Outbox(), slog.New(slog.DiscardHandler))
 	w.svc = chat.New(chat.Options{
 		Store: db, Engine: w.engine, Outbox: out, Transcript: w.messages, Runtimes: map[string]agent.Runtime{"ok": w},
 		Plan:            func(string) (chat.Plan, error) { return chat.Plan{Runtime: "ok", MaxConcurrent: 1}, nil },
@@ -168,7 +168,7 @@ func TestConversationsAreMadeOnceAndAgree(t *testing.T) {
 	if again, created, err := w.mine().Create(t.Context(), api.CreateConversation{ID: id, AgentID: agentID}); err != nil || created || again.ID != id {
 		t.Errorf("again: %+v, %v, %v", again, created, err)
 	}
-	bob, err := w.db.In("acme").CreateAccount(t.Context(), store.Account{Name: "bob"})
+	bob, err := w.db.In("acme").Accounts().Create(t.Context(), store.Account{Name: "bob"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,10 +209,10 @@ func TestConversationsAreMadeOnceAndAgree(t *testing.T) {
 
 func (w *talk) agent(overrides string) string {
 	w.Helper()
-	if err := w.db.EnsureTenant(w.Context(), "acme", "acme"); err != nil {
+	if err := w.db.Tenants().Ensure(w.Context(), "acme", "acme"); err != nil {
 		w.Fatal(err)
 	}
-	a, err := w.db.In("acme").CreateAgent(w.Context(), store.Agent{Template: "other", Overrides: json.RawMessage(overrides)})
+	a, err := w.db.In("acme").Agents().Create(w.Context(), store.Agent{Template: "other", Overrides: json.RawMessage(overrides)})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestMessagesSurviveAnOutage(t *testing.T) {
 	if err != nil || got.Stats.Messages != 0 {
 		t.Errorf("%+v, %v", got.Stats, err)
 	}
-	n, why, err := w.db.In("acme").CountUndelivered(t.Context(), c.ID)
+	n, why, err := w.db.In("acme").Outgoing().Count(t.Context(), c.ID)
 	if err != nil || n != 2 || !strings.Contains(why, "away") {
 		t.Errorf("%d wait, %q, %v", n, why, err)
 	}
@@ -382,7 +382,7 @@ func TestWordsOfTheOutboxThatAreNone(t *testing.T) {
 	w := newTalk(t)
 	c := w.create(api.CreateConversation{})
 	for _, kind := range []string{store.OutboxMessage, "end_sandbox"} {
-		if err := w.db.In("acme").Enqueue(t.Context(), store.Message{Kind: kind, Ref: c.ID, Payload: []byte("x")}); err != nil {
+		if err := w.db.In("acme").Outgoing().Enqueue(t.Context(), store.Message{Kind: kind, Ref: c.ID, Payload: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -392,7 +392,7 @@ func TestWordsOfTheOutboxThatAreNone(t *testing.T) {
 	if got, err := w.mine().Get(t.Context(), c.ID); err != nil || got.Stats.Messages != 2 {
 		t.Errorf("%+v, %v", got.Stats, err)
 	}
-	if n, _, err := w.db.In("acme").CountUndelivered(t.Context(), c.ID); err != nil || n != 0 {
+	if n, _, err := w.db.In("acme").Outgoing().Count(t.Context(), c.ID); err != nil || n != 0 {
 		t.Errorf("%d wait, %v", n, err)
 	}
 }

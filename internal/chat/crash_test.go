@@ -79,7 +79,7 @@ func TestTurnOutlivesItsServer(t *testing.T) {
 // only is the one turn of a conversation.
 func only(r *replica, c store.Conversation) store.Turn {
 	r.Helper()
-	turns, _, err := r.db.In(acme).Turns(r.Context(), c.ID, store.Page{})
+	turns, _, err := r.db.In(acme).Turns().List(r.Context(), c.ID, store.Page{})
 	if err != nil || len(turns) != 1 {
 		r.Fatalf("%d turns, %v", len(turns), err)
 	}
@@ -215,7 +215,7 @@ func TestSleeperWritesNothing(t *testing.T) {
 		<-asleep
 		// The lease of a process that sleeps is not renewed; here it is taken away.
 		testkit.Eventually(w, patience, func() error {
-			return w.db.Release(w.Context(), store.Lease{Kind: store.LeaseTurn, ID: turn.ID, Holder: "first", Epoch: 1})
+			return w.db.Leases().Release(w.Context(), store.Lease{Kind: store.LeaseTurn, ID: turn.ID, Holder: "first", Epoch: 1})
 		})
 		second := w.serve()
 		second.reaches(turn, 4)

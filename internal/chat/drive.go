@@ -59,7 +59,7 @@ func (a attemptState) with(state json.RawMessage) json.RawMessage {
 // drive takes the turn's lease and runs the turn until it ends, the lease is lost or this process stops.
 func (s *Service) drive(ctx context.Context, id string) {
 	asked := time.Now()
-	lease, t, ok, err := s.opts.Store.TakeTurn(ctx, id, s.opts.Holder, s.opts.Host)
+	lease, t, ok, err := s.opts.Store.TurnRuns().Take(ctx, id, s.opts.Holder, s.opts.Host)
 	if err != nil || !ok {
 		if err != nil && ctx.Err() == nil {
 			s.opts.Log.WarnContext(ctx, "take turn", "turn_id", id, "error", err)
@@ -68,7 +68,7 @@ func (s *Service) drive(ctx context.Context, id string) {
 	}
 	ctx = telemetry.With(ctx, slog.String(telemetry.FieldTenant, string(t.Tenant)), slog.String("turn_id", t.ID),
 		slog.String("conversation_id", t.Conversation), slog.String(telemetry.FieldSandboxID, t.Sandbox))
-	held, stop := store.RenewLoop(ctx, s.opts.Store, lease, s.opts.Store.LeaseTTL(), asked)
+	held, stop := store.RenewLoop(ctx, s.opts.Store.Leases(), lease, s.opts.Store.LeaseTTL(), asked)
 	w := &work{Service: s, lease: lease, tenant: t.Tenant, turn: t, handle: s.opts.Engine.Handle(string(t.Tenant), t.Sandbox, t.Actor), release: func() {}}
 	err = w.run(held)
 	if released := stop(); released != nil {
@@ -127,7 +127,7 @@ func (w *work) restore(ctx context.Context) error {
 func (w *work) reread(ctx context.Context) error {
 	after := int64(0)
 	for {
-		parts, err := w.opts.Store.ReadLog(ctx, w.turn.ID, after, readSize)
+		parts, err := w.opts.Store.TurnRuns().ReadLog(ctx, w.turn.ID, after, readSize)
 		if err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (w *work) append(ctx context.Context, to int64, state json.RawMessage, even
 	if len(events) > 0 {
 		err = w.log.append(ctx, store.TurnAppend{Lease: w.lease, Append: a})
 	} else {
-		_, err = w.opts.Store.AdvanceTurn(ctx, w.lease, a)
+		_, err = w.opts.Store.TurnRuns().Advance(ctx, w.lease, a)
 	}
 	if err != nil {
 		return err
@@ -199,7 +199,7 @@ func (w *work) outcome(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		now, err := w.opts.Store.In(w.turn.Tenant).Turn(ctx, w.turn.ID)
+		now, err := w.opts.Store.In(w.turn.Tenant).Turns().Get(ctx, w.turn.ID)
 		if err != nil {
 			return err
 		}
@@ -252,7 +252,7 @@ func (w *work) beginAttempt(ctx context.Context, session string, resume, retried
 		return err
 	}
 	p := attemptState{Incarnation: sb.Incarnation, Retried: retried}
-	t, err := w.opts.Store.BeginAttempt(ctx, w.lease, w.turn.Seq, session, resume, p.with(nil))
+	t, err := w.opts.Store.TurnRuns().BeginAttempt(ctx, w.lease, w.turn.Seq, session, resume, p.with(nil))
 	if err == nil {
 		w.turn, w.state = t, p
 		w.at("attempt", t.ID)
@@ -299,7 +299,7 @@ func (w *work) end(ctx context.Context, end agent.End, l last) error {
 	}
 	w.at("ended", w.turn.ID)
 	events := encode(l.events)
-	t, err := w.opts.Store.EndTurn(ctx, w.lease, store.Ending{
+	t, err := w.opts.Store.TurnRuns().End(ctx, w.lease, store.Ending{
 		Append:  store.Append{After: w.turn.Seq, To: max(l.to, w.turn.ReadTo), State: w.state.with(l.state), Events: events},
 		Outcome: text, Reply: message, Session: w.turn.Session, Used: w.turn.Attempt > 0 && !end.NoSession && end.Code != api.CodeAgentNotInstalled,
 	})

@@ -101,7 +101,7 @@ func isTemporary(err error) bool { return fault.CodeOf(err).Info().Retryable }
 // read yields the stored events after a number. It returns the number of the last event and whether the turn's events
 // have ended.
 func (s *Service) read(ctx context.Context, t store.Turn, after int64, yield func(Event, error) bool) (int64, bool, error) {
-	parts, err := s.opts.Store.ReadLog(ctx, t.ID, after, readSize)
+	parts, err := s.opts.Store.TurnRuns().ReadLog(ctx, t.ID, after, readSize)
 	if err != nil {
 		return after, false, err
 	}
@@ -119,12 +119,12 @@ func (s *Service) read(ctx context.Context, t store.Turn, after int64, yield fun
 	if len(parts) > 0 {
 		return after, false, nil
 	}
-	now, err := s.opts.Store.In(t.Tenant).Turn(ctx, t.ID)
+	now, err := s.opts.Store.In(t.Tenant).Turns().Get(ctx, t.ID)
 	if err != nil || !now.Finished() {
 		return after, false, err
 	}
 	if after < now.Seq { // the log existed and was removed
-		if more, err := s.opts.Store.ReadLog(ctx, t.ID, after, 1); err != nil || len(more) > 0 {
+		if more, err := s.opts.Store.TurnRuns().ReadLog(ctx, t.ID, after, 1); err != nil || len(more) > 0 {
 			return after, false, err
 		}
 		yield(Event{Data: mustJSON(api.TurnEvent{Type: api.EventResync, TurnID: t.ID, ConversationID: sandbox.PublicID(t.Conversation),

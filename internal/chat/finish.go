@@ -45,7 +45,7 @@ func (w *work) finish(ctx context.Context) error {
 			}
 		}
 		w.at("before-mark", w.turn.ID)
-		t, err := w.opts.Store.RecordFinishSteps(ctx, w.lease, []string{doneHooks}, append(warnings, more...), owed)
+		t, err := w.opts.Store.TurnRuns().RecordFinishSteps(ctx, w.lease, []string{doneHooks}, append(warnings, more...), owed)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (w *work) close(ctx context.Context, out outcome) error {
 	if err != nil {
 		return err
 	}
-	t, err := w.opts.Store.FinishTurn(ctx, w.lease, out.Status, outcome, store.Append{After: w.turn.Seq, To: w.turn.ReadTo, Events: events}, addUsage(out.Usage))
+	t, err := w.opts.Store.TurnRuns().Finish(ctx, w.lease, out.Status, outcome, store.Append{After: w.turn.Seq, To: w.turn.ReadTo, Events: events}, addUsage(out.Usage))
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func (r *replica) forget(pg *pgtest.Cluster, gate string) (forgotten int64) {
 		r.Fatal(err)
 	}
 	testkit.Eventually(r, patience, func() error {
-		parts, err := r.db.ReadLog(r.Context(), turn.ID, 0, 1<<20)
+		parts, err := r.db.TurnRuns().ReadLog(r.Context(), turn.ID, 0, 1<<20)
 		if len(parts) > 0 {
 			end := parts[len(parts)-1]
 			forgotten = three - end.First - int64(len(end.Events)) + 1

@@ -24,7 +24,7 @@ const maxReads = 3
 func Check(ctx context.Context, db *store.DB, messages transcript.Store) (Checked, error) {
 	done := Checked{Problems: []string{}}
 	for after := ""; ; {
-		page, err := db.ListAllConversations(ctx, after, 500)
+		page, err := db.Overview().ListConversations(ctx, after, 500)
 		if err != nil || len(page) == 0 {
 			return done, err
 		}
@@ -44,7 +44,7 @@ func (d *Checked) check(ctx context.Context, db *store.DB, messages transcript.S
 		if err != nil {
 			return fmt.Errorf("read the messages of conversation %s: %w", c.ID, err)
 		}
-		waiting, _, err := db.In(c.Tenant).CountUndelivered(ctx, c.ID)
+		waiting, _, err := db.In(c.Tenant).Outgoing().Count(ctx, c.ID)
 		if err != nil {
 			return err
 		}

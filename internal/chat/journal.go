@@ -86,7 +86,7 @@ func (j *journal) commit(batch []entry) {
 	for i, e := range batch {
 		appends[i] = e.TurnAppend
 	}
-	appended, err := j.db.AppendTurns(ctx, appends)
+	appended, err := j.db.TurnRuns().Append(ctx, appends)
 	for i, e := range batch {
 		switch {
 		case err != nil:

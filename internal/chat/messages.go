@@ -37,7 +37,7 @@ func (s *Service) deliver(ctx context.Context, out store.Message) error {
 			return err
 		}
 	}
-	sum, err := in.CountMessage(ctx, out, m, s.opts.TranscriptInStore && !gone)
+	sum, err := in.UsageCounts().CountMessage(ctx, out, m, s.opts.TranscriptInStore && !gone)
 	if errors.Is(err, fault.ErrStale) {
 		return nil // another server delivered it
 	} else if err != nil {

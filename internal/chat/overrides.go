@@ -77,7 +77,7 @@ func (c Conversations) overrides(ctx context.Context, agent string) (o Overrides
 	if agent == "" {
 		return o, nil
 	}
-	a, err := c.scope().AgentOrDeleted(ctx, agent)
+	a, err := c.scope().Agents().GetOrDeleted(ctx, agent)
 	if err = cmp.Or(err, a.Problem); err != nil || len(a.Overrides) == 0 {
 		return o, err
 	}

@@ -57,7 +57,7 @@ func (s *Service) post(ctx context.Context, a ask) (store.Turn, error) {
 	if err := s.reserve(ctx, in, a.ID); err != nil {
 		return store.Turn{}, err
 	}
-	t, added, err := in.AddTurn(ctx, store.NewTurn{
+	t, added, err := in.Turns().Add(ctx, store.NewTurn{
 		Turn: store.Turn{
 			ID: a.ID, Conversation: c.ID, Sandbox: c.Sandbox, Prompt: a.Prompt, Model: a.Model, Template: a.Template, Actor: a.Actor,
 		},
@@ -89,14 +89,14 @@ func (s *Service) reserve(ctx context.Context, in store.Scope, turn string) erro
 	if s.opts.MaxTurns == 0 {
 		return nil
 	}
-	return in.Reserve(ctx, store.QuotaTurns, turn, s.opts.MaxTurns, time.Now().Add(reservationTime))
+	return in.Reservations().Reserve(ctx, store.QuotaTurns, turn, s.opts.MaxTurns, time.Now().Add(reservationTime))
 }
 
 func (s *Service) free(ctx context.Context, tenant store.TenantID, turn string) {
 	if s.opts.MaxTurns == 0 {
 		return
 	}
-	if err := s.opts.Store.In(tenant).FreeReservation(context.WithoutCancel(ctx), store.QuotaTurns, turn); err != nil {
+	if err := s.opts.Store.In(tenant).Reservations().Free(context.WithoutCancel(ctx), store.QuotaTurns, turn); err != nil {
 		s.opts.Log.WarnContext(ctx, "give back a place among the tenant's turns; it runs out by itself", "turn_id", turn, "error", err)
 	}
 }
@@ -122,7 +122,7 @@ func userMessage(t store.Turn) api.Message {
 
 // Cancel asks a turn to end. The turn's last event reports the end. It returns CodeTurnFinished if the turn has ended.
 func (s *Service) Cancel(ctx context.Context, tenant store.TenantID, turn, reason string) (store.Turn, error) {
-	t, err := s.opts.Store.In(tenant).CancelTurn(ctx, turn, reason)
+	t, err := s.opts.Store.In(tenant).Turns().Cancel(ctx, turn, reason)
 	if err == nil {
 		s.hub.nudge(cancelTopics + turn)
 		s.wake()
@@ -137,7 +137,7 @@ const cancelTopics = "cancel "
 // cancels it and waits for its end.
 func (s *Service) Clear(ctx context.Context, tenant store.TenantID, sandboxID string, force bool, reason string) error {
 	for {
-		open, err := s.opts.Store.In(tenant).OpenTurns(ctx, "", sandboxID)
+		open, err := s.opts.Store.In(tenant).Turns().ListOpen(ctx, "", sandboxID)
 		switch {
 		case err != nil || len(open) == 0:
 			return err
@@ -153,7 +153,7 @@ func (s *Service) Clear(ctx context.Context, tenant store.TenantID, sandboxID st
 // Stop cancels all turns of a conversation, including waiting ones, and waits for their end.
 func (s *Service) Stop(ctx context.Context, tenant store.TenantID, conversation, reason string) error {
 	for {
-		open, err := s.opts.Store.In(tenant).OpenTurns(ctx, conversation, "")
+		open, err := s.opts.Store.In(tenant).Turns().ListOpen(ctx, conversation, "")
 		if err != nil || len(open) == 0 {
 			return err
 		}

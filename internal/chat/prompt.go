@@ -177,7 +177,7 @@ func (c Conversations) Link(ctx context.Context, id, sandboxID string) (store.Co
 	if err != nil || conv.Sandbox == sandboxID {
 		return conv, err
 	}
-	open, err := c.scope().OpenTurns(ctx, id, "")
+	open, err := c.scope().Turns().ListOpen(ctx, id, "")
 	if err != nil {
 		return conv, err
 	}

@@ -97,7 +97,7 @@ func (w *work) awaitSave(ctx context.Context, until time.Time) error {
 		if err := w.rereadTurn(ctx); err != nil {
 			return err
 		}
-		if next, ok, err := w.opts.Store.NextSave(ctx, w.turn.Sandbox); err == nil && ok && next.Attempts > 0 {
+		if next, ok, err := w.opts.Store.Saves().Next(ctx, w.turn.Sandbox); err == nil && ok && next.Attempts > 0 {
 			return nil // the save failed and is retried later
 		}
 		if w.turn.Saving { // another server makes the save, or a lease must expire first
@@ -112,7 +112,7 @@ func (w *work) awaitSave(ctx context.Context, until time.Time) error {
 
 // rereadTurn reads the result of the turn's save from the database.
 func (w *work) rereadTurn(ctx context.Context) error {
-	t, err := w.opts.Store.In(w.turn.Tenant).Turn(ctx, w.turn.ID)
+	t, err := w.opts.Store.In(w.turn.Tenant).Turns().Get(ctx, w.turn.ID)
 	if err == nil {
 		w.turn.Saving, w.turn.Version, w.turn.Warnings = t.Saving, t.Version, t.Warnings
 	}
@@ -128,7 +128,7 @@ func (s *Service) findSaves(ctx context.Context) {
 	if s.opts.Saver == nil {
 		return
 	}
-	due, err := s.opts.Store.DueSaves(ctx, s.opts.Host, foreignSaveAge, 100)
+	due, err := s.opts.Store.Saves().Due(ctx, s.opts.Host, foreignSaveAge, 100)
 	if err != nil && ctx.Err() == nil {
 		s.opts.Log.WarnContext(ctx, "look for saves that are owed", "error", err)
 	}
@@ -172,14 +172,14 @@ func (s *Service) beginSaves(sandbox string) <-chan struct{} {
 // doSaves makes the pending saves of a sandbox, oldest first, until one fails.
 func (s *Service) doSaves(ctx context.Context, sandboxID string) {
 	asked := time.Now()
-	grant, err := s.opts.Store.Lease(ctx, store.LeaseSave, sandboxID, s.opts.Holder)
+	grant, err := s.opts.Store.Leases().Lease(ctx, store.LeaseSave, sandboxID, s.opts.Holder)
 	if err != nil || !grant.OK {
 		if err != nil && ctx.Err() == nil {
 			s.opts.Log.WarnContext(ctx, "take the lease of a sandbox's saves", "sandbox_id", sandboxID, "error", err)
 		}
 		return
 	}
-	held, stop := store.RenewLoop(ctx, s.opts.Store, grant.Lease, s.opts.Store.LeaseTTL(), asked)
+	held, stop := store.RenewLoop(ctx, s.opts.Store.Leases(), grant.Lease, s.opts.Store.LeaseTTL(), asked)
 	for s.nextSave(held, sandboxID) {
 	}
 	if err := stop(); err != nil {
@@ -189,7 +189,7 @@ func (s *Service) doSaves(ctx context.Context, sandboxID string) {
 
 // nextSave makes the oldest pending save of a sandbox. It reports whether to try the next one.
 func (s *Service) nextSave(ctx context.Context, sandboxID string) bool {
-	owed, ok, err := s.opts.Store.NextSave(ctx, sandboxID)
+	owed, ok, err := s.opts.Store.Saves().Next(ctx, sandboxID)
 	if err != nil && ctx.Err() == nil {
 		s.opts.Log.WarnContext(ctx, "look for saves that are owed", "sandbox_id", sandboxID, "error", err)
 	}
@@ -216,7 +216,7 @@ func (s *Service) retryLater(ctx context.Context, owed store.Save, failed error)
 	}
 	pause = pause/2 + rand.N(pause/2+1)
 	s.opts.Log.WarnContext(ctx, "save the workspace of a turn; it is tried again", "attempts", owed.Attempts+1, "in", pause.Round(time.Millisecond).String(), "error", failed)
-	if err := s.opts.Store.RetrySave(ctx, owed.Turn, pause, failed.Error()); err != nil {
+	if err := s.opts.Store.Saves().Retry(ctx, owed.Turn, pause, failed.Error()); err != nil {
 		s.opts.Log.WarnContext(ctx, "put a save back; it is tried again at once", "error", err)
 	}
 }
@@ -238,7 +238,7 @@ func (s *Service) save(ctx context.Context, owed store.Save) error {
 			return err
 		}
 		s.at("saved", owed.Turn)
-		if err := s.opts.Store.RecordSave(ctx, owed, done.Version, done.Warnings, describeSave(owed, done)); err != nil {
+		if err := s.opts.Store.Saves().Record(ctx, owed, done.Version, done.Warnings, describeSave(owed, done)); err != nil {
 			return err
 		}
 		owed.Version = done.Version
@@ -268,7 +268,7 @@ func (s *Service) afterSave(ctx context.Context, d *hook.Data, owed store.Save) 
 		}
 		s.remember(ctx, owed.Tenant, d)
 		if len(warnings) > 0 {
-			if err := s.opts.Store.WarnTurn(ctx, owed.Turn, warnings); err != nil {
+			if err := s.opts.Store.Saves().WarnTurn(ctx, owed.Turn, warnings); err != nil {
 				return err
 			}
 		}
@@ -277,7 +277,7 @@ func (s *Service) afterSave(ctx context.Context, d *hook.Data, owed store.Save) 
 		return err
 	}
 	s.at("released", owed.Turn)
-	return s.opts.Store.EndSave(ctx, owed.Turn)
+	return s.opts.Store.Saves().End(ctx, owed.Turn)
 }
 
 // saveHooks returns the data for the hooks of a save.
@@ -299,7 +299,7 @@ func (s *Service) saveHooks(ctx context.Context, owed store.Save) (*hook.Data, e
 
 // countSaves updates the metrics of pending saves.
 func (s *Service) countSaves(ctx context.Context) {
-	n, oldest, err := s.opts.Store.CountOwedSaves(ctx)
+	n, oldest, err := s.opts.Store.Saves().CountOwed(ctx)
 	if err != nil {
 		return
 	}

@@ -96,7 +96,7 @@ func (s *saves) committed() []string {
 func (w *world) saved(id string) {
 	w.Helper()
 	testkit.Eventually(w, patience, func() error {
-		t, err := w.db.In(acme).Turn(w.Context(), id)
+		t, err := w.db.In(acme).Turns().Get(w.Context(), id)
 		if err == nil && (t.Saving || t.Version != "version-of-"+id) {
 			err = fmt.Errorf("turn %s has version %q, saving %t", id, t.Version, t.Saving)
 		}
@@ -108,8 +108,8 @@ func (w *world) saved(id string) {
 func (w *world) settledSaves() {
 	w.Helper()
 	testkit.Eventually(w, patience, func() error {
-		due, err := w.db.DueSaves(w.Context(), "here", 0, 100)
-		if n, _, failed := w.db.CountOwedSaves(w.Context()); failed != nil || n > 0 || len(due) > 0 {
+		due, err := w.db.Saves().Due(w.Context(), "here", 0, 100)
+		if n, _, failed := w.db.Saves().CountOwed(w.Context()); failed != nil || n > 0 || len(due) > 0 {
 			err = errors.Join(failed, fmt.Errorf("%d saves are owed, %d due", n, len(due)))
 		}
 		return err
@@ -156,7 +156,7 @@ func TestTurnDoesNotWaitForItsSave(t *testing.T) {
 			if end.Status != api.TurnCompleted || !end.VersionPending || end.Version != "" || !slices.ContainsFunc(end.Warnings, func(s string) bool { return strings.Contains(s, "not in the object store yet") }) {
 				w.Errorf("the turn ended with %+v", end)
 			}
-			shown, err := w.db.In(acme).Turn(w.Context(), turn.ID)
+			shown, err := w.db.In(acme).Turns().Get(w.Context(), turn.ID)
 			if got := turn2api(shown); err != nil || !got.VersionPending || got.Version != "" {
 				w.Errorf("the turn is %+v, %v", got, err)
 			}

@@ -183,7 +183,7 @@ const (
 // dropOldLogs removes logs that are older than KeepLog.
 func (s *Service) dropOldLogs(ctx context.Context) error {
 	for s.opts.KeepLog > 0 {
-		n, err := s.opts.Store.ForgetTurns(ctx, s.opts.KeepLog, 100)
+		n, err := s.opts.Store.TurnRuns().Forget(ctx, s.opts.KeepLog, 100)
 		if err != nil && ctx.Err() == nil {
 			s.opts.Log.WarnContext(ctx, "remove old events", "error", err)
 		}
@@ -202,7 +202,7 @@ func (s *Service) Close() {
 
 // find starts the turns that have no holder.
 func (s *Service) find(ctx context.Context) {
-	turns, err := s.opts.Store.ListTurnsToRun(ctx, s.opts.Host, 100)
+	turns, err := s.opts.Store.TurnRuns().ListDue(ctx, s.opts.Host, 100)
 	if err != nil && ctx.Err() == nil {
 		s.opts.Log.WarnContext(ctx, "look for turns to run", "error", err)
 	}
@@ -213,7 +213,7 @@ func (s *Service) find(ctx context.Context) {
 
 // placeWaiting starts waiting turns whose sandbox has a free place.
 func (s *Service) placeWaiting(ctx context.Context) {
-	waiting, err := s.opts.Store.WaitingSandboxes(ctx, 100)
+	waiting, err := s.opts.Store.TurnRuns().WaitingSandboxes(ctx, 100)
 	if err != nil && ctx.Err() == nil {
 		s.opts.Log.WarnContext(ctx, "look for turns that wait", "error", err)
 	}
@@ -222,7 +222,7 @@ func (s *Service) placeWaiting(ctx context.Context) {
 		if err != nil {
 			plan.MaxConcurrent = 1 // the turn fails and reports this error when it runs
 		}
-		if _, _, err := s.opts.Store.AdmitTurn(ctx, t.Sandbox, max(plan.MaxConcurrent, 1)); err != nil && ctx.Err() == nil {
+		if _, _, err := s.opts.Store.TurnRuns().Admit(ctx, t.Sandbox, max(plan.MaxConcurrent, 1)); err != nil && ctx.Err() == nil {
 			s.opts.Log.WarnContext(ctx, "place turn", "turn_id", t.ID, "error", err)
 		}
 	}

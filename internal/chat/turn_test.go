@@ -293,7 +293,7 @@ func TestDeleteEndsTheTurnAndTheSandbox(t *testing.T) {
 		if err := mine.Delete(w.Context(), c.ID, chat.Deletion{}); err != nil {
 			w.Fatal(err)
 		}
-		got, err := w.db.In(acme).Turn(w.Context(), turn.ID)
+		got, err := w.db.In(acme).Turns().Get(w.Context(), turn.ID)
 		if err != nil || got.Status != api.TurnCancelled || w.times("finish "+turn.ID) != 1 {
 			w.Errorf("the turn is %+v, %v", got.Status, err)
 		}
@@ -388,7 +388,7 @@ func TestForgottenLogIsAResync(t *testing.T) {
 		r := w.serve()
 		turn := r.ask(r.talk(), "one two")
 		r.hear(turn, 0)
-		if n, err := w.db.ForgetTurns(w.Context(), 0, 10); err != nil || n == 0 {
+		if n, err := w.db.TurnRuns().Forget(w.Context(), 0, 10); err != nil || n == 0 {
 			w.Fatalf("%d, %v", n, err)
 		}
 		ctx, cancel := context.WithTimeout(w.Context(), patience)

@@ -104,7 +104,7 @@ func (w *world) serve(change ...func(*chat.Options)) *replica {
 	r.engine = engine.New(engine.Options{
 		Store: engine.OnDB(w.db), Drivers: map[string]driver.Driver{"fake": d}, Defaults: sandbox.Spec{Template: "test", Driver: "fake", Profile: "lite"}, LeaseTTL: w.db.LeaseTTL(),
 	})
-	out := outbox.New(w.db, w.logger)
+	out := outbox.New(w.db.Outbox(), w.logger)
 	o := chat.Options{
 		Store: w.db, Engine: r.engine, Outbox: out, Transcript: sqltranscript.New(w.db), TranscriptInStore: true,
 		Runtimes: map[string]agent.Runtime{"script": w.agents}, Poll: 20 * time.Millisecond,
@@ -367,7 +367,7 @@ func (r *replica) try(c store.Conversation, prompt string, change ...func(*chat.
 func (r *replica) reaches(t store.Turn, seq int64) {
 	r.Helper()
 	testkit.Eventually(r, patience, func() error {
-		if got, err := r.db.ReadLog(r.Context(), t.ID, seq-1, 1); err != nil || len(got) == 0 {
+		if got, err := r.db.TurnRuns().ReadLog(r.Context(), t.ID, seq-1, 1); err != nil || len(got) == 0 {
 			return fmt.Errorf("the turn has no event %d, %v", seq, err)
 		}
 		return nil
@@ -431,7 +431,7 @@ func last(events []api.TurnEvent) api.TurnEvent { return events[len(events)-1] }
 func (r *replica) settled(c store.Conversation) []api.Message {
 	r.Helper()
 	testkit.Eventually(r, time.Minute, func() error {
-		if n, why, err := r.db.In(acme).CountUndelivered(r.Context(), c.ID); n > 0 || err != nil {
+		if n, why, err := r.db.In(acme).Outgoing().Count(r.Context(), c.ID); n > 0 || err != nil {
 			return fmt.Errorf("%d messages are not stored yet: %q, %w", n, why, err)
 		}
 		return nil

@@ -124,13 +124,13 @@ var inState = map[sandbox.State]func(t *testing.T, srv *server){
 func (s *server) commit(t *testing.T, c sandbox.Change) {
 	t.Helper()
 	sb := s.row(t, project("a"))
-	grant, err := s.db.Lease(t.Context(), store.LeaseSandbox, sb.ID, "dead")
+	grant, err := s.db.Leases().Lease(t.Context(), store.LeaseSandbox, sb.ID, "dead")
 	if err == nil {
 		c.Instance = sb.Instance
 		_, err = s.db.Commit(t.Context(), grant.Lease, c, store.Due{At: time.Now().Add(time.Hour), Want: sb.Want})
 	}
 	if err == nil {
-		err = s.db.Release(t.Context(), grant.Lease)
+		err = s.db.Leases().Release(t.Context(), grant.Lease)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -75,9 +75,9 @@ func (s *server) takeOver(t *testing.T, n int) (rows []sandbox.Sandbox) {
 
 // leaseIsFree checks whether the lease can be taken, without keeping it.
 func (s *server) leaseIsFree(t *testing.T, id string) error {
-	grant, err := s.db.Lease(t.Context(), store.LeaseSandbox, id, "test")
+	grant, err := s.db.Leases().Lease(t.Context(), store.LeaseSandbox, id, "test")
 	if err != nil || !grant.OK {
 		return fmt.Errorf("lease of %s held by %s until %s: %w", id, grant.Lease.Holder, grant.Lease.Until, err)
 	}
-	return s.db.Release(t.Context(), grant.Lease)
+	return s.db.Leases().Release(t.Context(), grant.Lease)
 }

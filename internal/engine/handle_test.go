@@ -327,12 +327,12 @@ func TestAnotherMachineDoesNotTouchWhatIsPinned(t *testing.T) {
 func TestHoldKeepsTimersAway(t *testing.T) {
 	srv, _, s, h := handled(t, onSQLite(t))
 	release := h.Hold(t.Context(), "terminal")
-	until, err := srv.db.HeldUntil(t.Context(), s.ID)
+	until, err := srv.db.Holds().HeldUntil(t.Context(), s.ID)
 	if err != nil || time.Until(until) < time.Minute {
 		t.Errorf("held until %v, %v", until, err)
 	}
 	release()
-	if until, err := srv.db.HeldUntil(t.Context(), s.ID); err != nil || !until.IsZero() {
+	if until, err := srv.db.Holds().HeldUntil(t.Context(), s.ID); err != nil || !until.IsZero() {
 		t.Errorf("still held until %v, %v", until, err)
 	}
 }

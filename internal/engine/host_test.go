@@ -39,7 +39,7 @@ func (s *server) runHost(t *testing.T, until func() error) {
 
 func (s *server) alive(t *testing.T, host string) func() error {
 	return func() error {
-		h, err := s.db.Host(t.Context(), host)
+		h, err := s.db.Hosts().Host(t.Context(), host)
 		if err == nil && !h.Alive {
 			err = fmt.Errorf("%+v", h)
 		}

@@ -96,7 +96,7 @@ func TestEnsureSaysWhatTheDeleteWaitsFor(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		srv.one(t, old)
-		if n, err := srv.db.In("default").QuotaUsed(t.Context(), store.QuotaSandboxes); err != nil || n != 0 {
+		if n, err := srv.db.In("default").Reservations().QuotaUsed(t.Context(), store.QuotaSandboxes); err != nil || n != 0 {
 			t.Errorf("the quota counts %d (%v)", n, err)
 		}
 		saves.mend()

@@ -162,7 +162,7 @@ func TestUseBetweenDecisionAndWish(t *testing.T) {
 			return err
 		},
 		"hold": func(srv *server, id string) error {
-			return srv.db.Hold(context.Background(), id, "turn", "1", time.Now().Add(time.Hour))
+			return srv.db.Holds().Hold(context.Background(), id, "turn", "1", time.Now().Add(time.Hour))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -256,7 +256,7 @@ func TestEndingSandboxHoldsNoPlace(t *testing.T) {
 			t.Fatalf("%s, %v", got.State, err)
 		}
 		srv.ensure(t, project("b"))
-		if used, err := srv.db.In("default").QuotaUsed(t.Context(), store.QuotaSandboxes); err != nil || used != 1 {
+		if used, err := srv.db.In("default").Reservations().QuotaUsed(t.Context(), store.QuotaSandboxes); err != nil || used != 1 {
 			t.Errorf("%d places are taken, %v", used, err)
 		}
 	})

@@ -51,9 +51,17 @@ type Store interface {
 }
 
 // OnDB returns the Store of a database.
-func OnDB(db *store.DB) Store { return onDB{db} }
+func OnDB(db *store.DB) Store {
+	return onDB{db, db.Leases(), db.Holds(), db.Hosts(), db.Syncs()}
+}
 
-type onDB struct{ *store.DB }
+type onDB struct {
+	*store.DB
+	store.LeaseTable
+	store.HoldTable
+	store.Hosts
+	store.Syncs
+}
 
 func (d onDB) in(tenant string) store.Scope { return d.In(store.TenantID(tenant)) }
 
@@ -83,6 +91,10 @@ func (d onDB) WantIfIdle(ctx context.Context, seen sandbox.Sandbox, w sandbox.Wa
 
 func (d onDB) Want(ctx context.Context, tenant, id string, w sandbox.Want, reason, actor string) (sandbox.Sandbox, error) {
 	return d.in(tenant).Want(ctx, id, w, reason, actor)
+}
+
+func (d onDB) Holds(ctx context.Context, id string) ([]store.Held, error) {
+	return d.HoldTable.List(ctx, id)
 }
 
 func (d onDB) Touch(ctx context.Context, tenant, id string) error { return d.in(tenant).Touch(ctx, id) }

@@ -176,14 +176,14 @@ func TestSweepForgetsWhatHasRunOut(t *testing.T) {
 		sb := srv.ensure(t, project("a"))
 		in, past, future := srv.db.In("default"), time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
 		for i := range 3 {
-			if err := srv.db.Hold(t.Context(), sb.ID, "turn", fmt.Sprint("old", i), past); err != nil {
+			if err := srv.db.Holds().Hold(t.Context(), sb.ID, "turn", fmt.Sprint("old", i), past); err != nil {
 				t.Fatal(err)
 			}
-			if err := in.Reserve(t.Context(), store.QuotaTurns, fmt.Sprint("old", i), 100, past); err != nil {
+			if err := in.Reservations().Reserve(t.Context(), store.QuotaTurns, fmt.Sprint("old", i), 100, past); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := errors.Join(srv.db.Hold(t.Context(), sb.ID, "turn", "new", future), in.Reserve(t.Context(), store.QuotaTurns, "new", 100, future)); err != nil {
+		if err := errors.Join(srv.db.Holds().Hold(t.Context(), sb.ID, "turn", "new", future), in.Reservations().Reserve(t.Context(), store.QuotaTurns, "new", 100, future)); err != nil {
 			t.Fatal(err)
 		}
 		keys := &manyKeys{Store: srv.Options().Store, left: 2500}
@@ -198,10 +198,10 @@ func TestSweepForgetsWhatHasRunOut(t *testing.T) {
 		if time.Since(keys.before) < 24*time.Hour {
 			t.Errorf("keys of %s ago are forgotten", time.Since(keys.before))
 		}
-		if held, err := srv.db.HeldUntil(t.Context(), sb.ID); err != nil || held.Before(time.Now()) {
+		if held, err := srv.db.Holds().HeldUntil(t.Context(), sb.ID); err != nil || held.Before(time.Now()) {
 			t.Errorf("held until %s, %v", held, err)
 		}
-		if used, err := in.QuotaUsed(t.Context(), store.QuotaTurns); err != nil || used != 1 {
+		if used, err := in.Reservations().QuotaUsed(t.Context(), store.QuotaTurns); err != nil || used != 1 {
 			t.Errorf("%d places are taken, %v", used, err)
 		}
 	})

@@ -88,7 +88,7 @@ func TestWebhooksAnswer(t *testing.T) {
 	}
 	r.Webhooks = hook.NewWebhooks(o.options)
 	r.StreamFinish(t.Context(), d)
-	claimed, err := o.db.ClaimMessages(t.Context(), store.Claiming{Kind: hook.KindWebhook, TTL: time.Minute})
+	claimed, err := o.db.Outbox().ClaimMessages(t.Context(), store.Claiming{Kind: hook.KindWebhook, TTL: time.Minute})
 	if err != nil || len(claimed) != 1 {
 		t.Fatal(claimed, err)
 	}

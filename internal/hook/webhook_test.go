@@ -106,11 +106,11 @@ func withWebhooks(t *testing.T, r *testRunner, j *journal) *postOffice {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	storetest.Unlock(t, db)
-	o := &postOffice{Outbox: outbox.New(db, slog.New(slog.NewJSONHandler(j, nil))), db: db, specs: r.Of(""), log: j}
+	o := &postOffice{Outbox: outbox.New(db.Outbox(), slog.New(slog.NewJSONHandler(j, nil))), db: db, specs: r.Of(""), log: j}
 	o.options = hook.WebhookOptions{
 		Of: func(string) []hook.Spec { return o.specs },
 		Enqueue: func(ctx context.Context, tenant string, m store.Message) error {
-			return db.In(store.TenantID(tenant)).Enqueue(ctx, m)
+			return db.In(store.TenantID(tenant)).Outgoing().Enqueue(ctx, m)
 		},
 	}
 	r.Webhooks = hook.NewWebhooks(o.options)
@@ -120,7 +120,7 @@ func withWebhooks(t *testing.T, r *testRunner, j *journal) *postOffice {
 
 func (o *postOffice) left(t *testing.T) []store.Message {
 	t.Helper()
-	left, _, err := o.db.In("acme").Undelivered(t.Context(), store.Page{})
+	left, _, err := o.db.In("acme").Outgoing().List(t.Context(), store.Page{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func (o *postOffice) left(t *testing.T) []store.Message {
 // deliver tries what there is once.
 func (o *postOffice) deliver(t *testing.T, w *hook.Webhooks) error {
 	t.Helper()
-	claimed, err := o.db.ClaimMessages(t.Context(), store.Claiming{Kind: hook.KindWebhook, TTL: time.Minute})
+	claimed, err := o.db.Outbox().ClaimMessages(t.Context(), store.Claiming{Kind: hook.KindWebhook, TTL: time.Minute})
 	if err != nil || len(claimed) != 1 {
 		t.Fatalf("%+v, %v", claimed, err)
 	}
@@ -293,7 +293,7 @@ func TestCallsAreGivenUp(t *testing.T) {
 	r, j := runner(webhook(hook.OnMessage, rec.URL))
 	o := withWebhooks(t, r, j)
 	r.Message(t.Context(), someData())
-	claimed, err := o.db.ClaimMessages(t.Context(), store.Claiming{Kind: hook.KindWebhook, TTL: time.Minute})
+	claimed, err := o.db.Outbox().ClaimMessages(t.Context(), store.Claiming{Kind: hook.KindWebhook, TTL: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -516,7 +516,7 @@ func TestServerWithoutConversations(t *testing.T) {
 func TestUndeliveredMessagesShow(t *testing.T) {
 	w := newTalks(t)
 	path, c := w.new("")
-	if err := w.db.In("acme").Enqueue(t.Context(), store.Message{ID: exchange.NewID(), Kind: store.OutboxMessage, Ref: c.ID, Payload: json.RawMessage(`{"id":"x","conversation_id":"y"}`)}); err != nil {
+	if err := w.db.In("acme").Outgoing().Enqueue(t.Context(), store.Message{ID: exchange.NewID(), Kind: store.OutboxMessage, Ref: c.ID, Payload: json.RawMessage(`{"id":"x","conversation_id":"y"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	got := into[api.Conversation](w.get(path).is(http.StatusOK))

@@ -41,7 +41,7 @@ func TestSandboxIsExplained(t *testing.T) {
 			t.Errorf("archive, which is impossible: %+v", p)
 		}
 
-		if err := s.db.Hold(t.Context(), made.ID, "terminal", "x", time.Now().Add(time.Hour)); err != nil {
+		if err := s.db.Holds().Hold(t.Context(), made.ID, "terminal", "x", time.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		if why = e.explained("box"); len(why.Holds) != 1 || why.Holds[0].Kind != "terminal" || !strings.Contains(why.Summary, "in use (terminal); it is stopped in 59 minutes") {

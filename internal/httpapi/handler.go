@@ -105,7 +105,7 @@ func New(o Options) *Handler {
 	}
 	a.sessions = &exchange.Sessions{Log: a.Log}
 	if a.Store != nil {
-		a.sessions.Keys = a.Store
+		a.sessions.Keys = a.Store.APIKeys()
 	}
 	a.ending, a.end = context.WithCancel(context.Background())
 	a.servers = tool.NewServers(a.Templates.MCPServers)

@@ -18,7 +18,7 @@ func TestHostsAreListedAndForgotten(t *testing.T) {
 			Kind: sandbox.OwnerProject, Owner: "p", Host: "north", Want: sandbox.WantStopped, Spec: sandbox.Spec{Template: "default", Driver: "fake"},
 		})
 		if err == nil {
-			_, err = s.db.RenewHost(t.Context(), "north", "https://north.example.com", time.Now())
+			_, err = s.db.Hosts().RenewHost(t.Context(), "north", "https://north.example.com", time.Now())
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -104,7 +104,7 @@ func TestSecretIsNotStoredForReplay(t *testing.T) {
 			second.header.Get("Location") != first.header.Get("Location") || strings.Contains(string(second.body), made.Secret) {
 			t.Errorf("second: %d %v %s", second.status, second.header, second.body)
 		}
-		claim, err := s.db.In("acme").ClaimKey(t.Context(), store.ClaimRequest{Route: "create-key", Key: "k", BodyHash: "other", Holder: "h", TTL: time.Second})
+		claim, err := s.db.In("acme").Requests().Claim(t.Context(), store.ClaimRequest{Route: "create-key", Key: "k", BodyHash: "other", Holder: "h", TTL: time.Second})
 		if err != nil || claim.Outcome != store.ClaimMismatch {
 			t.Fatalf("the key is not recorded where this test looks: %+v, %v", claim, err)
 		}
@@ -301,28 +301,28 @@ func TestCrashAfterEffect(t *testing.T) {
 			fmt.Fprintf(h, "%d:%s", len(part), part)
 		}
 		hash := hex.EncodeToString(h.Sum(nil))
-		claim, err := s.db.In("acme").ClaimKey(t.Context(), store.ClaimRequest{Route: name, Key: key, BodyHash: hash, Holder: "dead", TTL: 0})
+		claim, err := s.db.In("acme").Requests().Claim(t.Context(), store.ClaimRequest{Route: name, Key: key, BodyHash: hash, Holder: "dead", TTL: 0})
 		if err != nil || claim.Outcome != store.ClaimFresh {
 			t.Fatalf("claim %+v, %v", claim, err)
 		}
 		return claim.EffectID
 	}
 	id := crash(accountsPath, "create-account", "a", `{"name":"ann"}`)
-	if _, err := s.db.In("acme").CreateAccount(t.Context(), store.Account{ID: id, Name: "ann"}); err != nil {
+	if _, err := s.db.In("acme").Accounts().Create(t.Context(), store.Account{ID: id, Name: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := into[api.Account](s.keyed("a", accountsPath, `{"name":"ann"}`).is(http.StatusCreated)); got.ID != id {
 		t.Errorf("account %s, want %s", got.ID, id)
 	}
 	id = crash(agentsPath, "create-agent", "b", `{"name":"helper"}`)
-	if _, err := s.db.In("acme").CreateAgent(t.Context(), store.Agent{ID: id, Name: "helper"}); err != nil {
+	if _, err := s.db.In("acme").Agents().Create(t.Context(), store.Agent{ID: id, Name: "helper"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := into[api.Agent](s.keyed("b", agentsPath, `{"name":"helper"}`).is(http.StatusCreated)); got.ID != id {
 		t.Errorf("agent %s, want %s", got.ID, id)
 	}
 	id = crash(keysPath, "create-key", "c", `{}`)
-	if _, err := s.db.In("acme").CreateKey(t.Context(), store.Key{ID: id}, store.KeyHash{1}); err != nil {
+	if _, err := s.db.In("acme").Keys().Create(t.Context(), store.Key{ID: id}, store.KeyHash{1}); err != nil {
 		t.Fatal(err)
 	}
 	a := s.keyed("c", keysPath, `{}`)

@@ -292,7 +292,7 @@ func TestLongToolHoldsItsSandbox(t *testing.T) {
 	made := w.ensured("p")
 	held := func(n int) func() error {
 		return func() error {
-			holds, err := w.db.Holds(t.Context(), made.SandboxID)
+			holds, err := w.db.Holds().List(t.Context(), made.SandboxID)
 			if err != nil || len(holds) != n {
 				return fmt.Errorf("holds %+v, %v; want %d", holds, err, n)
 			}

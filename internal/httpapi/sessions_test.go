@@ -21,7 +21,7 @@ import (
 func (s *site) key(expires time.Time) (secret, id string) {
 	s.t.Helper()
 	secret = auth.Generate()
-	k, err := s.db.In("acme").CreateKey(s.t.Context(), store.Key{Prefix: auth.Prefix(secret), Scopes: []string{"write"}, ExpiresAt: expires}, auth.Hash(secret))
+	k, err := s.db.In("acme").Keys().Create(s.t.Context(), store.Key{Prefix: auth.Prefix(secret), Scopes: []string{"write"}, ExpiresAt: expires}, auth.Hash(secret))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 			w.do(call{method: http.MethodDelete, path: keysPath + "/" + id, key: w.admin}).is(http.StatusNoContent)
 			return nil
 		},
-		"revoked elsewhere": func(id string) error { _, err := w.db.In("acme").RevokeKey(t.Context(), id); return err },
+		"revoked elsewhere": func(id string) error { _, err := w.db.In("acme").Keys().Revoke(t.Context(), id); return err },
 	} {
 		secret, id := w.key(time.Time{})
 		stream := w.watch(http.MethodPost, w.box+"/exec", endless, "Authorization", "Bearer "+secret)
@@ -129,7 +129,7 @@ func TestABodyEndsWithItsKey(t *testing.T) {
 	case a := <-answered:
 		t.Fatalf("the request was answered before its body: %d %s", a.status, a.body)
 	}
-	if _, err := w.db.In("acme").RevokeKey(ctx, id); err != nil {
+	if _, err := w.db.In("acme").Keys().Revoke(ctx, id); err != nil {
 		t.Fatal(err)
 	}
 	if a, ok := <-answered; ok {

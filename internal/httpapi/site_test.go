@@ -70,7 +70,7 @@ func newSiteOn(t *testing.T, at store.Options, fakeDir string, change ...func(*O
 		t.Fatal(err)
 	}
 	opts := Options{
-		Engine: newEngine(s.db, s.fake, logger), Store: s.db, Keys: auth.NewAuthenticator(s.db),
+		Engine: newEngine(s.db, s.fake, logger), Store: s.db, Keys: auth.NewAuthenticator(s.db.APIKeys()),
 		Listen: "127.0.0.1:0", Version: "1.2.3", Log: logger, Redactor: redactor,
 	}
 	for _, c := range change {
@@ -117,9 +117,9 @@ func (o *Options) inFake(around func(f *fake.Driver) driver.Driver) {
 func (s *site) newKey(tenant store.TenantID, scope api.Scope) string {
 	s.t.Helper()
 	secret := auth.Generate()
-	err := s.db.EnsureTenant(s.t.Context(), tenant, string(tenant))
+	err := s.db.Tenants().Ensure(s.t.Context(), tenant, string(tenant))
 	if err == nil {
-		_, err = s.db.In(tenant).CreateKey(s.t.Context(), store.Key{Prefix: auth.Prefix(secret), Scopes: []string{string(scope)}}, auth.Hash(secret))
+		_, err = s.db.In(tenant).Keys().Create(s.t.Context(), store.Key{Prefix: auth.Prefix(secret), Scopes: []string{string(scope)}}, auth.Hash(secret))
 	}
 	if err != nil {
 		s.t.Fatal(err)

@@ -59,7 +59,7 @@ func newTalksOn(t *testing.T, at store.Options, change ...func(*Options)) *talks
 // talk adds conversations to a server.
 func (w *talks) talk(o *Options) {
 	e := o.Engine.(*testEngine).Engine
-	w.outbox = outbox.New(o.Store, o.Log)
+	w.outbox = outbox.New(o.Store.Outbox(), o.Log)
 	o.Chat = chat.New(chat.Options{
 		Store: o.Store, Engine: e, Outbox: w.outbox, Transcript: sqltranscript.New(o.Store), TranscriptInStore: true,
 		Runtimes: map[string]agent.Runtime{"script": w.agents}, Poll: 20 * time.Millisecond, Hooks: w, Log: o.Log, MaxQueue: 2,

@@ -274,7 +274,7 @@ func TestForgottenTurnAnswersResync(t *testing.T) {
 	path, c := w.new("")
 	s := w.prompt(path+"/messages", "a b")
 	last := s.rest()
-	if _, err := w.db.ForgetTurns(t.Context(), -time.Minute, 100); err != nil {
+	if _, err := w.db.TurnRuns().Forget(t.Context(), -time.Minute, 100); err != nil {
 		t.Fatal(err)
 	}
 	events := path + "/turns/" + s.turn() + "/events"

@@ -40,12 +40,12 @@ type place struct{ caller, path string }
 // Calls records the calls of all servers that share a database, so that a server can cancel a call that another server
 // runs. The arguments client and request are digests.
 type Calls interface {
-	BeginToolCall(ctx context.Context, c store.ToolCall) error
-	EndToolCall(ctx context.Context, id string) error
-	CancelToolCall(ctx context.Context, client, request string) (ids []string, err error)
-	CancelToolCalls(ctx context.Context, client string) (ids []string, err error)
-	CancelledToolCalls(ctx context.Context, server string) (ids []string, err error)
-	RenewToolCalls(ctx context.Context, server string) error
+	Begin(ctx context.Context, c store.ToolCall) error
+	End(ctx context.Context, id string) error
+	Cancel(ctx context.Context, client, request string) (ids []string, err error)
+	CancelAll(ctx context.Context, client string) (ids []string, err error)
+	ListCancelled(ctx context.Context, server string) (ids []string, err error)
+	Renew(ctx context.Context, server string) error
 }
 
 // running holds the calls in progress in this process.
@@ -87,7 +87,7 @@ func (r *running) begin(ctx context.Context, at place, request json.RawMessage) 
 		if one.id != "" {
 			ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
 			defer stop()
-			_ = r.shared.EndToolCall(ctx, one.id) // after an error the record is removed later
+			_ = r.shared.End(ctx, one.id) // after an error the record is removed later
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (r *running) remove(at place, one *oneCall) {
 // is not clear which call to end, and cancel ends neither.
 func (r *running) cancel(ctx context.Context, at place, request json.RawMessage) error {
 	if r.shared != nil {
-		ids, err := r.shared.CancelToolCall(ctx, at.digest(), digest(string(request)))
+		ids, err := r.shared.Cancel(ctx, at.digest(), digest(string(request)))
 		r.end(func(_ place, one *oneCall) bool { return slices.Contains(ids, one.id) })
 		return err
 	}
@@ -121,7 +121,7 @@ func (r *running) cancelAll(ctx context.Context, at place) error {
 	if r.shared == nil {
 		return nil
 	}
-	_, err := r.shared.CancelToolCalls(ctx, at.digest())
+	_, err := r.shared.CancelAll(ctx, at.digest())
 	return err
 }
 

@@ -34,7 +34,7 @@ func (r *running) record(ctx context.Context, at place, request json.RawMessage)
 	ctx, stop := context.WithTimeout(ctx, recordTime)
 	defer stop()
 	c := store.ToolCall{ID: store.NewID(), Server: r.server, Client: at.digest(), Request: digest(string(request))}
-	if r.shared.BeginToolCall(ctx, c) != nil {
+	if r.shared.Begin(ctx, c) != nil {
 		return ""
 	}
 	return c.ID
@@ -50,11 +50,11 @@ func (r *running) watch() {
 			return
 		}
 		ctx, stop := context.WithTimeout(context.Background(), recordTime)
-		if time.Since(renewed) >= renewEvery && r.shared.RenewToolCalls(ctx, r.server) == nil {
+		if time.Since(renewed) >= renewEvery && r.shared.Renew(ctx, r.server) == nil {
 			renewed = time.Now()
 		}
 		// After an error, the next tick tries again.
-		if ids, err := r.shared.CancelledToolCalls(ctx, r.server); err == nil && len(ids) > 0 {
+		if ids, err := r.shared.ListCancelled(ctx, r.server); err == nil && len(ids) > 0 {
 			r.end(func(_ place, one *oneCall) bool { return slices.Contains(ids, one.id) })
 		}
 		stop()

@@ -30,7 +30,7 @@ func replicas(t *testing.T, n int, boxes map[string]*engine.Handle) []*site {
 		}
 		t.Cleanup(func() { _ = db.Close() })
 		o := options(boxes)
-		o.Calls = db
+		o.Calls = db.ToolCalls()
 		server := httptest.NewServer(Handler(o))
 		t.Cleanup(server.Close)
 		sites[i] = &site{t, boxes, server.URL}
@@ -49,15 +49,15 @@ func (s *site) cancelled(path, id, caller string) {
 // down is a database that does not answer.
 type down struct{ Calls }
 
-func (down) BeginToolCall(context.Context, store.ToolCall) error {
+func (down) Begin(context.Context, store.ToolCall) error {
 	return fault.Errorf("record", api.CodeStoreUnavailable, "the database is away")
 }
 
-func (down) CancelToolCall(context.Context, string, string) ([]string, error) {
+func (down) Cancel(context.Context, string, string) ([]string, error) {
 	return nil, fault.Errorf("cancel", api.CodeStoreUnavailable, "the database is away")
 }
 
-func (down) CancelToolCalls(context.Context, string) ([]string, error) {
+func (down) CancelAll(context.Context, string) ([]string, error) {
 	return nil, fault.Errorf("cancel", api.CodeStoreUnavailable, "the database is away")
 }
 

@@ -1,6 +1,6 @@
 // Package outbox delivers the messages of the store's outbox at least once, across crashes of servers.
 //
-// A producer writes a message in the transaction that causes it ([store.Scope.Enqueue]), and registers a function that
+// A producer writes a message in the transaction that causes it ([store.Outgoing.Enqueue]), and registers a function that
 // delivers messages of its kind ([Outbox.Register]). [Outbox.Run] delivers the messages on any server and retries with
 // growing pauses. [Outbox.Wake] hints at new messages; [Outbox.Flush] delivers the messages about one object at once.
 package outbox
@@ -23,7 +23,7 @@ var ErrDrop = errors.New("not delivered again")
 // Deliver delivers one message. It may be called again for a delivered message, and must return when its context ends.
 type Deliver func(ctx context.Context, m store.Message) error
 
-// Store is the stored outbox. *store.DB implements it.
+// Store is the stored outbox. store.Outbox implements it.
 type Store interface {
 	ClaimMessages(ctx context.Context, c store.Claiming) ([]store.Message, error)
 	RemoveMessage(ctx context.Context, m store.Message) error

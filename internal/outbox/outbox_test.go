@@ -49,13 +49,13 @@ func newPlace(t *testing.T) place {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	j := new(journal)
-	return place{outbox.New(db, slog.New(slog.NewTextHandler(j, nil))), db, j}
+	return place{outbox.New(db.Outbox(), slog.New(slog.NewTextHandler(j, nil))), db, j}
 }
 
 func (p place) put(t *testing.T, kind, ref string, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
-		if err := p.db.In("acme").Enqueue(t.Context(), store.Message{ID: id, Kind: kind, Ref: ref, Payload: []byte(id)}); err != nil {
+		if err := p.db.In("acme").Outgoing().Enqueue(t.Context(), store.Message{ID: id, Kind: kind, Ref: ref, Payload: []byte(id)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,7 +65,7 @@ func (p place) put(t *testing.T, kind, ref string, ids ...string) {
 // left are the ids of what is not delivered.
 func (p place) left(t *testing.T) string {
 	t.Helper()
-	rest, _, err := p.db.In("acme").Undelivered(t.Context(), store.Page{})
+	rest, _, err := p.db.In("acme").Outgoing().List(t.Context(), store.Page{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestFlushDeliversWhatIsAboutOneThing(t *testing.T) {
 		if strings.Join(got, " ") != "m1" {
 			t.Errorf("delivered %v", got)
 		}
-		if n, why, err := p.db.In("acme").CountUndelivered(t.Context(), "a"); err != nil || n != 2 || why != "no such table" {
+		if n, why, err := p.db.In("acme").Outgoing().Count(t.Context(), "a"); err != nil || n != 2 || why != "no such table" {
 			t.Errorf("%d wait: %q, %v", n, why, err)
 		}
 	}
@@ -229,7 +229,7 @@ func TestServerThatGoesLeavesItsMessages(t *testing.T) {
 	stop := p.run(t)
 	<-begun
 	stop()
-	next := outbox.New(p.db, slog.New(slog.DiscardHandler))
+	next := outbox.New(p.db.Outbox(), slog.New(slog.DiscardHandler))
 	delivered := make(chan store.Message, 1)
 	next.Register("message", func(_ context.Context, m store.Message) error { delivered <- m; return nil })
 	place{next, p.db, p.log}.run(t)
@@ -257,7 +257,7 @@ func TestFlushThatRunsOutOfTimeSaysWhy(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_ = p.Flush(ctx, "a")
-		if n, why, err := p.db.In("acme").CountUndelivered(t.Context(), "a"); err != nil || n != 1 || why != "the table does not answer" {
+		if n, why, err := p.db.In("acme").Outgoing().Count(t.Context(), "a"); err != nil || n != 1 || why != "the table does not answer" {
 			return fmt.Errorf("%d wait: %q, %w", n, why, err)
 		}
 		return nil

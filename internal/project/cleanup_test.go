@@ -124,7 +124,7 @@ func TestCleanupLeavesWhatIsInUse(t *testing.T) {
 	onBoth(t, func(w *world) {
 		ctx := w.t.Context()
 		w.stale("held", "used")
-		if err := w.db.Hold(ctx, w.get("held").ID, "turn", "x", time.Now().Add(time.Hour)); err != nil {
+		if err := w.db.Holds().Hold(ctx, w.get("held").ID, "turn", "x", time.Now().Add(time.Hour)); err != nil {
 			w.t.Fatal(err)
 		}
 		w.unused("acme", "held", 5*time.Hour)

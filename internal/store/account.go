@@ -26,65 +26,71 @@ func scanAccount(row scanner) (a Account, err error) {
 	return a, err
 }
 
-// CreateAccount creates an account. It returns an error if the name or the id is taken.
-func (s Scope) CreateAccount(ctx context.Context, a Account) (Account, error) {
+// Accounts holds the accounts of a tenant.
+type Accounts struct{ scope Scope }
+
+// Accounts returns the tenant's accounts.
+func (s Scope) Accounts() Accounts { return Accounts{s} }
+
+// Create creates an account. It returns an error if the name or the id is taken.
+func (ac Accounts) Create(ctx context.Context, a Account) (Account, error) {
 	if a.ID == "" {
 		a.ID = NewID()
 	}
-	made, err := first(ctx, s.db.write, scanAccount, `
+	made, err := first(ctx, ac.scope.db.write, scanAccount, `
 		insert into accounts (id, tenant, name, email, created_at) values ($1, $2, $3, $4, {now})
-		on conflict do nothing returning `+accountColumns, a.ID, s.tenant, a.Name, a.Email)
+		on conflict do nothing returning `+accountColumns, a.ID, ac.scope.tenant, a.Name, a.Email)
 	if errors.Is(err, sql.ErrNoRows) {
-		return Account{}, accounts.refuse(ctx, s, a.ID, a.Name)
+		return Account{}, accounts.refuse(ctx, ac.scope, a.ID, a.Name)
 	}
-	return made, s.db.fail("create account", err)
+	return made, ac.scope.db.fail("create account", err)
 }
 
-// Account returns the account, or ErrNotFound or ErrDeleted.
-func (s Scope) Account(ctx context.Context, id string) (Account, error) {
+// Get returns the account, or ErrNotFound or ErrDeleted.
+func (ac Accounts) Get(ctx context.Context, id string) (Account, error) {
 	const op = "read account"
-	if s.account != "" && id != s.account {
+	if ac.scope.account != "" && id != ac.scope.account {
 		return Account{}, accounts.missing(op, id)
 	}
-	a, err := first(ctx, s.db.read, scanAccount,
-		`select `+accountColumns+` from accounts where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
+	a, err := first(ctx, ac.scope.db.read, scanAccount,
+		`select `+accountColumns+` from accounts where tenant = $1 and id = $2 and deleted_at is null`, ac.scope.tenant, id)
 	if errors.Is(err, sql.ErrNoRows) {
-		return a, accounts.explainMissing(ctx, s, op, id)
+		return a, accounts.explainMissing(ctx, ac.scope, op, id)
 	}
-	return a, s.db.fail(op, err)
+	return a, ac.scope.db.fail(op, err)
 }
 
-// Accounts returns one page of the tenant's accounts, newest first, and the position of the next page.
-func (s Scope) Accounts(ctx context.Context, page Page) ([]Account, Position, error) {
+// List returns one page of the tenant's accounts, newest first, and the position of the next page.
+func (ac Accounts) List(ctx context.Context, page Page) ([]Account, Position, error) {
 	l := listing[Account]{
 		columns: accountColumns, table: "accounts", scan: scanAccount,
 		position:   func(a Account) Position { return Position{a.CreatedAt, a.ID} },
 		conditions: []string{"deleted_at is null"},
 	}
-	l.where("tenant = $%d", s.tenant)
-	if s.account != "" {
-		l.where("id = $%d", s.account)
+	l.where("tenant = $%d", ac.scope.tenant)
+	if ac.scope.account != "" {
+		l.where("id = $%d", ac.scope.account)
 	}
-	items, next, err := l.read(ctx, s.db.read, page)
-	return items, next, s.db.fail("list accounts", err)
+	items, next, err := l.read(ctx, ac.scope.db.read, page)
+	return items, next, ac.scope.db.fail("list accounts", err)
 }
 
-// DeleteAccount deletes the account for good and revokes its keys. A second call returns ErrDeleted.
-func (s Scope) DeleteAccount(ctx context.Context, id string) error {
+// Delete deletes the account for good and revokes its keys. A second call returns ErrDeleted.
+func (ac Accounts) Delete(ctx context.Context, id string) error {
 	const op = "delete account"
-	err := s.db.inTx(ctx, func(tx *txn) error {
-		n, err := tx.exec(ctx, `update accounts set deleted_at = {now} where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
+	err := ac.scope.db.inTx(ctx, func(tx *txn) error {
+		n, err := tx.exec(ctx, `update accounts set deleted_at = {now} where tenant = $1 and id = $2 and deleted_at is null`, ac.scope.tenant, id)
 		if err != nil {
 			return err
 		}
 		if n == 0 {
 			return sql.ErrNoRows
 		}
-		_, err = tx.exec(ctx, `update api_keys set revoked_at = {now} where tenant = $1 and account = $2 and revoked_at is null`, s.tenant, id)
+		_, err = tx.exec(ctx, `update api_keys set revoked_at = {now} where tenant = $1 and account = $2 and revoked_at is null`, ac.scope.tenant, id)
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return accounts.explainMissing(ctx, s, op, id)
+		return accounts.explainMissing(ctx, ac.scope, op, id)
 	}
-	return s.db.fail(op, err)
+	return ac.scope.db.fail(op, err)
 }

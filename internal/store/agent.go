@@ -36,8 +36,14 @@ func (db *DB) scanAgent(row scanner) (a Agent, err error) {
 	return a, err
 }
 
+// Agents holds the agents of a tenant.
+type Agents struct{ scope Scope }
+
+// Agents returns the tenant's agents.
+func (s Scope) Agents() Agents { return Agents{s} }
+
 // overrides returns the columns overrides and sealed. It refuses overrides that are not a JSON object.
-func (s Scope) overrides(a Agent) (stored, sealed string, err error) {
+func (ag Agents) overrides(a Agent) (stored, sealed string, err error) {
 	if len(a.Overrides) == 0 {
 		return nothing, "", nil
 	}
@@ -45,87 +51,87 @@ func (s Scope) overrides(a Agent) (stored, sealed string, err error) {
 	if err := json.Unmarshal(a.Overrides, &object); err != nil || object == nil {
 		return "", "", fault.Errorf("check agent", api.CodeInvalidRequest, "the overrides are not a JSON object")
 	}
-	return s.db.secrets.seal(agentOverrides(s.tenant, a.ID), string(a.Overrides))
+	return ag.scope.db.secrets.seal(agentOverrides(ag.scope.tenant, a.ID), string(a.Overrides))
 }
 
-// CreateAgent creates an agent. It returns an error if the name or the id is taken.
-func (s Scope) CreateAgent(ctx context.Context, a Agent) (Agent, error) {
+// Create creates an agent. It returns an error if the name or the id is taken.
+func (ag Agents) Create(ctx context.Context, a Agent) (Agent, error) {
 	if a.ID == "" {
 		a.ID = NewID()
 	}
-	overrides, sealed, err := s.overrides(a)
+	overrides, sealed, err := ag.overrides(a)
 	if err != nil {
 		return Agent{}, err
 	}
-	made, err := first(ctx, s.db.write, s.db.scanAgent, `
+	made, err := first(ctx, ag.scope.db.write, ag.scope.db.scanAgent, `
 		insert into agents (id, tenant, name, template, overrides, created_at, updated_at, sealed)
 		values ($1, $2, $3, $4, $5, {now}, {now}, $6)
-		on conflict do nothing returning `+agentColumns, a.ID, s.tenant, a.Name, a.Template, overrides, sealed)
+		on conflict do nothing returning `+agentColumns, a.ID, ag.scope.tenant, a.Name, a.Template, overrides, sealed)
 	if errors.Is(err, sql.ErrNoRows) {
-		return Agent{}, agents.refuse(ctx, s, a.ID, a.Name)
+		return Agent{}, agents.refuse(ctx, ag.scope, a.ID, a.Name)
 	}
-	return made, s.db.fail("create agent", err)
+	return made, ag.scope.db.fail("create agent", err)
 }
 
-// Agent returns the agent, an error of code unknown_agent, or ErrDeleted.
-func (s Scope) Agent(ctx context.Context, id string) (Agent, error) {
+// Get returns the agent, an error of code unknown_agent, or ErrDeleted.
+func (ag Agents) Get(ctx context.Context, id string) (Agent, error) {
 	const op = "read agent"
-	a, err := first(ctx, s.db.read, s.db.scanAgent,
-		`select `+agentColumns+` from agents where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
+	a, err := first(ctx, ag.scope.db.read, ag.scope.db.scanAgent,
+		`select `+agentColumns+` from agents where tenant = $1 and id = $2 and deleted_at is null`, ag.scope.tenant, id)
 	if errors.Is(err, sql.ErrNoRows) {
-		return a, agents.explainMissing(ctx, s, op, id)
+		return a, agents.explainMissing(ctx, ag.scope, op, id)
 	}
-	return a, s.db.fail(op, err)
+	return a, ag.scope.db.fail(op, err)
 }
 
-// AgentOrDeleted returns the agent even if it is deleted, because its conversations continue.
-func (s Scope) AgentOrDeleted(ctx context.Context, id string) (Agent, error) {
+// GetOrDeleted returns the agent even if it is deleted, because its conversations continue.
+func (ag Agents) GetOrDeleted(ctx context.Context, id string) (Agent, error) {
 	const op = "read agent"
-	a, err := first(ctx, s.db.read, s.db.scanAgent, `select `+agentColumns+` from agents where tenant = $1 and id = $2`, s.tenant, id)
+	a, err := first(ctx, ag.scope.db.read, ag.scope.db.scanAgent, `select `+agentColumns+` from agents where tenant = $1 and id = $2`, ag.scope.tenant, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return a, agents.missing(op, id)
 	}
-	return a, s.db.fail(op, err)
+	return a, ag.scope.db.fail(op, err)
 }
 
-// Agents returns one page of the tenant's agents, newest first, and the position of the next page.
-func (s Scope) Agents(ctx context.Context, page Page) ([]Agent, Position, error) {
+// List returns one page of the tenant's agents, newest first, and the position of the next page.
+func (ag Agents) List(ctx context.Context, page Page) ([]Agent, Position, error) {
 	l := listing[Agent]{
-		columns: agentColumns, table: "agents", scan: s.db.scanAgent,
+		columns: agentColumns, table: "agents", scan: ag.scope.db.scanAgent,
 		position:   func(a Agent) Position { return Position{a.CreatedAt, a.ID} },
 		conditions: []string{"deleted_at is null"},
 	}
-	l.where("tenant = $%d", s.tenant)
-	items, next, err := l.read(ctx, s.db.read, page)
-	return items, next, s.db.fail("list agents", err)
+	l.where("tenant = $%d", ag.scope.tenant)
+	items, next, err := l.read(ctx, ag.scope.db.read, page)
+	return items, next, ag.scope.db.fail("list agents", err)
 }
 
-// UpdateAgent replaces the agent's name, template and overrides.
-func (s Scope) UpdateAgent(ctx context.Context, a Agent) (Agent, error) {
+// Update replaces the agent's name, template and overrides.
+func (ag Agents) Update(ctx context.Context, a Agent) (Agent, error) {
 	const op = "update agent"
-	overrides, sealed, err := s.overrides(a)
+	overrides, sealed, err := ag.overrides(a)
 	if err != nil {
 		return Agent{}, err
 	}
-	now, err := first(ctx, s.db.write, s.db.scanAgent, `
+	now, err := first(ctx, ag.scope.db.write, ag.scope.db.scanAgent, `
 		update agents set name = $3, template = $4, overrides = $5, sealed = $6, updated_at = {now}
 		where tenant = $1 and id = $2 and deleted_at is null
-		returning `+agentColumns, s.tenant, a.ID, a.Name, a.Template, overrides, sealed)
+		returning `+agentColumns, ag.scope.tenant, a.ID, a.Name, a.Template, overrides, sealed)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return Agent{}, agents.explainMissing(ctx, s, op, a.ID)
-	case err != nil && s.db.dialect.duplicate(err):
+		return Agent{}, agents.explainMissing(ctx, ag.scope, op, a.ID)
+	case err != nil && ag.scope.db.dialect.duplicate(err):
 		return Agent{}, fault.Errorf(op, api.CodeNameTaken, "another agent has the name %q", a.Name)
 	}
-	return now, s.db.fail(op, err)
+	return now, ag.scope.db.fail(op, err)
 }
 
-// DeleteAgent deletes the agent for good. A second call returns ErrDeleted.
-func (s Scope) DeleteAgent(ctx context.Context, id string) error {
+// Delete deletes the agent for good. A second call returns ErrDeleted.
+func (ag Agents) Delete(ctx context.Context, id string) error {
 	const op = "delete agent"
-	n, err := s.db.write.exec(ctx, `update agents set deleted_at = {now} where tenant = $1 and id = $2 and deleted_at is null`, s.tenant, id)
+	n, err := ag.scope.db.write.exec(ctx, `update agents set deleted_at = {now} where tenant = $1 and id = $2 and deleted_at is null`, ag.scope.tenant, id)
 	if err == nil && n == 0 {
-		return agents.explainMissing(ctx, s, op, id)
+		return agents.explainMissing(ctx, ag.scope, op, id)
 	}
-	return s.db.fail(op, err)
+	return ag.scope.db.fail(op, err)
 }

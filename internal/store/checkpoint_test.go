@@ -21,7 +21,7 @@ func TestSQLiteLogIsMovedInTheBackground(t *testing.T) {
 	event := fmt.Appendf(nil, `{"text":%q}`, bytes.Repeat([]byte("x"), 60<<10))
 	const events = 30
 	for i := range int64(events) {
-		done, err := db.AppendTurns(t.Context(), []store.TurnAppend{{Lease: l, Append: store.Append{After: i, To: i, Events: [][]byte{event}}}})
+		done, err := db.TurnRuns().Append(t.Context(), []store.TurnAppend{{Lease: l, Append: store.Append{After: i, To: i, Events: [][]byte{event}}}})
 		noError(t, err)
 		if !done[0] {
 			t.Fatal("an event was refused")

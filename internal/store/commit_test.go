@@ -50,7 +50,7 @@ func TestCommitsRacingATakeoverAreFenced(t *testing.T) {
 			sb := intend(t, dbs[0].In(acme), intent(owner))
 			old := lease(t, dbs[0], sb.ID, "one")
 			commit(t, dbs[0], old.Lease, sandbox.Change{Event: sandbox.EventBegin, Actor: "request"})
-			noError(t, dbs[0].Release(t.Context(), old.Lease)) // it does not know that it lost it
+			noError(t, dbs[0].Leases().Release(t.Context(), old.Lease)) // it does not know that it lost it
 			var seen, last atomic.Value
 			race(2, func(i int) {
 				if i == 0 {
@@ -61,7 +61,7 @@ func TestCommitsRacingATakeoverAreFenced(t *testing.T) {
 					last.Store(err == nil)
 					return
 				}
-				g, err := dbs[1].Lease(t.Context(), store.LeaseSandbox, sb.ID, "two")
+				g, err := dbs[1].Leases().Lease(t.Context(), store.LeaseSandbox, sb.ID, "two")
 				if err != nil || !g.OK {
 					t.Errorf("takeover: %+v, %v", g, err)
 				}
@@ -151,7 +151,7 @@ func TestCommitKeepsRecoveriesAndFinalizers(t *testing.T) {
 // handedOver ends a holder's lease.
 func handedOver(t testing.TB, db *store.DB, g store.Grant) (id string) {
 	t.Helper()
-	noError(t, db.Release(t.Context(), g.Lease))
+	noError(t, db.Leases().Release(t.Context(), g.Lease))
 	return g.Lease.ID
 }
 

@@ -316,7 +316,7 @@ func (s Scope) DeleteConversation(ctx context.Context, id string, then ...Messag
 			return err
 		}
 		for _, m := range then {
-			if err := s.enqueue(ctx, tx, m); err != nil {
+			if err := s.Outgoing().enqueue(ctx, tx, m); err != nil {
 				return err
 			}
 		}
@@ -339,9 +339,9 @@ func (s Scope) CountConversations(ctx context.Context, sandbox string) (int64, e
 	return n, s.db.fail("count conversations", err)
 }
 
-// ListAllConversations lists the conversations of all tenants that are not deleted, ordered by id.
-func (db *DB) ListAllConversations(ctx context.Context, after string, limit int) ([]Conversation, error) {
-	found, err := all(ctx, db.read, db.scanConversation, `select `+conversationColumns+` from conversations
+// ListConversations lists the conversations of all tenants that are not deleted, ordered by id.
+func (o Overview) ListConversations(ctx context.Context, after string, limit int) ([]Conversation, error) {
+	found, err := all(ctx, o.db.read, o.db.scanConversation, `select `+conversationColumns+` from conversations
 		where id > $1 and deleted_at is null order by id limit $2`, after, clampLimit(limit))
-	return found, db.fail("list conversations", err)
+	return found, o.db.fail("list conversations", err)
 }

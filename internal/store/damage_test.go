@@ -178,19 +178,22 @@ type backgroundScan struct {
 func backgroundScans(ctx context.Context, db *store.DB) []backgroundScan {
 	return []backgroundScan{
 		{"claim due sandboxes", "leases", func() error { _, err := db.Due(ctx, "", 10); return err }},
-		{"claim turns", "hosts", func() error { _, err := db.ListTurnsToRun(ctx, "h", 10); return err }},
-		{"list waiting turns", "turns", func() error { _, err := db.WaitingSandboxes(ctx, 10); return err }},
-		{"forget events", "turn_log", func() error { _, err := db.ForgetTurns(ctx, time.Hour, 10); return err }},
-		{"claim messages of kind k", "outbox", func() error { _, err := db.ClaimMessages(ctx, store.Claiming{Kind: "k", TTL: time.Hour}); return err }},
-		{"list saves", "saves", func() error { _, err := db.DueSaves(ctx, "h", time.Hour, 10); return err }},
-		{"count saves", "saves", func() error { _, _, err := db.CountOwedSaves(ctx); return err }},
-		{"record host", "hosts", func() error { _, err := db.RenewHost(ctx, "h", "", time.Now()); return err }},
+		{"claim turns", "hosts", func() error { _, err := db.TurnRuns().ListDue(ctx, "h", 10); return err }},
+		{"list waiting turns", "turns", func() error { _, err := db.TurnRuns().WaitingSandboxes(ctx, 10); return err }},
+		{"forget events", "turn_log", func() error { _, err := db.TurnRuns().Forget(ctx, time.Hour, 10); return err }},
+		{"claim messages of kind k", "outbox", func() error {
+			_, err := db.Outbox().ClaimMessages(ctx, store.Claiming{Kind: "k", TTL: time.Hour})
+			return err
+		}},
+		{"list saves", "saves", func() error { _, err := db.Saves().Due(ctx, "h", time.Hour, 10); return err }},
+		{"count saves", "saves", func() error { _, _, err := db.Saves().CountOwed(ctx); return err }},
+		{"record host", "hosts", func() error { _, err := db.Hosts().RenewHost(ctx, "h", "", time.Now()); return err }},
 		{"list instances", "sandboxes", func() error { _, err := db.ListInstances(ctx, "fake", "h", "", 10); return err }},
-		{"count unsaved sandboxes", "sandboxes", func() error { _, _, err := db.CountUnsaved(ctx); return err }},
+		{"count unsaved sandboxes", "sandboxes", func() error { _, _, err := db.Syncs().CountUnsaved(ctx); return err }},
 		{"list workspaces with versions", "sandboxes", func() error { _, err := db.Versions().ListSaved(ctx, "", 10); return err }},
 		{"list versions to remove", "sandboxes", func() error { _, err := db.Versions().ListPurgeable(ctx, time.Hour, "", 10); return err }},
 		{"expire idempotency keys", "idempotency_keys", func() error { _, err := db.ExpireKeys(ctx, time.Now(), 10); return err }},
-		{"expire holds", "holds", func() error { _, err := db.ExpireHolds(ctx, 10); return err }},
+		{"expire holds", "holds", func() error { _, err := db.Holds().ExpireHolds(ctx, 10); return err }},
 		{"expire places", "reservations", func() error { _, err := db.ExpireReservations(ctx, 10); return err }},
 	}
 }

@@ -89,7 +89,7 @@ func TestDueLeavesOutWhatIsHeldElsewhereOrLater(t *testing.T) {
 		for owner, at := range map[string]time.Time{"later": time.Now().Add(time.Hour), "never": {}} {
 			g := lease(t, db, pinned(owner, "").ID, "holder")
 			noError(t, db.SetDue(t.Context(), g.Lease, store.Due{At: at, Want: sandbox.WantRunning}, time.Time{}))
-			noError(t, db.Release(t.Context(), g.Lease))
+			noError(t, db.Leases().Release(t.Context(), g.Lease))
 		}
 		want := []string{plain.ID, here.ID}
 		slices.Sort(want)
@@ -98,7 +98,7 @@ func TestDueLeavesOutWhatIsHeldElsewhereOrLater(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("due here: %v, want %v", got, want)
 		}
-		noError(t, db.Release(t.Context(), held.Lease))
+		noError(t, db.Leases().Release(t.Context(), held.Lease))
 		if got := dueIDs(t, db, "north", 0); !slices.Equal(got, []string{held.Sandbox.ID}) {
 			t.Errorf("due after the release: %v", got)
 		}

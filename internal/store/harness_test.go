@@ -141,7 +141,7 @@ func intend(t testing.TB, s store.Scope, in store.SandboxRequest) sandbox.Sandbo
 
 func lease(t testing.TB, db *store.DB, id, holder string) store.Grant {
 	t.Helper()
-	g, err := db.Lease(t.Context(), store.LeaseSandbox, id, holder)
+	g, err := db.Leases().Lease(t.Context(), store.LeaseSandbox, id, holder)
 	noError(t, err)
 	if !g.OK {
 		t.Fatalf("lease of %s not granted: held by %q until %v", id, g.Lease.Holder, g.Lease.Until)
@@ -163,7 +163,7 @@ func end(t testing.TB, db *store.DB, id string) sandbox.Sandbox {
 	g := lease(t, db, id, "ender")
 	commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventEnd})
 	sb := commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventEnded})
-	noError(t, db.Release(t.Context(), g.Lease))
+	noError(t, db.Leases().Release(t.Context(), g.Lease))
 	return sb
 }
 

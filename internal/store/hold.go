@@ -7,12 +7,18 @@ import (
 	"time"
 )
 
+// HoldTable marks sandboxes as used, so that no timer stops them.
+type HoldTable struct{ db *DB }
+
+// List returns the holds of sandboxes.
+func (db *DB) Holds() HoldTable { return HoldTable{db} }
+
 // Hold keeps idle timers from stopping a sandbox until the given time: for a running turn, an attached terminal,
 // preview traffic. Kind and ref name the hold, so that it can be extended and dropped. It counts as a use, so that
 // decisions of timers from before it are not carried out.
-func (db *DB) Hold(ctx context.Context, id, kind, ref string, until time.Time) error {
+func (holds HoldTable) Hold(ctx context.Context, id, kind, ref string, until time.Time) error {
 	const op = "hold sandbox"
-	err := db.inTx(ctx, func(tx *txn) error {
+	err := holds.db.inTx(ctx, func(tx *txn) error {
 		n, err := tx.exec(ctx, `update sandboxes set active_at = {now} where id = $1 and deleted_at is null`, id)
 		if err != nil {
 			return err
@@ -26,9 +32,9 @@ func (db *DB) Hold(ctx context.Context, id, kind, ref string, until time.Time) e
 		return err
 	})
 	if !errors.Is(err, sql.ErrNoRows) {
-		return db.fail(op, err)
+		return holds.db.fail(op, err)
 	}
-	if _, err := db.Sandbox(ctx, id); err != nil {
+	if _, err := holds.db.Sandbox(ctx, id); err != nil {
 		return err
 	}
 	return deleted(op, "sandbox", id)
@@ -37,8 +43,8 @@ func (db *DB) Hold(ctx context.Context, id, kind, ref string, until time.Time) e
 // DropHold ends a hold, records a use and makes the sandbox due, so that its timers are planned again. Dropping a
 // hold that does not exist is not an error. Like Hold it locks the sandbox's row first, so that the two cannot
 // deadlock.
-func (db *DB) DropHold(ctx context.Context, id, kind, ref string) error {
-	return db.fail("drop hold", db.inTx(ctx, func(tx *txn) error {
+func (holds HoldTable) DropHold(ctx context.Context, id, kind, ref string) error {
+	return holds.db.fail("drop hold", holds.db.inTx(ctx, func(tx *txn) error {
 		_, err := tx.exec(ctx, `
 			update sandboxes set active_at = {now}, due_at = {now} where id = $1 and deleted_at is null
 				and exists (select 1 from holds where sandbox = $1 and kind = $2 and ref = $3)`, id, kind, ref)
@@ -50,10 +56,10 @@ func (db *DB) DropHold(ctx context.Context, id, kind, ref string) error {
 	}))
 }
 
-// DropHolds ends all holds of a sandbox.
-func (db *DB) DropHolds(ctx context.Context, id string) error {
-	_, err := db.write.exec(ctx, `delete from holds where sandbox = $1`, id)
-	return db.fail("drop holds", err)
+// DropAll ends all holds of a sandbox.
+func (holds HoldTable) DropAll(ctx context.Context, id string) error {
+	_, err := holds.db.write.exec(ctx, `delete from holds where sandbox = $1`, id)
+	return holds.db.fail("drop holds", err)
 }
 
 // Held is one hold of a sandbox.
@@ -62,26 +68,26 @@ type Held struct {
 	Until time.Time
 }
 
-// Holds lists the holds of a sandbox that have not expired, the longest first.
-func (db *DB) Holds(ctx context.Context, id string) ([]Held, error) {
-	held, err := all(ctx, db.read, func(row scanner) (h Held, err error) {
+// List lists the holds of a sandbox that have not expired, the longest first.
+func (holds HoldTable) List(ctx context.Context, id string) ([]Held, error) {
+	held, err := all(ctx, holds.db.read, func(row scanner) (h Held, err error) {
 		err = row.Scan(&h.Kind, instant{&h.Until})
 		return h, err
 	}, `select kind, until from holds where sandbox = $1 and until > {now} order by until desc limit $2`, id, MaxLimit)
-	return held, db.fail("read holds", err)
+	return held, holds.db.fail("read holds", err)
 }
 
 // HeldUntil returns when the longest hold of a sandbox ends, zero if it has none.
-func (db *DB) HeldUntil(ctx context.Context, id string) (until time.Time, err error) {
-	_, err = first(ctx, db.read, func(row scanner) (any, error) { return nil, row.Scan(instant{&until}) },
+func (holds HoldTable) HeldUntil(ctx context.Context, id string) (until time.Time, err error) {
+	_, err = first(ctx, holds.db.read, func(row scanner) (any, error) { return nil, row.Scan(instant{&until}) },
 		`select max(until) from holds where sandbox = $1`, id)
-	return until, db.fail("read holds", err)
+	return until, holds.db.fail("read holds", err)
 }
 
 // ExpireHolds removes up to limit holds that have ended, and returns how many.
-func (db *DB) ExpireHolds(ctx context.Context, limit int) (int64, error) {
-	n, err := db.write.exec(ctx, `
+func (holds HoldTable) ExpireHolds(ctx context.Context, limit int) (int64, error) {
+	n, err := holds.db.write.exec(ctx, `
 		delete from holds where (sandbox, kind, ref) in
 			(select sandbox, kind, ref from holds where until <= {now} order by until limit $1 {skip locked})`, clampLimit(limit))
-	return n, db.recordScan("expire holds", err)
+	return n, holds.db.recordScan("expire holds", err)
 }

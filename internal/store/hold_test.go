@@ -16,7 +16,7 @@ func TestHoldsReachToTheLongest(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		sb := intend(t, db.In(acme), intent("c1"))
 		held := func() time.Time {
-			until, err := db.HeldUntil(t.Context(), sb.ID)
+			until, err := db.Holds().HeldUntil(t.Context(), sb.ID)
 			noError(t, err)
 			read, err := db.In(acme).ByID(t.Context(), sb.ID)
 			noError(t, err)
@@ -29,28 +29,28 @@ func TestHoldsReachToTheLongest(t *testing.T) {
 			t.Errorf("held until %v without a hold", until)
 		}
 		now := time.Now().Truncate(time.Microsecond)
-		noError(t, db.Hold(t.Context(), sb.ID, "turn", "1", now.Add(time.Hour)))
-		noError(t, db.Hold(t.Context(), sb.ID, "terminal", "1", now.Add(2*time.Hour)))
+		noError(t, db.Holds().Hold(t.Context(), sb.ID, "turn", "1", now.Add(time.Hour)))
+		noError(t, db.Holds().Hold(t.Context(), sb.ID, "terminal", "1", now.Add(2*time.Hour)))
 		if until := held(); !until.Equal(now.Add(2 * time.Hour)) {
 			t.Errorf("held until %v", until)
 		}
-		noError(t, db.Hold(t.Context(), sb.ID, "turn", "1", now.Add(3*time.Hour)))
+		noError(t, db.Holds().Hold(t.Context(), sb.ID, "turn", "1", now.Add(3*time.Hour)))
 		if until := held(); !until.Equal(now.Add(3 * time.Hour)) {
 			t.Errorf("prolonged hold ends %v", until)
 		}
-		noError(t, db.DropHold(t.Context(), sb.ID, "turn", "1"))
-		noError(t, db.DropHold(t.Context(), sb.ID, "turn", "1"))
+		noError(t, db.Holds().DropHold(t.Context(), sb.ID, "turn", "1"))
+		noError(t, db.Holds().DropHold(t.Context(), sb.ID, "turn", "1"))
 		if until := held(); !until.Equal(now.Add(2 * time.Hour)) {
 			t.Errorf("after the drop held until %v", until)
 		}
-		wantCode(t, db.Hold(t.Context(), store.NewID(), "turn", "1", now), api.CodeNotFound)
+		wantCode(t, db.Holds().Hold(t.Context(), store.NewID(), "turn", "1", now), api.CodeNotFound)
 	})
 }
 
 func TestHoldsNeverDisturbAHolder(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		g := lease(t, db, intend(t, db.In(acme), intent("c1")).ID, "holder")
-		noError(t, db.Hold(t.Context(), g.Sandbox.ID, "turn", "1", time.Now().Add(time.Hour)))
+		noError(t, db.Holds().Hold(t.Context(), g.Sandbox.ID, "turn", "1", time.Now().Add(time.Hour)))
 		after := commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventBegin})
 		near(t, "held until", after.HeldUntil, time.Now().Add(time.Hour))
 	})
@@ -60,15 +60,15 @@ func TestExpiredHoldsAreRemoved(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		sb := intend(t, db.In(acme), intent("c1"))
 		for _, ref := range names(3, "past") {
-			noError(t, db.Hold(t.Context(), sb.ID, "preview", ref, time.Now().Add(-time.Hour)))
+			noError(t, db.Holds().Hold(t.Context(), sb.ID, "preview", ref, time.Now().Add(-time.Hour)))
 		}
-		noError(t, db.Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour)))
+		noError(t, db.Holds().Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour)))
 		for _, want := range []int64{2, 1, 0} {
-			if n, err := db.ExpireHolds(t.Context(), 2); err != nil || n != want {
+			if n, err := db.Holds().ExpireHolds(t.Context(), 2); err != nil || n != want {
 				t.Errorf("removed %d holds (%v), want %d", n, err, want)
 			}
 		}
-		until, err := db.HeldUntil(t.Context(), sb.ID)
+		until, err := db.Holds().HeldUntil(t.Context(), sb.ID)
 		noError(t, err)
 		near(t, "held until", until, time.Now().Add(time.Hour))
 	})
@@ -78,17 +78,17 @@ func TestHoldsAreThoseThatLast(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		sb, other := intend(t, db.In(acme), intent("c1")), intend(t, db.In(acme), intent("c2"))
 		now := time.Now().UTC().Truncate(time.Microsecond)
-		noError(t, db.Hold(t.Context(), sb.ID, "turn", "1", now.Add(time.Hour)))
-		noError(t, db.Hold(t.Context(), sb.ID, "terminal", "1", now.Add(2*time.Hour)))
-		noError(t, db.Hold(t.Context(), sb.ID, "preview", "1", now.Add(-time.Hour)))
-		noError(t, db.Hold(t.Context(), other.ID, "preview", "1", now.Add(time.Hour)))
-		held, err := db.Holds(t.Context(), sb.ID)
+		noError(t, db.Holds().Hold(t.Context(), sb.ID, "turn", "1", now.Add(time.Hour)))
+		noError(t, db.Holds().Hold(t.Context(), sb.ID, "terminal", "1", now.Add(2*time.Hour)))
+		noError(t, db.Holds().Hold(t.Context(), sb.ID, "preview", "1", now.Add(-time.Hour)))
+		noError(t, db.Holds().Hold(t.Context(), other.ID, "preview", "1", now.Add(time.Hour)))
+		held, err := db.Holds().List(t.Context(), sb.ID)
 		noError(t, err)
 		want := []store.Held{{Kind: "terminal", Until: now.Add(2 * time.Hour)}, {Kind: "turn", Until: now.Add(time.Hour)}}
 		if diff := cmp.Diff(want, held); diff != "" {
 			t.Errorf("holds (-want +got):\n%s", diff)
 		}
-		if held, err := db.Holds(t.Context(), store.NewID()); err != nil || len(held) > 0 {
+		if held, err := db.Holds().List(t.Context(), store.NewID()); err != nil || len(held) > 0 {
 			t.Errorf("an unknown sandbox has the holds %v (%v)", held, err)
 		}
 	})
@@ -98,14 +98,14 @@ func TestDropAllEndsTheHoldsOfOne(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		sb, other := intend(t, db.In(acme), intent("c1")), intend(t, db.In(acme), intent("c2"))
 		for _, id := range []string{sb.ID, other.ID} {
-			noError(t, db.Hold(t.Context(), id, "turn", "1", time.Now().Add(time.Hour)))
-			noError(t, db.Hold(t.Context(), id, "terminal", "1", time.Now().Add(time.Hour)))
+			noError(t, db.Holds().Hold(t.Context(), id, "turn", "1", time.Now().Add(time.Hour)))
+			noError(t, db.Holds().Hold(t.Context(), id, "terminal", "1", time.Now().Add(time.Hour)))
 		}
 		for range 2 {
-			noError(t, db.DropHolds(t.Context(), sb.ID))
+			noError(t, db.Holds().DropAll(t.Context(), sb.ID))
 		}
 		for id, want := range map[string]int{sb.ID: 0, other.ID: 2} {
-			if held, err := db.Holds(t.Context(), id); err != nil || len(held) != want {
+			if held, err := db.Holds().List(t.Context(), id); err != nil || len(held) != want {
 				t.Errorf("%d holds are left (%v), want %d", len(held), err, want)
 			}
 		}
@@ -121,17 +121,17 @@ func TestHoldAndDropRace(t *testing.T) {
 			for range testkit.Size(t, "quota.steps") / 8 {
 				var err error
 				if i%2 == 0 {
-					err = dbs[i/2%2].Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour))
+					err = dbs[i/2%2].Holds().Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour))
 				} else {
-					err = dbs[i/2%2].DropHold(t.Context(), sb.ID, "turn", "1")
+					err = dbs[i/2%2].Holds().DropHold(t.Context(), sb.ID, "turn", "1")
 				}
 				if err != nil {
 					t.Error(err)
 				}
 			}
 		})
-		noError(t, dbs[0].DropHold(t.Context(), sb.ID, "turn", "1"))
-		if held, err := dbs[0].Holds(t.Context(), sb.ID); err != nil || len(held) > 0 {
+		noError(t, dbs[0].Holds().DropHold(t.Context(), sb.ID, "turn", "1"))
+		if held, err := dbs[0].Holds().List(t.Context(), sb.ID); err != nil || len(held) > 0 {
 			t.Errorf("%v is left (%v)", held, err)
 		}
 	})

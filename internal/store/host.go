@@ -25,19 +25,25 @@ type Host struct {
 	Sandboxes    int64 // number of sandboxes pinned to it, including those being deleted
 }
 
+// Hosts holds the machines of the installation and the sandboxes that are pinned to them.
+type Hosts struct{ db *DB }
+
+// Hosts returns the records of machines.
+func (db *DB) Hosts() Hosts { return Hosts{db} }
+
 // RenewHost records that a server of the host is alive. It reports whether the host was forgotten before.
-func (db *DB) RenewHost(ctx context.Context, name, advertiseURL string, started time.Time) (forgotten bool, err error) {
-	forgotten, err = first(ctx, db.write, scanOne[bool], `
+func (ho Hosts) RenewHost(ctx context.Context, name, advertiseURL string, started time.Time) (forgotten bool, err error) {
+	forgotten, err = first(ctx, ho.db.write, scanOne[bool], `
 		insert into hosts (name, advertise_url, started_at, seen_at) values ($1, $2, $3, {now})
 		on conflict (name) do update set advertise_url = excluded.advertise_url, started_at = excluded.started_at, seen_at = excluded.seen_at
 		returning forgotten_at is not null`, name, advertiseURL, at(started))
-	return forgotten, db.recordScan("record host", err)
+	return forgotten, ho.db.recordScan("record host", err)
 }
 
 // ReadmitHost makes a forgotten host usable again. Sandboxes that moved to other hosts stay there.
-func (db *DB) ReadmitHost(ctx context.Context, name string) error {
-	_, err := db.write.exec(ctx, `update hosts set forgotten_at = null where name = $1`, name)
-	return db.fail("readmit host", err)
+func (ho Hosts) ReadmitHost(ctx context.Context, name string) error {
+	_, err := ho.db.write.exec(ctx, `update hosts set forgotten_at = null where name = $1`, name)
+	return ho.db.fail("readmit host", err)
 }
 
 const hostColumns = `name, advertise_url, started_at, seen_at, forgotten_at, forgotten_at is null and seen_at > {now-$1},
@@ -48,21 +54,21 @@ func scanHost(row scanner) (h Host, err error) {
 	return h, err
 }
 
-// Hosts lists all hosts that have reported or that sandboxes are pinned to, by name.
-func (db *DB) Hosts(ctx context.Context) ([]Host, error) {
-	hosts, err := all(ctx, db.read, scanHost, `
+// List lists all hosts that have reported or that sandboxes are pinned to, by name.
+func (ho Hosts) List(ctx context.Context) ([]Host, error) {
+	hosts, err := all(ctx, ho.db.read, scanHost, `
 		select `+hostColumns+` from hosts
 		union all
 		select host, '', cast(null as timestamptz), cast(null as timestamptz), cast(null as timestamptz), false, count(*) from sandboxes
 		where host <> '' and (deleted_at is null or state <> 'terminated') and not exists (select 1 from hosts where hosts.name = sandboxes.host)
 		group by host
 		order by 1`, HostAlive.Microseconds())
-	return hosts, db.fail("list hosts", err)
+	return hosts, ho.db.fail("list hosts", err)
 }
 
 // Host returns one host, or ErrNotFound.
-func (db *DB) Host(ctx context.Context, name string) (Host, error) {
-	hosts, err := db.Hosts(ctx)
+func (ho Hosts) Host(ctx context.Context, name string) (Host, error) {
+	hosts, err := ho.List(ctx)
 	if err != nil {
 		return Host{}, err
 	}
@@ -76,9 +82,9 @@ func (db *DB) Host(ctx context.Context, name string) (Host, error) {
 
 // ForgetHost records that a host is gone for good. Unless force is set, it refuses a host that is alive or was never
 // seen.
-func (db *DB) ForgetHost(ctx context.Context, name string, force bool) (Host, error) {
+func (ho Hosts) ForgetHost(ctx context.Context, name string, force bool) (Host, error) {
 	const op = "forget host"
-	h, err := db.Host(ctx, name)
+	h, err := ho.Host(ctx, name)
 	if err != nil {
 		return h, err
 	}
@@ -90,37 +96,37 @@ func (db *DB) ForgetHost(ctx context.Context, name string, force bool) (Host, er
 		e.Hint = "Turn the machine off first: what still runs there is not saved. Then wait for a minute, or force it (--force)."
 		return h, e
 	}
-	h, err = first(ctx, db.write, scanHost, `
+	h, err = first(ctx, ho.db.write, scanHost, `
 		insert into hosts (name, advertise_url, started_at, seen_at, forgotten_at) values ($2, '', {now}, {now-$1}, {now})
 		on conflict (name) do update set forgotten_at = excluded.forgotten_at
 		returning `+hostColumns, HostAlive.Microseconds(), name)
-	return h, db.fail(op, err)
+	return h, ho.db.fail(op, err)
 }
 
 // ListOnHost lists the sandboxes of all tenants that are pinned to a host, including those being deleted, ordered
 // by id, starting after the given one.
-func (db *DB) ListOnHost(ctx context.Context, host, after string, limit int) ([]sandbox.Sandbox, error) {
-	found, err := all(ctx, db.read, db.scanSandbox, `
+func (ho Hosts) ListOnHost(ctx context.Context, host, after string, limit int) ([]sandbox.Sandbox, error) {
+	found, err := all(ctx, ho.db.read, ho.db.scanSandbox, `
 		select `+sandboxColumns+` from sandboxes
 		where host = $1 and host <> '' and sandboxes.id > $2 and (deleted_at is null or state <> 'terminated')
 		order by sandboxes.id limit $3`, host, after, clampLimit(limit))
-	return found, db.fail("list sandboxes of a host", err)
+	return found, ho.db.fail("list sandboxes of a host", err)
 }
 
 // Seize takes the lease of a sandbox from its holder.
-func (db *DB) Seize(ctx context.Context, id, holder string) (Grant, error) {
-	_, err := db.write.exec(ctx, `update leases set until = {now}, holder = '' where kind = $1 and id = $2`, LeaseSandbox, id)
+func (ho Hosts) Seize(ctx context.Context, id, holder string) (Grant, error) {
+	_, err := ho.db.write.exec(ctx, `update leases set until = {now}, holder = '' where kind = $1 and id = $2`, LeaseSandbox, id)
 	if err != nil {
-		return Grant{}, db.fail("seize lease", err)
+		return Grant{}, ho.db.fail("seize lease", err)
 	}
-	return db.Lease(ctx, LeaseSandbox, id, holder)
+	return ho.db.Leases().Lease(ctx, LeaseSandbox, id, holder)
 }
 
 // Unpin removes the pin of a sandbox, so that any host may start it, and makes it due. An instance in its row is left
 // on its host.
-func (db *DB) Unpin(ctx context.Context, l Lease, reason, actor string) (sandbox.Sandbox, error) {
+func (ho Hosts) Unpin(ctx context.Context, l Lease, reason, actor string) (sandbox.Sandbox, error) {
 	const op = "unpin sandbox"
-	sb, err := db.dialect.apply(ctx, db, change{
+	sb, err := ho.db.dialect.apply(ctx, ho.db, change{
 		text: `update sandboxes set host = '', instance = '', left_incarnation = incarnation, due_at = {now}, changes = changes + 1
 			where ` + fence,
 		args: []any{l.ID, l.Epoch}, reason: reason, actor: actor,
@@ -128,7 +134,7 @@ func (db *DB) Unpin(ctx context.Context, l Lease, reason, actor string) (sandbox
 	if errors.Is(err, sql.ErrNoRows) {
 		return sb, stale(op, "sandbox "+l.ID)
 	}
-	return sb, db.fail(op, err)
+	return sb, ho.db.fail(op, err)
 }
 
 // otherHost returns the condition for leaving a turn to the host that its sandbox is pinned to: another host that is

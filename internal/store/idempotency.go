@@ -12,7 +12,7 @@ type Outcome string
 
 // The outcomes of a claim.
 const (
-	ClaimFresh    Outcome = "fresh"     // claimed: do the work, then call FinishKey or ReleaseKey
+	ClaimFresh    Outcome = "fresh"     // claimed: do the work, then call Finish or Release
 	ClaimDone     Outcome = "done"      // the work is done: return its stored answer
 	ClaimInFlight Outcome = "in_flight" // another holder is doing the work
 	ClaimMismatch Outcome = "mismatch"  // the key was used with another body
@@ -45,27 +45,33 @@ type Answer struct {
 	Body   []byte
 }
 
-// ClaimKey claims the key in one statement. Exactly one of several concurrent claims is fresh. After the holder of a
+// Requests holds the idempotency keys of a tenant's requests and the stored answers.
+type Requests struct{ scope Scope }
+
+// Requests returns the tenant's idempotency keys.
+func (s Scope) Requests() Requests { return Requests{s} }
+
+// Claim claims the key in one statement. Exactly one of several concurrent claims is fresh. After the holder of a
 // claim has died, the next claim has the same EffectID, so that an object which the dead holder created is found and
 // not created again.
-func (s Scope) ClaimKey(ctx context.Context, r ClaimRequest) (Claim, error) {
+func (requests Requests) Claim(ctx context.Context, r ClaimRequest) (Claim, error) {
 	const op = "claim idempotency key"
 	for {
-		claim, err := s.claimFresh(ctx, r)
+		claim, err := requests.claimFresh(ctx, r)
 		if errors.Is(err, sql.ErrNoRows) {
-			claim, err = s.claimKnown(ctx, r)
+			claim, err = requests.claimKnown(ctx, r)
 		}
 		if !errors.Is(err, sql.ErrNoRows) { // ErrNoRows: the key expired between the two statements
-			return claim, s.db.fail(op, err)
+			return claim, requests.scope.db.fail(op, err)
 		}
 	}
 }
 
 // claimFresh claims a new key, or one whose claim expired. It returns sql.ErrNoRows when the key is held, done, or used with another
 // body.
-func (s Scope) claimFresh(ctx context.Context, r ClaimRequest) (Claim, error) {
-	c := Claim{Outcome: ClaimFresh, tenant: s.tenant, route: r.Route, key: r.Key, holder: r.Holder}
-	_, err := first(ctx, s.db.write, func(row scanner) (any, error) { return nil, row.Scan(&c.EffectID, &c.epoch) }, `
+func (requests Requests) claimFresh(ctx context.Context, r ClaimRequest) (Claim, error) {
+	c := Claim{Outcome: ClaimFresh, tenant: requests.scope.tenant, route: r.Route, key: r.Key, holder: r.Holder}
+	_, err := first(ctx, requests.scope.db.write, func(row scanner) (any, error) { return nil, row.Scan(&c.EffectID, &c.epoch) }, `
 		insert into idempotency_keys (tenant, route, idem_key, body_hash, effect_id, holder, epoch, until, status, header, created_at)
 		values ($1, $2, $3, $4, $5, $6, 1, {now+$7}, 0, '{}', {now})
 		on conflict (tenant, route, idem_key) do update
@@ -73,15 +79,15 @@ func (s Scope) claimFresh(ctx context.Context, r ClaimRequest) (Claim, error) {
 			where idempotency_keys.status = 0 and idempotency_keys.until <= {now}
 				and idempotency_keys.body_hash = excluded.body_hash
 		returning effect_id, epoch`,
-		s.tenant, r.Route, r.Key, r.BodyHash, NewID(), r.Holder, r.TTL.Microseconds())
+		requests.scope.tenant, r.Route, r.Key, r.BodyHash, NewID(), r.Holder, r.TTL.Microseconds())
 	if err != nil {
 		return Claim{}, err
 	}
 	return c, nil
 }
 
-func (s Scope) claimKnown(ctx context.Context, r ClaimRequest) (Claim, error) {
-	return first(ctx, s.db.read, func(row scanner) (c Claim, err error) {
+func (requests Requests) claimKnown(ctx context.Context, r ClaimRequest) (Claim, error) {
+	return first(ctx, requests.scope.db.read, func(row scanner) (c Claim, err error) {
 		var hash, header string
 		err = row.Scan(&hash, &c.EffectID, &c.Answer.Status, &header, &c.Answer.Body)
 		switch {
@@ -92,44 +98,44 @@ func (s Scope) claimKnown(ctx context.Context, r ClaimRequest) (Claim, error) {
 			c = Claim{Outcome: ClaimInFlight, EffectID: c.EffectID}
 		default:
 			c.Outcome = ClaimDone
-			err = s.db.secrets.openAnswer(keyAnswer(s.tenant, r.Route, r.Key), header, &c.Answer)
+			err = requests.scope.db.secrets.openAnswer(keyAnswer(requests.scope.tenant, r.Route, r.Key), header, &c.Answer)
 		}
 		return c, err
 	}, `select body_hash, effect_id, status, header, body from idempotency_keys
-		where tenant = $1 and route = $2 and idem_key = $3`, s.tenant, r.Route, r.Key)
+		where tenant = $1 and route = $2 and idem_key = $3`, requests.scope.tenant, r.Route, r.Key)
 }
 
-// RenewKey extends the claim to ttl from now. It returns ErrStale when another holder has it.
-func (s Scope) RenewKey(ctx context.Context, c Claim, ttl time.Duration) error {
-	return s.updateKey(ctx, "renew idempotency key", `until = {now+$6}`, c, ttl.Microseconds())
+// Renew extends the claim to ttl from now. It returns ErrStale when another holder has it.
+func (requests Requests) Renew(ctx context.Context, c Claim, ttl time.Duration) error {
+	return requests.update(ctx, "renew idempotency key", `until = {now+$6}`, c, ttl.Microseconds())
 }
 
-// FinishKey stores the answer that all later claims of the key get. It returns ErrStale when another holder has the
+// Finish stores the answer that all later claims of the key get. It returns ErrStale when another holder has the
 // claim.
-func (s Scope) FinishKey(ctx context.Context, c Claim, a Answer) error {
+func (requests Requests) Finish(ctx context.Context, c Claim, a Answer) error {
 	const op = "finish idempotency key"
-	header, body, sealed, err := s.db.secrets.sealAnswer(keyAnswer(s.tenant, c.route, c.key), a)
+	header, body, sealed, err := requests.scope.db.secrets.sealAnswer(keyAnswer(requests.scope.tenant, c.route, c.key), a)
 	if err != nil {
-		return s.db.fail(op, err)
+		return requests.scope.db.fail(op, err)
 	}
-	return s.updateKey(ctx, op, `until = {now}, status = $6, header = $7, body = $8, sealed = $9`, c, a.Status, header, body, sealed)
+	return requests.update(ctx, op, `until = {now}, status = $6, header = $7, body = $8, sealed = $9`, c, a.Status, header, body, sealed)
 }
 
-// ReleaseKey gives up the claim without an answer: the next claim is fresh and has the same EffectID.
-func (s Scope) ReleaseKey(ctx context.Context, c Claim) error {
-	return s.updateKey(ctx, "release idempotency key", `until = {now}, holder = ''`, c)
+// Release gives up the claim without an answer: the next claim is fresh and has the same EffectID.
+func (requests Requests) Release(ctx context.Context, c Claim) error {
+	return requests.update(ctx, "release idempotency key", `until = {now}, holder = ''`, c)
 }
 
-// updateKey updates the key if the claim still holds it. The arguments of set begin at $6.
-func (s Scope) updateKey(ctx context.Context, op, set string, c Claim, args ...any) error {
-	n, err := s.db.write.exec(ctx, `
+// update updates the key if the claim still holds it. The arguments of set begin at $6.
+func (requests Requests) update(ctx context.Context, op, set string, c Claim, args ...any) error {
+	n, err := requests.scope.db.write.exec(ctx, `
 		update idempotency_keys set `+set+`
 		where tenant = $1 and route = $2 and idem_key = $3 and holder = $4 and epoch = $5 and status = 0`,
 		append([]any{c.tenant, c.route, c.key, c.holder, c.epoch}, args...)...)
 	if err == nil && n == 0 {
 		return stale(op, "the idempotency key")
 	}
-	return s.db.fail(op, err)
+	return requests.scope.db.fail(op, err)
 }
 
 // ExpireKeys removes up to limit idempotency keys that were first claimed before the given time and have no holder.

@@ -20,7 +20,7 @@ func claimOf(key string) store.ClaimRequest {
 
 func claim(t testing.TB, s store.Scope, r store.ClaimRequest, want store.Outcome) store.Claim {
 	t.Helper()
-	c, err := s.ClaimKey(t.Context(), r)
+	c, err := s.Requests().Claim(t.Context(), r)
 	noError(t, err)
 	if c.Outcome != want {
 		t.Fatalf("claim of %q is %s, want %s", r.Key, c.Outcome, want)
@@ -38,9 +38,9 @@ func TestOneKeyHasOneEffect(t *testing.T) {
 				r := claimOf(key)
 				r.Holder = fmt.Sprint("holder", i)
 				s := dbs[i%2].In(acme)
-				c, err := s.ClaimKey(t.Context(), r)
+				c, err := s.Requests().Claim(t.Context(), r)
 				if err == nil && c.Outcome == store.ClaimFresh {
-					err = s.FinishKey(t.Context(), c, store.Answer{Status: 201, Body: []byte(r.Holder)})
+					err = s.Requests().Finish(t.Context(), c, store.Answer{Status: 201, Body: []byte(r.Holder)})
 				}
 				if err != nil {
 					t.Error(err)
@@ -61,14 +61,14 @@ func TestAnswerIsGivenAgain(t *testing.T) {
 		s := db.In(acme)
 		c := claim(t, s, claimOf("k1"), store.ClaimFresh)
 		claim(t, s, claimOf("k1"), store.ClaimInFlight)
-		noError(t, s.RenewKey(t.Context(), c, long))
+		noError(t, s.Requests().Renew(t.Context(), c, long))
 		answer := store.Answer{Status: 201, Header: map[string][]string{"Location": {"/x"}}, Body: []byte{0, 0xff, '{'}}
-		noError(t, s.FinishKey(t.Context(), c, answer))
+		noError(t, s.Requests().Finish(t.Context(), c, answer))
 		again := claim(t, s, claimOf("k1"), store.ClaimDone)
 		if diff := cmp.Diff(answer, again.Answer); diff != "" || again.EffectID != c.EffectID {
 			t.Errorf("answer (-want +got), effect %s for %s:\n%s", again.EffectID, c.EffectID, diff)
 		}
-		wantCode(t, s.FinishKey(t.Context(), c, store.Answer{Status: 500}), api.CodeStale)
+		wantCode(t, s.Requests().Finish(t.Context(), c, store.Answer{Status: 500}), api.CodeStale)
 		other := claimOf("k1")
 		other.BodyHash = "h2"
 		if m := claim(t, s, other, store.ClaimMismatch); m.Answer.Status != 0 || m.EffectID != "" {
@@ -93,7 +93,7 @@ func TestDeadHoldersClaimIsTakenOverWithItsEffect(t *testing.T) {
 		testkit.Eventually(t, 30*time.Second, func() (err error) {
 			r := claimOf("k1")
 			r.Holder = "two"
-			heir, err = s.ClaimKey(t.Context(), r)
+			heir, err = s.Requests().Claim(t.Context(), r)
 			if err == nil && heir.Outcome != store.ClaimFresh {
 				err = errors.New(string(heir.Outcome))
 			}
@@ -102,10 +102,10 @@ func TestDeadHoldersClaimIsTakenOverWithItsEffect(t *testing.T) {
 		if heir.EffectID != dead.EffectID {
 			t.Errorf("effect id went from %s to %s", dead.EffectID, heir.EffectID)
 		}
-		wantCode(t, dbs[0].In(acme).FinishKey(t.Context(), dead, store.Answer{Status: 201}), api.CodeStale)
-		wantCode(t, dbs[0].In(acme).RenewKey(t.Context(), dead, long), api.CodeStale)
-		wantCode(t, dbs[0].In(acme).ReleaseKey(t.Context(), dead), api.CodeStale)
-		noError(t, s.FinishKey(t.Context(), heir, store.Answer{Status: 201}))
+		wantCode(t, dbs[0].In(acme).Requests().Finish(t.Context(), dead, store.Answer{Status: 201}), api.CodeStale)
+		wantCode(t, dbs[0].In(acme).Requests().Renew(t.Context(), dead, long), api.CodeStale)
+		wantCode(t, dbs[0].In(acme).Requests().Release(t.Context(), dead), api.CodeStale)
+		noError(t, s.Requests().Finish(t.Context(), heir, store.Answer{Status: 201}))
 	})
 }
 
@@ -113,14 +113,14 @@ func TestReleasedClaimIsFreshWithTheSameEffect(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s := db.In(acme)
 		first := claim(t, s, claimOf("k1"), store.ClaimFresh)
-		noError(t, s.ReleaseKey(t.Context(), first))
+		noError(t, s.Requests().Release(t.Context(), first))
 		other := claimOf("k1")
 		other.BodyHash = "h2"
 		claim(t, s, other, store.ClaimMismatch)
 		if second := claim(t, s, claimOf("k1"), store.ClaimFresh); second.EffectID != first.EffectID {
 			t.Errorf("effect id went from %s to %s", first.EffectID, second.EffectID)
 		}
-		wantCode(t, s.RenewKey(t.Context(), first, long), api.CodeStale)
+		wantCode(t, s.Requests().Renew(t.Context(), first, long), api.CodeStale)
 	})
 }
 
@@ -128,7 +128,7 @@ func TestOldKeysExpireUnlessHeld(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s := db.In(acme)
 		for _, key := range names(3, "done") {
-			noError(t, s.FinishKey(t.Context(), claim(t, s, claimOf(key), store.ClaimFresh), store.Answer{Status: 200}))
+			noError(t, s.Requests().Finish(t.Context(), claim(t, s, claimOf(key), store.ClaimFresh), store.Answer{Status: 200}))
 		}
 		claim(t, s, claimOf("held"), store.ClaimFresh)
 		if n, err := db.ExpireKeys(t.Context(), time.Now().Add(-24*time.Hour), 100); err != nil || n != 0 {

@@ -49,7 +49,7 @@ func TestIdleAreThoseThatNobodyUsesOrHolds(t *testing.T) {
 			return make(s, owner, sandbox.OwnerProject, since)
 		}
 		hold := func(id string, until time.Time, since time.Duration) {
-			noError(t, db.Hold(t.Context(), id, "terminal", "1", until))
+			noError(t, db.Holds().Hold(t.Context(), id, "terminal", "1", until))
 			h.unused(t, id, since) // a hold counts as use
 		}
 		day := 24 * time.Hour
@@ -138,7 +138,7 @@ func TestInstallationIsOneForAll(t *testing.T) {
 		t.Run("racing", func(t *testing.T) { // ends with its stores closed
 			dbs := h.replicas(t, 2)
 			race(cap(ids), func(i int) {
-				id, err := dbs[i%2].Installation(t.Context())
+				id, err := dbs[i%2].Overview().Installation(t.Context())
 				if err != nil {
 					t.Error(err)
 				}
@@ -146,7 +146,7 @@ func TestInstallationIsOneForAll(t *testing.T) {
 			})
 		})
 		close(ids)
-		want, err := h.open(t).Installation(t.Context())
+		want, err := h.open(t).Overview().Installation(t.Context())
 		noError(t, err)
 		if want == "" {
 			t.Error("the installation has no id")

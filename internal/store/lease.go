@@ -34,40 +34,46 @@ type Grant struct {
 	Sandbox sandbox.Sandbox // for LeaseSandbox: the sandbox's record when the lease was taken
 }
 
+// LeaseTable takes, renews and releases leases.
+type LeaseTable struct{ db *DB }
+
+// Leases returns the table of leases.
+func (db *DB) Leases() LeaseTable { return LeaseTable{db} }
+
 // Lease requests a lease and does not wait: a held lease is not granted, not even to its holder. For LeaseSandbox
 // the epoch becomes the sandbox's generation in the same statement.
-func (db *DB) Lease(ctx context.Context, kind, id, holder string) (Grant, error) {
+func (leases LeaseTable) Lease(ctx context.Context, kind, id, holder string) (Grant, error) {
 	const op = "take lease"
 	ask := Lease{Kind: kind, ID: id, Holder: holder}
-	take := db.takeAny
+	take := leases.takeAny
 	if kind == LeaseSandbox {
-		take = db.takeSandbox
+		take = leases.takeSandbox
 	}
 	grant, err := take(ctx, ask)
 	if !errors.Is(err, sql.ErrNoRows) {
-		return grant, db.fail(op, err)
+		return grant, leases.db.fail(op, err)
 	}
-	other, err := first(ctx, db.read, scanLease(ask),
+	other, err := first(ctx, leases.db.read, scanLease(ask),
 		`select epoch, until, holder from leases where kind = $1 and id = $2`, kind, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Grant{}, notFound(op, kind, id)
 	}
-	return Grant{Lease: other}, db.fail(op, err)
+	return Grant{Lease: other}, leases.db.fail(op, err)
 }
 
 // takeAny takes a lease of any kind but LeaseSandbox. It returns sql.ErrNoRows if the lease is held.
-func (db *DB) takeAny(ctx context.Context, ask Lease) (Grant, error) {
-	l, err := first(ctx, db.write, scanLease(ask), `
+func (leases LeaseTable) takeAny(ctx context.Context, ask Lease) (Grant, error) {
+	l, err := first(ctx, leases.db.write, scanLease(ask), `
 		insert into leases (kind, id, holder, epoch, until) values ($1, $2, $3, 1, {now+$4})
 		on conflict (kind, id) do update
 			set holder = excluded.holder, epoch = leases.epoch + 1, until = excluded.until
 			where `+leaseFree+`
-		returning epoch, until, holder`, ask.Kind, ask.ID, ask.Holder, db.ttl.Microseconds())
+		returning epoch, until, holder`, ask.Kind, ask.ID, ask.Holder, leases.db.ttl.Microseconds())
 	return Grant{OK: err == nil, Lease: l}, err
 }
 
-func (db *DB) takeSandbox(ctx context.Context, ask Lease) (Grant, error) {
-	return db.dialect.takeSandbox(ctx, db, ask)
+func (leases LeaseTable) takeSandbox(ctx context.Context, ask Lease) (Grant, error) {
+	return leases.db.dialect.takeSandbox(ctx, leases.db, ask)
 }
 
 // insertSandboxLease takes the lease of a sandbox. It inserts nothing if there is no such sandbox.
@@ -81,7 +87,7 @@ const insertSandboxLease = `
 
 // takeSandboxPostgres uses one statement: both tables change, or neither.
 func takeSandboxPostgres(ctx context.Context, db *DB, ask Lease) (g Grant, err error) {
-	return first(ctx, db.write, db.scanGrant(ask), `
+	return first(ctx, db.write, db.Leases().scanGrant(ask), `
 		with taken as (`+insertSandboxLease+`)
 		update sandboxes set generation = taken.epoch from taken where sandboxes.id = $2
 		returning taken.epoch, taken.until, taken.holder, `+sandboxColumns,
@@ -103,9 +109,9 @@ func takeSandboxSQLite(ctx context.Context, db *DB, ask Lease) (g Grant, err err
 	return g, err
 }
 
-// endLeases ends all leases of earlier processes. The caller must know that these processes have ended.
-func (db *DB) endLeases(ctx context.Context) error {
-	return db.inTx(ctx, func(tx *txn) error {
+// endAll ends all leases of earlier processes. The caller must know that these processes have ended.
+func (leases LeaseTable) endAll(ctx context.Context) error {
+	return leases.db.inTx(ctx, func(tx *txn) error {
 		if _, err := tx.exec(ctx, `update leases set until = {now}, holder = '' where holder <> ''`); err != nil {
 			return err
 		}
@@ -131,33 +137,33 @@ type prefixScanner struct {
 // Scan implements scanner.
 func (a prefixScanner) Scan(dest ...any) error { return a.row.Scan(append(a.dest, dest...)...) }
 
-func (db *DB) scanGrant(ask Lease) func(scanner) (Grant, error) {
+func (leases LeaseTable) scanGrant(ask Lease) func(scanner) (Grant, error) {
 	return func(row scanner) (g Grant, err error) {
 		g = Grant{OK: true, Lease: ask}
-		g.Sandbox, err = db.scanSandbox(prefixScanner{row, []any{&g.Lease.Epoch, instant{&g.Lease.Until}, &g.Lease.Holder}})
+		g.Sandbox, err = leases.db.scanSandbox(prefixScanner{row, []any{&g.Lease.Epoch, instant{&g.Lease.Until}, &g.Lease.Holder}})
 		return g, err
 	}
 }
 
 // Renew extends the lease to its full lifetime. It returns ErrStale when the lease was taken or released. An
 // expired lease that no other holder took is still valid.
-func (db *DB) Renew(ctx context.Context, l Lease) error {
+func (leases LeaseTable) Renew(ctx context.Context, l Lease) error {
 	const op = "renew lease"
-	n, err := db.write.exec(ctx, `
+	n, err := leases.db.write.exec(ctx, `
 		update leases set until = {now+$5} where kind = $1 and id = $2 and holder = $3 and epoch = $4`,
-		l.Kind, l.ID, l.Holder, l.Epoch, db.ttl.Microseconds())
+		l.Kind, l.ID, l.Holder, l.Epoch, leases.db.ttl.Microseconds())
 	if err == nil && n == 0 {
 		return stale(op, l.Kind+" "+l.ID)
 	}
-	return db.fail(op, err)
+	return leases.db.fail(op, err)
 }
 
 // Release ends the lease if it is still held. A concurrent renewal cannot revive it.
-func (db *DB) Release(ctx context.Context, l Lease) error {
-	_, err := db.write.exec(ctx, `
+func (leases LeaseTable) Release(ctx context.Context, l Lease) error {
+	_, err := leases.db.write.exec(ctx, `
 		update leases set until = {now}, holder = '' where kind = $1 and id = $2 and holder = $3 and epoch = $4`,
 		l.Kind, l.ID, l.Holder, l.Epoch)
-	return db.fail("release lease", err)
+	return leases.db.fail("release lease", err)
 }
 
 // Leases renews and releases leases.

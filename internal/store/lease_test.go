@@ -24,7 +24,7 @@ func TestLeaseIsHeldByOne(t *testing.T) {
 				var mu sync.Mutex
 				var granted []store.Grant
 				race(16, func(i int) {
-					g, err := dbs[i%2].Lease(t.Context(), kind, sb.ID, fmt.Sprintf("holder %d", i))
+					g, err := dbs[i%2].Leases().Lease(t.Context(), kind, sb.ID, fmt.Sprintf("holder %d", i))
 					if err != nil {
 						t.Error(err)
 						return
@@ -41,7 +41,7 @@ func TestLeaseIsHeldByOne(t *testing.T) {
 				if got := granted[0].Lease.Epoch; got != round {
 					t.Fatalf("%s: lease taken the %d. time has epoch %d", kind, round, got)
 				}
-				noError(t, dbs[0].Release(t.Context(), granted[0].Lease))
+				noError(t, dbs[0].Leases().Release(t.Context(), granted[0].Lease))
 			}
 		}
 	})
@@ -56,9 +56,9 @@ func TestLeaseMakesItsEpochTheGeneration(t *testing.T) {
 				t.Fatalf("grant %d is %+v", epoch, g)
 			}
 			near(t, "end of the lease", g.Lease.Until, time.Now().Add(db.LeaseTTL()))
-			noError(t, db.Release(t.Context(), g.Lease))
+			noError(t, db.Leases().Release(t.Context(), g.Lease))
 		}
-		_, err := db.Lease(t.Context(), "turn", sb.ID, "another kind") // no sandbox's lease
+		_, err := db.Leases().Lease(t.Context(), "turn", sb.ID, "another kind") // no sandbox's lease
 		noError(t, err)
 		after, err := db.Sandbox(t.Context(), sb.ID)
 		noError(t, err)
@@ -73,13 +73,13 @@ func TestLeaseHeldNamesItsHolder(t *testing.T) {
 		sb := intend(t, db.In(acme), intent("c1"))
 		ours := lease(t, db, sb.ID, "one")
 		for _, holder := range []string{"one", "two"} { // taken once: the holder itself is refused, too
-			g, err := db.Lease(t.Context(), store.LeaseSandbox, sb.ID, holder)
+			g, err := db.Leases().Lease(t.Context(), store.LeaseSandbox, sb.ID, holder)
 			noError(t, err)
 			if g.OK || g.Lease != ours.Lease {
 				t.Errorf("%s got %+v, want to hear of %+v", holder, g, ours.Lease)
 			}
 		}
-		_, err := db.Lease(t.Context(), store.LeaseSandbox, store.NewID(), "one")
+		_, err := db.Leases().Lease(t.Context(), store.LeaseSandbox, store.NewID(), "one")
 		wantCode(t, err, api.CodeNotFound)
 	})
 }
@@ -92,7 +92,7 @@ func TestExpiredLeaseIsTakenOver(t *testing.T) {
 		old := lease(t, dbs[0], sb.ID, "one")
 		var taken store.Grant
 		testkit.Eventually(t, 30*time.Second, func() (err error) {
-			taken, err = dbs[1].Lease(t.Context(), store.LeaseSandbox, sb.ID, "two")
+			taken, err = dbs[1].Leases().Lease(t.Context(), store.LeaseSandbox, sb.ID, "two")
 			if err == nil && !taken.OK {
 				err = errors.New("still held")
 			}
@@ -101,9 +101,9 @@ func TestExpiredLeaseIsTakenOver(t *testing.T) {
 		if taken.Lease.Epoch != old.Lease.Epoch+1 {
 			t.Errorf("epoch went from %d to %d", old.Lease.Epoch, taken.Lease.Epoch)
 		}
-		wantCode(t, dbs[0].Renew(t.Context(), old.Lease), api.CodeStale)
-		noError(t, dbs[0].Release(t.Context(), old.Lease)) // ends nobody else's lease
-		noError(t, dbs[1].Renew(t.Context(), taken.Lease))
+		wantCode(t, dbs[0].Leases().Renew(t.Context(), old.Lease), api.CodeStale)
+		noError(t, dbs[0].Leases().Release(t.Context(), old.Lease)) // ends nobody else's lease
+		noError(t, dbs[1].Leases().Renew(t.Context(), taken.Lease))
 	})
 }
 
@@ -111,14 +111,14 @@ func TestRenewalProlongsUntilTheRelease(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		sb := intend(t, db.In(acme), intent("c1"))
 		g := lease(t, db, sb.ID, "one")
-		noError(t, db.Renew(t.Context(), g.Lease))
-		other, err := db.Lease(t.Context(), store.LeaseSandbox, sb.ID, "two")
+		noError(t, db.Leases().Renew(t.Context(), g.Lease))
+		other, err := db.Leases().Lease(t.Context(), store.LeaseSandbox, sb.ID, "two")
 		noError(t, err)
 		if other.OK || !other.Lease.Until.After(g.Lease.Until) || other.Lease.Epoch != g.Lease.Epoch {
 			t.Errorf("after the renewal of %+v another got %+v", g.Lease, other)
 		}
-		noError(t, db.Release(t.Context(), g.Lease))
-		wantCode(t, db.Renew(t.Context(), g.Lease), api.CodeStale) // a late renewal does not revive it
+		noError(t, db.Leases().Release(t.Context(), g.Lease))
+		wantCode(t, db.Leases().Renew(t.Context(), g.Lease), api.CodeStale) // a late renewal does not revive it
 		lease(t, db, sb.ID, "two")
 	})
 }
@@ -130,7 +130,7 @@ func stalled(t *testing.T, h harness) (db *store.DB, old store.Lease, now store.
 	first := lease(t, db, sb.ID, "one")
 	commit(t, db, first.Lease, sandbox.Change{Event: sandbox.EventBegin, Actor: "request"})
 	testkit.Eventually(t, 30*time.Second, func() (err error) {
-		now, err = db.Lease(t.Context(), store.LeaseSandbox, sb.ID, "two")
+		now, err = db.Leases().Lease(t.Context(), store.LeaseSandbox, sb.ID, "two")
 		if err == nil && !now.OK {
 			err = errors.New("still held")
 		}
@@ -150,11 +150,11 @@ func TestNextServerEndsWhatTheLastOneHeld(t *testing.T) {
 		held := lease(t, db, sb.ID, "the dead").Lease
 		begun := claim(t, db.In(acme), claimOf("begun"), store.ClaimFresh)
 		done := claim(t, db.In(acme), claimOf("done"), store.ClaimFresh)
-		noError(t, db.In(acme).FinishKey(t.Context(), done, store.Answer{Status: 201}))
+		noError(t, db.In(acme).Requests().Finish(t.Context(), done, store.Answer{Status: 201}))
 		noError(t, db.Close())
 
 		db = h.open(t)
-		g, err := db.Lease(t.Context(), store.LeaseSandbox, sb.ID, "the living")
+		g, err := db.Leases().Lease(t.Context(), store.LeaseSandbox, sb.ID, "the living")
 		noError(t, err)
 		if g.OK != (h.engine == "sqlite") || g.OK && g.Lease.Epoch != held.Epoch+1 {
 			t.Errorf("the lease: %+v", g)

@@ -96,13 +96,13 @@ const selectInstances = `
 
 // Installation returns the id of this installation, which all servers of the database share. The first call creates
 // it.
-func (db *DB) Installation(ctx context.Context) (string, error) {
+func (o Overview) Installation(ctx context.Context) (string, error) {
 	const op = "read the installation's id"
-	if _, err := db.write.exec(ctx, `insert into settings (name, value) values ('installation', $1) on conflict (name) do nothing`, NewID()); err != nil {
-		return "", db.fail(op, err)
+	if _, err := o.db.write.exec(ctx, `insert into settings (name, value) values ('installation', $1) on conflict (name) do nothing`, NewID()); err != nil {
+		return "", o.db.fail(op, err)
 	}
-	id, err := first(ctx, db.write, scanOne[string], `select value from settings where name = 'installation'`)
-	return id, db.fail(op, err)
+	id, err := first(ctx, o.db.write, scanOne[string], `select value from settings where name = 'installation'`)
+	return id, o.db.fail(op, err)
 }
 
 // Count returns the number of the tenant's sandboxes, without deleted ones.
@@ -124,19 +124,19 @@ type TemplateUse struct {
 }
 
 // TemplateUses counts the sandboxes of all tenants by template, without deleted ones.
-func (db *DB) TemplateUses(ctx context.Context) ([]TemplateUse, error) {
-	uses, err := all(ctx, db.read, func(row scanner) (u TemplateUse, err error) {
+func (o Overview) TemplateUses(ctx context.Context) ([]TemplateUse, error) {
+	uses, err := all(ctx, o.db.read, func(row scanner) (u TemplateUse, err error) {
 		err = row.Scan(&u.Tenant, &u.Template, &u.Sandboxes)
 		return u, err
 	}, `select tenant, template, count(*) from sandboxes where deleted_at is null group by tenant, template order by tenant, template`)
-	return uses, db.fail("count sandboxes by template", err)
+	return uses, o.db.fail("count sandboxes by template", err)
 }
 
 // SandboxesOf lists the ids of a tenant's sandboxes with one template, without deleted ones.
-func (db *DB) SandboxesOf(ctx context.Context, tenant, template string, limit int) ([]string, error) {
-	ids, err := all(ctx, db.read, scanOne[string], `
+func (o Overview) SandboxesOf(ctx context.Context, tenant, template string, limit int) ([]string, error) {
+	ids, err := all(ctx, o.db.read, scanOne[string], `
 		select id from sandboxes where tenant = $1 and template = $2 and deleted_at is null order by id limit $3`, tenant, template, clampLimit(limit))
-	return ids, db.fail("list sandboxes by template", err)
+	return ids, o.db.fail("list sandboxes by template", err)
 }
 
 // History returns up to limit entries of a sandbox's history, newest first, starting below the entry number before;

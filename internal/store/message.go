@@ -14,39 +14,45 @@ import (
 // StoredMessage is a message of a conversation that is kept in this database. Body is JSON.
 type StoredMessage struct{ ID, Body string }
 
-// PutMessage stores a message under its id. An existing message stays unchanged.
-func (s Scope) PutMessage(ctx context.Context, conversation string, m StoredMessage) error {
-	return s.db.fail("store message", s.insertMessage(ctx, s.db.write, conversation, m))
+// Messages holds the messages of a tenant's conversations.
+type Messages struct{ scope Scope }
+
+// Messages returns the tenant's messages.
+func (s Scope) Messages() Messages { return Messages{s} }
+
+// Put stores a message under its id. An existing message stays unchanged.
+func (me Messages) Put(ctx context.Context, conversation string, m StoredMessage) error {
+	return me.scope.db.fail("store message", me.insert(ctx, me.scope.db.write, conversation, m))
 }
 
-// putMessage stores a message inside a larger transaction (see CountMessage).
-func (s Scope) putMessage(ctx context.Context, r runner, m api.Message) error {
+// put stores a message inside a larger transaction (see CountMessage).
+func (me Messages) put(ctx context.Context, r runner, m api.Message) error {
 	body, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
 	// PostgreSQL refuses invalid UTF-8, which would block the message forever.
 	text := strings.ToValidUTF8(string(body), "\uFFFD")
-	return s.insertMessage(ctx, r, m.ConversationID, StoredMessage{m.ID, text})
+	return me.insert(ctx, r, m.ConversationID, StoredMessage{m.ID, text})
 }
 
-func (s Scope) insertMessage(ctx context.Context, r runner, conversation string, m StoredMessage) error {
+func (me Messages) insert(ctx context.Context, r runner, conversation string, m StoredMessage) error {
 	_, err := r.exec(ctx, `insert into messages (tenant, conversation, id, body) values ($1, $2, $3, $4) on conflict do nothing`,
-		s.tenant, conversation, m.ID, m.Body)
+		me.scope.tenant, conversation, m.ID, m.Body)
 	return err
 }
 
-// StoredMessage returns one message, or ErrNotFound.
-func (s Scope) StoredMessage(ctx context.Context, conversation, id string) (StoredMessage, error) {
+// Get returns one message, or ErrNotFound.
+func (me Messages) Get(ctx context.Context, conversation, id string) (StoredMessage, error) {
 	const op = "read message"
-	m, err := first(ctx, s.db.read, func(row scanner) (m StoredMessage, err error) {
+	m, err := first(ctx, me.scope.db.read, func(row scanner) (m StoredMessage, err error) {
 		err = row.Scan(&m.ID, &m.Body)
 		return m, err
-	}, `select id, body from messages where tenant = $1 and conversation = $2 and id = $3`, s.tenant, conversation, id)
+	}, `select id, body from messages where tenant = $1 and conversation = $2 and id = $3`, me.scope.tenant, conversation, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return m, notFound(op, "message", id)
 	}
-	return m, s.db.fail(op, err)
+	return m, me.scope.db.fail(op, err)
 }
 
 // MessagePage is a part of a conversation's messages.
@@ -57,14 +63,14 @@ type MessagePage struct {
 	Bytes  int    // the page ends with the message that exceeds this sum of bodies
 }
 
-// StoredMessages returns one page of a conversation's messages ordered by id, and whether there are more.
-func (s Scope) StoredMessages(ctx context.Context, conversation string, page MessagePage) (messages []StoredMessage, more bool, err error) {
+// List returns one page of a conversation's messages ordered by id, and whether there are more.
+func (me Messages) List(ctx context.Context, conversation string, page MessagePage) (messages []StoredMessage, more bool, err error) {
 	var seen int
-	messages, err = all(ctx, s.db.read, func(row scanner) (m StoredMessage, err error) {
+	messages, err = all(ctx, me.scope.db.read, func(row scanner) (m StoredMessage, err error) {
 		err = row.Scan(&m.ID, &m.Body, &seen)
 		return m, err
-	}, page.text(), s.tenant, conversation, page.After, clampLimit(page.Limit), page.Bytes)
-	return messages, seen > len(messages), s.db.fail("list messages", err)
+	}, page.text(), me.scope.tenant, conversation, page.After, clampLimit(page.Limit), page.Bytes)
+	return messages, seen > len(messages), me.scope.db.fail("list messages", err)
 }
 
 // text returns the query of the page.
@@ -97,8 +103,8 @@ const messagesOf = `
 	from sums join messages m on m.tenant = $1 and m.conversation = $2 and m.id = sums.id
 	where sums.n <= cast($4 as bigint) and sums.before <= cast($5 as bigint) order by sums.n`
 
-// ForgetMessages removes all messages of a conversation.
-func (s Scope) ForgetMessages(ctx context.Context, conversation string) error {
-	_, err := s.db.write.exec(ctx, `delete from messages where tenant = $1 and conversation = $2`, s.tenant, conversation)
-	return s.db.fail("forget messages", err)
+// Forget removes all messages of a conversation.
+func (me Messages) Forget(ctx context.Context, conversation string) error {
+	_, err := me.scope.db.write.exec(ctx, `delete from messages where tenant = $1 and conversation = $2`, me.scope.tenant, conversation)
+	return me.scope.db.fail("forget messages", err)
 }

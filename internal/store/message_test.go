@@ -15,12 +15,12 @@ func TestStoredMessages(t *testing.T) {
 		s := db.In(acme)
 		for i := range 5 {
 			m := store.StoredMessage{ID: fmt.Sprint("m", i), Body: strings.Repeat("é", 50)}
-			noError(t, s.PutMessage(t.Context(), "c", m))
+			noError(t, s.Messages().Put(t.Context(), "c", m))
 			m.Body = "another"
-			noError(t, s.PutMessage(t.Context(), "c", m))
+			noError(t, s.Messages().Put(t.Context(), "c", m))
 		}
-		noError(t, db.In("globex").PutMessage(t.Context(), "c", store.StoredMessage{ID: "m1", Body: "theirs"}))
-		noError(t, s.PutMessage(t.Context(), "d", store.StoredMessage{ID: "m1", Body: "elsewhere"}))
+		noError(t, db.In("globex").Messages().Put(t.Context(), "c", store.StoredMessage{ID: "m1", Body: "theirs"}))
+		noError(t, s.Messages().Put(t.Context(), "d", store.StoredMessage{ID: "m1", Body: "elsewhere"}))
 
 		for _, c := range []struct {
 			page store.MessagePage
@@ -41,7 +41,7 @@ func TestStoredMessages(t *testing.T) {
 			{store.MessagePage{Bytes: 400}, "m0 m1 m2 m3 m4", false},
 			{store.MessagePage{Bytes: 99, Newest: true, After: "m3"}, "m2", true},
 		} {
-			messages, more, err := s.StoredMessages(t.Context(), "c", c.page)
+			messages, more, err := s.Messages().List(t.Context(), "c", c.page)
 			noError(t, err)
 			var got []string
 			for _, m := range messages {
@@ -51,16 +51,16 @@ func TestStoredMessages(t *testing.T) {
 				t.Errorf("%+v: %q, more %v", c.page, got, more)
 			}
 		}
-		m, err := s.StoredMessage(t.Context(), "c", "m1")
+		m, err := s.Messages().Get(t.Context(), "c", "m1")
 		if err != nil || m.Body != strings.Repeat("é", 50) {
 			t.Errorf("%+v, %v", m, err)
 		}
-		noError(t, s.ForgetMessages(t.Context(), "c"))
-		noError(t, s.ForgetMessages(t.Context(), "c"))
-		_, err = s.StoredMessage(t.Context(), "c", "m1")
+		noError(t, s.Messages().Forget(t.Context(), "c"))
+		noError(t, s.Messages().Forget(t.Context(), "c"))
+		_, err = s.Messages().Get(t.Context(), "c", "m1")
 		wantCode(t, err, api.CodeNotFound)
 		for tenant, conversation := range map[store.TenantID]string{"globex": "c", acme: "d"} {
-			if _, err := db.In(tenant).StoredMessage(t.Context(), conversation, "m1"); err != nil {
+			if _, err := db.In(tenant).Messages().Get(t.Context(), conversation, "m1"); err != nil {
 				t.Error(err)
 			}
 		}
@@ -78,17 +78,17 @@ func TestMessagesThatAreCountedAreText(t *testing.T) {
 			{Type: api.BlockToolUse, Input: json.RawMessage("{\"a\":\"\xff\"}")}, {Type: api.BlockText, Text: "\x00\u2028\xff"},
 		}}
 		out := store.Message{ID: m.ID, Kind: "message"}
-		noError(t, s.Enqueue(t.Context(), out))
-		_, err = s.CountMessage(t.Context(), out, m, true)
+		noError(t, s.Outgoing().Enqueue(t.Context(), out))
+		_, err = s.UsageCounts().CountMessage(t.Context(), out, m, true)
 		noError(t, err)
-		got, err := s.StoredMessage(t.Context(), c.ID, m.ID)
+		got, err := s.Messages().Get(t.Context(), c.ID, m.ID)
 		if err != nil || !strings.Contains(got.Body, `{"a":"`+"\uFFFD"+`"}`) {
 			t.Errorf("%+v, %v", got, err)
 		}
 		m.ID, m.Content[0].Input = store.NewID(), json.RawMessage("{")
 		out.ID = m.ID
-		noError(t, s.Enqueue(t.Context(), out))
-		if _, err := s.CountMessage(t.Context(), out, m, true); err == nil {
+		noError(t, s.Outgoing().Enqueue(t.Context(), out))
+		if _, err := s.UsageCounts().CountMessage(t.Context(), out, m, true); err == nil {
 			t.Error("what cannot be written down was counted")
 		}
 	})

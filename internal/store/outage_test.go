@@ -91,7 +91,7 @@ func TestDatabaseThatGoesAwayComesBack(t *testing.T) {
 		"ping":   func() error { return db.Ping(t.Context()) },
 		"read":   func() error { _, err := s.ByID(t.Context(), sb.ID); return err },
 		"intend": func() error { _, _, err := s.RequestSandbox(t.Context(), intent("c1")); return err },
-		"renew":  func() error { return db.Renew(t.Context(), g.Lease) },
+		"renew":  func() error { return db.Leases().Renew(t.Context(), g.Lease) },
 		"due":    func() error { _, err := db.Due(t.Context(), "", 1); return err },
 	}
 	for _, stop := range []func() error{cluster.Stop, cluster.Kill} {
@@ -143,22 +143,22 @@ func TestStoreWorksBehindATransactionPooler(t *testing.T) {
 			_, err := db.Commit(t.Context(), g.Lease, sandbox.Change{Event: sandbox.EventBegin}, due)
 			noError(t, err)
 			noError(t, db.SetDue(t.Context(), g.Lease, due, time.Now()))
-			noError(t, db.Renew(t.Context(), g.Lease))
-			noError(t, db.Hold(t.Context(), sb.ID, "turn", "1", time.Now()))
-			noError(t, db.Release(t.Context(), g.Lease))
+			noError(t, db.Leases().Renew(t.Context(), g.Lease))
+			noError(t, db.Holds().Hold(t.Context(), sb.ID, "turn", "1", time.Now()))
+			noError(t, db.Leases().Release(t.Context(), g.Lease))
 			if got := walk(t, s, store.Filter{State: sandbox.Creating}, 1); len(got) != 1 {
 				t.Errorf("listed %v", got)
 			}
-			_, err = s.CreateKey(t.Context(), store.Key{}, hashOf("secret"))
+			_, err = s.Keys().Create(t.Context(), store.Key{}, hashOf("secret"))
 			noError(t, err)
-			_, err = db.KeyByHash(t.Context(), hashOf("secret"))
+			_, err = db.APIKeys().ByHash(t.Context(), hashOf("secret"))
 			noError(t, err)
-			noError(t, s.FinishKey(t.Context(), claim(t, s, claimOf("k1"), store.ClaimFresh), store.Answer{Status: 201, Body: []byte{0xff}}))
+			noError(t, s.Requests().Finish(t.Context(), claim(t, s, claimOf("k1"), store.ClaimFresh), store.Answer{Status: 201, Body: []byte{0xff}}))
 			claim(t, s, claimOf("k1"), store.ClaimDone)
-			noError(t, s.Enqueue(t.Context(), store.Message{Kind: "webhook", Payload: []byte{0xff}}))
-			claimed, err := db.ClaimMessages(t.Context(), store.Claiming{Kind: "webhook", Limit: 1, TTL: long})
+			noError(t, s.Outgoing().Enqueue(t.Context(), store.Message{Kind: "webhook", Payload: []byte{0xff}}))
+			claimed, err := db.Outbox().ClaimMessages(t.Context(), store.Claiming{Kind: "webhook", Limit: 1, TTL: long})
 			noError(t, err)
-			noError(t, db.RemoveMessage(t.Context(), claimed[0]))
+			noError(t, db.Outbox().RemoveMessage(t.Context(), claimed[0]))
 			_, err = s.Delete(t.Context(), sb.ID, false, "unwanted", "request")
 			noError(t, err)
 			if got := dueIDs(t, db, "", 1); len(got) != 1 {

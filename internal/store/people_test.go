@@ -17,18 +17,18 @@ import (
 // tenants makes acme and rival.
 func tenants(t testing.TB, db *store.DB) (ours, theirs store.Scope) {
 	t.Helper()
-	noError(t, db.EnsureTenant(t.Context(), acme, "Acme"))
-	noError(t, db.EnsureTenant(t.Context(), "rival", "Rival"))
+	noError(t, db.Tenants().Ensure(t.Context(), acme, "Acme"))
+	noError(t, db.Tenants().Ensure(t.Context(), "rival", "Rival"))
 	return db.In(acme), db.In("rival")
 }
 
 func TestTenantIsMadeOnce(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		tenants(t, db)
-		noError(t, db.EnsureTenant(t.Context(), acme, "another name"))
+		noError(t, db.Tenants().Ensure(t.Context(), acme, "another name"))
 		var got []string
 		for page := (store.Page{Limit: 1}); ; {
-			items, next, err := db.Tenants(t.Context(), page)
+			items, next, err := db.Tenants().List(t.Context(), page)
 			noError(t, err)
 			for _, tenant := range items {
 				got = append(got, tenant.Name)
@@ -46,39 +46,39 @@ func TestTenantIsMadeOnce(t *testing.T) {
 func TestAccounts(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s, rival := tenants(t, db)
-		ann, err := s.CreateAccount(t.Context(), store.Account{Name: "ann"})
+		ann, err := s.Accounts().Create(t.Context(), store.Account{Name: "ann"})
 		noError(t, err)
-		bob, err := s.CreateAccount(t.Context(), store.Account{ID: store.NewID(), Name: "bob"})
+		bob, err := s.Accounts().Create(t.Context(), store.Account{ID: store.NewID(), Name: "bob"})
 		noError(t, err)
-		got, err := s.Account(t.Context(), ann.ID)
+		got, err := s.Accounts().Get(t.Context(), ann.ID)
 		noError(t, err)
 		if diff := cmp.Diff(ann, got); diff != "" {
 			t.Error(diff)
 		}
-		_, err = s.CreateAccount(t.Context(), store.Account{Name: "ann"})
+		_, err = s.Accounts().Create(t.Context(), store.Account{Name: "ann"})
 		wantCode(t, err, api.CodeNameTaken)
-		_, err = s.CreateAccount(t.Context(), store.Account{ID: ann.ID, Name: "cat"})
+		_, err = s.Accounts().Create(t.Context(), store.Account{ID: ann.ID, Name: "cat"})
 		wantCode(t, err, api.CodeConflict)
-		_, err = rival.CreateAccount(t.Context(), store.Account{ID: ann.ID, Name: "cat"})
+		_, err = rival.Accounts().Create(t.Context(), store.Account{ID: ann.ID, Name: "cat"})
 		wantCode(t, err, api.CodeNotFound)
-		_, err = rival.Account(t.Context(), ann.ID)
+		_, err = rival.Accounts().Get(t.Context(), ann.ID)
 		wantCode(t, err, api.CodeNotFound)
-		wantCode(t, rival.DeleteAccount(t.Context(), ann.ID), api.CodeNotFound)
+		wantCode(t, rival.Accounts().Delete(t.Context(), ann.ID), api.CodeNotFound)
 
-		noError(t, s.DeleteAccount(t.Context(), ann.ID))
-		wantCode(t, s.DeleteAccount(t.Context(), ann.ID), api.CodeDeleted)
-		_, err = s.Account(t.Context(), ann.ID)
+		noError(t, s.Accounts().Delete(t.Context(), ann.ID))
+		wantCode(t, s.Accounts().Delete(t.Context(), ann.ID), api.CodeDeleted)
+		_, err = s.Accounts().Get(t.Context(), ann.ID)
 		wantCode(t, err, api.CodeDeleted)
-		_, err = s.CreateAccount(t.Context(), store.Account{ID: ann.ID})
+		_, err = s.Accounts().Create(t.Context(), store.Account{ID: ann.ID})
 		wantCode(t, err, api.CodeDeleted)
-		again, err := s.CreateAccount(t.Context(), store.Account{Name: "ann"})
+		again, err := s.Accounts().Create(t.Context(), store.Account{Name: "ann"})
 		noError(t, err)
-		items, next, err := s.Accounts(t.Context(), store.Page{})
+		items, next, err := s.Accounts().List(t.Context(), store.Page{})
 		noError(t, err)
 		if diff := cmp.Diff([]store.Account{again, bob}, items); diff != "" || !next.IsZero() {
 			t.Errorf("accounts (-want +got), next %v:\n%s", next, diff)
 		}
-		_, err = db.In("nobody").CreateAccount(t.Context(), store.Account{Name: "ann"})
+		_, err = db.In("nobody").Accounts().Create(t.Context(), store.Account{Name: "ann"})
 		wantCode(t, err, api.CodeNotFound) // there is no such tenant
 	})
 }
@@ -88,50 +88,50 @@ func TestAgents(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s, rival := tenants(t, db)
 		overrides := json.RawMessage(`{"model": "small", "env": {"A": "1"}}`)
-		coder, err := s.CreateAgent(t.Context(), store.Agent{Name: "coder", Template: "claude_code", Overrides: overrides})
+		coder, err := s.Agents().Create(t.Context(), store.Agent{Name: "coder", Template: "claude_code", Overrides: overrides})
 		noError(t, err)
 		if string(coder.Overrides) != string(overrides) || coder.Template != "claude_code" {
 			t.Errorf("agent is %+v", coder)
 		}
-		plain, err := s.CreateAgent(t.Context(), store.Agent{Name: "plain", Template: "demo"})
+		plain, err := s.Agents().Create(t.Context(), store.Agent{Name: "plain", Template: "demo"})
 		noError(t, err)
-		_, err = s.CreateAgent(t.Context(), store.Agent{Name: "coder"})
+		_, err = s.Agents().Create(t.Context(), store.Agent{Name: "coder"})
 		wantCode(t, err, api.CodeNameTaken)
 		for _, bad := range []string{`[]`, `{`, `null`} {
-			_, err = s.CreateAgent(t.Context(), store.Agent{Name: "bad", Overrides: json.RawMessage(bad)})
+			_, err = s.Agents().Create(t.Context(), store.Agent{Name: "bad", Overrides: json.RawMessage(bad)})
 			wantCode(t, err, api.CodeInvalidRequest)
-			_, err = s.UpdateAgent(t.Context(), store.Agent{ID: plain.ID, Overrides: json.RawMessage(bad)})
+			_, err = s.Agents().Update(t.Context(), store.Agent{ID: plain.ID, Overrides: json.RawMessage(bad)})
 			wantCode(t, err, api.CodeInvalidRequest)
 		}
-		_, err = s.Agent(t.Context(), store.NewID())
+		_, err = s.Agents().Get(t.Context(), store.NewID())
 		wantCode(t, err, api.CodeUnknownAgent)
-		_, err = rival.Agent(t.Context(), coder.ID)
+		_, err = rival.Agents().Get(t.Context(), coder.ID)
 		wantCode(t, err, api.CodeUnknownAgent)
 
 		plain.Name, plain.Template, plain.Overrides = "plainer", "none", json.RawMessage(`{"a":1}`)
-		changed, err := s.UpdateAgent(t.Context(), plain)
+		changed, err := s.Agents().Update(t.Context(), plain)
 		noError(t, err)
 		if !changed.UpdatedAt.After(plain.UpdatedAt) {
 			t.Error("updated_at did not move")
 		}
 		plain.UpdatedAt = changed.UpdatedAt
-		read, err := s.Agent(t.Context(), plain.ID)
+		read, err := s.Agents().Get(t.Context(), plain.ID)
 		noError(t, err)
 		if diff := cmp.Diff(plain, read); diff != "" {
 			t.Error(diff)
 		}
 		plain.Name = "coder"
-		_, err = s.UpdateAgent(t.Context(), plain)
+		_, err = s.Agents().Update(t.Context(), plain)
 		wantCode(t, err, api.CodeNameTaken)
-		_, err = rival.UpdateAgent(t.Context(), coder)
+		_, err = rival.Agents().Update(t.Context(), coder)
 		wantCode(t, err, api.CodeUnknownAgent)
 
-		noError(t, s.DeleteAgent(t.Context(), coder.ID))
-		wantCode(t, s.DeleteAgent(t.Context(), coder.ID), api.CodeDeleted)
-		wantCode(t, s.DeleteAgent(t.Context(), store.NewID()), api.CodeUnknownAgent)
-		_, err = s.Agent(t.Context(), coder.ID)
+		noError(t, s.Agents().Delete(t.Context(), coder.ID))
+		wantCode(t, s.Agents().Delete(t.Context(), coder.ID), api.CodeDeleted)
+		wantCode(t, s.Agents().Delete(t.Context(), store.NewID()), api.CodeUnknownAgent)
+		_, err = s.Agents().Get(t.Context(), coder.ID)
 		wantCode(t, err, api.CodeDeleted)
-		items, _, err := s.Agents(t.Context(), store.Page{})
+		items, _, err := s.Agents().List(t.Context(), store.Page{})
 		noError(t, err)
 		if diff := cmp.Diff([]store.Agent{read}, items); diff != "" {
 			t.Errorf("agents (-want +got):\n%s", diff)
@@ -146,11 +146,11 @@ func TestKeysAreFoundByHashAlone(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s, rival := tenants(t, db)
 		expires := time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
-		made, err := s.CreateKey(t.Context(), store.Key{
+		made, err := s.Keys().Create(t.Context(), store.Key{
 			Account: "a-1", Label: "ci", Prefix: "berth_ab", Scopes: []string{"read", "write"}, ExpiresAt: expires,
 		}, hashOf("secret"))
 		noError(t, err)
-		found, err := db.KeyByHash(t.Context(), hashOf("secret"))
+		found, err := db.APIKeys().ByHash(t.Context(), hashOf("secret"))
 		noError(t, err)
 		want := store.Key{
 			ID: made.ID, Tenant: acme, Account: "a-1", Label: "ci", Prefix: "berth_ab",
@@ -159,30 +159,30 @@ func TestKeysAreFoundByHashAlone(t *testing.T) {
 		if diff := cmp.Diff(want, found); diff != "" {
 			t.Errorf("key (-want +got):\n%s", diff)
 		}
-		_, err = db.KeyByHash(t.Context(), hashOf("other"))
+		_, err = db.APIKeys().ByHash(t.Context(), hashOf("other"))
 		wantCode(t, err, api.CodeNotFound)
-		_, err = rival.CreateKey(t.Context(), store.Key{}, hashOf("secret"))
+		_, err = rival.Keys().Create(t.Context(), store.Key{}, hashOf("secret"))
 		wantCode(t, err, api.CodeConflict)
 		if !found.Live(expires.Add(-time.Second)) || found.Live(expires) {
 			t.Error("key does not live exactly until it expires")
 		}
-		byID, err := s.Key(t.Context(), made.ID)
+		byID, err := s.Keys().Get(t.Context(), made.ID)
 		noError(t, err)
 		if diff := cmp.Diff(want, byID); diff != "" {
 			t.Errorf("key by id (-want +got):\n%s", diff)
 		}
-		_, err = rival.Key(t.Context(), made.ID)
+		_, err = rival.Keys().Get(t.Context(), made.ID)
 		wantCode(t, err, api.CodeNotFound)
-		_, err = rival.RevokeKey(t.Context(), made.ID)
+		_, err = rival.Keys().Revoke(t.Context(), made.ID)
 		wantCode(t, err, api.CodeNotFound)
-		revoked, err := s.RevokeKey(t.Context(), made.ID)
+		revoked, err := s.Keys().Revoke(t.Context(), made.ID)
 		noError(t, err)
-		again, err := s.RevokeKey(t.Context(), made.ID)
+		again, err := s.Keys().Revoke(t.Context(), made.ID)
 		noError(t, err)
 		if revoked.Live(time.Now()) || !again.RevokedAt.Equal(revoked.RevokedAt) {
 			t.Errorf("revoked %v, then %v", revoked.RevokedAt, again.RevokedAt)
 		}
-		items, _, err := s.Keys(t.Context(), store.Page{})
+		items, _, err := s.Keys().List(t.Context(), store.Page{})
 		noError(t, err)
 		if diff := cmp.Diff([]store.Key{revoked}, items); diff != "" {
 			t.Errorf("keys (-want +got):\n%s", diff)
@@ -193,12 +193,12 @@ func TestKeysAreFoundByHashAlone(t *testing.T) {
 func TestUseOfAKeyIsRecordedOnceAMinute(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s, _ := tenants(t, db)
-		k, err := s.CreateKey(t.Context(), store.Key{}, hashOf("secret"))
+		k, err := s.Keys().Create(t.Context(), store.Key{}, hashOf("secret"))
 		noError(t, err)
 		var used []time.Time
 		for range 2 {
-			noError(t, db.TouchKey(t.Context(), k.ID))
-			found, err := db.KeyByHash(t.Context(), hashOf("secret"))
+			noError(t, db.APIKeys().Touch(t.Context(), k.ID))
+			found, err := db.APIKeys().ByHash(t.Context(), hashOf("secret"))
 			noError(t, err)
 			used = append(used, found.LastUsedAt)
 		}
@@ -212,15 +212,15 @@ func TestUseOfAKeyIsRecordedOnceAMinute(t *testing.T) {
 func TestDeletingAnAccountRevokesItsKeys(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s, _ := tenants(t, db)
-		ann, err := s.CreateAccount(t.Context(), store.Account{Name: "ann"})
+		ann, err := s.Accounts().Create(t.Context(), store.Account{Name: "ann"})
 		noError(t, err)
 		for _, key := range []struct{ account, secret string }{{ann.ID, "hers"}, {"", "ours"}} {
-			_, err := s.CreateKey(t.Context(), store.Key{Account: key.account}, hashOf(key.secret))
+			_, err := s.Keys().Create(t.Context(), store.Key{Account: key.account}, hashOf(key.secret))
 			noError(t, err)
 		}
-		noError(t, s.DeleteAccount(t.Context(), ann.ID))
+		noError(t, s.Accounts().Delete(t.Context(), ann.ID))
 		for secret, live := range map[string]bool{"hers": false, "ours": true} {
-			k, err := db.KeyByHash(t.Context(), hashOf(secret))
+			k, err := db.APIKeys().ByHash(t.Context(), hashOf(secret))
 			noError(t, err)
 			if k.Live(time.Now()) != live {
 				t.Errorf("key %q lives: %v", secret, !live)

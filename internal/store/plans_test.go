@@ -33,12 +33,12 @@ func lists(ctx context.Context, db *DB) map[string]func() error {
 		}
 	}
 	all := map[string]func() error{
-		"accounts": page(func(p Page) error { _, _, err := s.Accounts(ctx, p); return err }),
-		"agents":   page(func(p Page) error { _, _, err := s.Agents(ctx, p); return err }),
-		"keys":     page(func(p Page) error { _, _, err := s.Keys(ctx, p); return err }),
-		"tenants":  page(func(p Page) error { _, _, err := db.Tenants(ctx, p); return err }),
-		"outbox":   page(func(p Page) error { _, _, err := s.Undelivered(ctx, p); return err }),
-		"turns":    page(func(p Page) error { _, _, err := s.Turns(ctx, "c1", p); return err }),
+		"accounts": page(func(p Page) error { _, _, err := s.Accounts().List(ctx, p); return err }),
+		"agents":   page(func(p Page) error { _, _, err := s.Agents().List(ctx, p); return err }),
+		"keys":     page(func(p Page) error { _, _, err := s.Keys().List(ctx, p); return err }),
+		"tenants":  page(func(p Page) error { _, _, err := db.Tenants().List(ctx, p); return err }),
+		"outbox":   page(func(p Page) error { _, _, err := s.Outgoing().List(ctx, p); return err }),
+		"turns":    page(func(p Page) error { _, _, err := s.Turns().List(ctx, "c1", p); return err }),
 		"conversations": page(func(p Page) error {
 			_, _, err := s.Conversations(ctx, "", p)
 			return err
@@ -46,32 +46,38 @@ func lists(ctx context.Context, db *DB) map[string]func() error {
 		"conversations of a sandbox": page(func(p Page) error { _, _, err := s.Conversations(ctx, "b1", p); return err }),
 
 		"history": func() error { _, _, err := s.History(ctx, "b1", 50, 0); return err },
-		"holds":   func() error { _, err := db.Holds(ctx, "b1"); return err },
+		"holds":   func() error { _, err := db.Holds().List(ctx, "b1"); return err },
 		"messages": func() error {
-			_, _, err := s.StoredMessages(ctx, "c1", MessagePage{Newest: true})
+			_, _, err := s.Messages().List(ctx, "c1", MessagePage{Newest: true})
 			return err
 		},
-		"usage":              func() error { _, err := s.Usage(ctx, "2026-01-01", "2026-02-01", "", true, 50); return err },
-		"waiting messages":   func() error { _, _, err := s.CountUndelivered(ctx, "c1"); return err },
-		"open turns":         func() error { _, err := s.OpenTurns(ctx, "c1", "b1"); return err },
-		"working":            func() error { _, err := s.OldestOpenTurns(ctx, []string{"c1", "c2"}); return err },
-		"turn log":           func() error { _, err := db.ReadLog(ctx, "t1", 0, 50); return err },
+		"usage": func() error {
+			_, err := s.UsageCounts().Usage(ctx, "2026-01-01", "2026-02-01", "", true, 50)
+			return err
+		},
+		"waiting messages":   func() error { _, _, err := s.Outgoing().Count(ctx, "c1"); return err },
+		"open turns":         func() error { _, err := s.Turns().ListOpen(ctx, "c1", "b1"); return err },
+		"working":            func() error { _, err := s.Turns().ListOldestOpen(ctx, []string{"c1", "c2"}); return err },
+		"turn log":           func() error { _, err := db.TurnRuns().ReadLog(ctx, "t1", 0, 50); return err },
 		"idle sandboxes":     func() error { _, err := s.ListIdle(ctx, sandbox.OwnerProject, time.Hour, 50); return err },
 		"placed":             func() error { _, err := db.ListInstances(ctx, "fake", "h", "", 50); return err },
 		"by owner":           func() error { _, _ = s.ByOwner(ctx, sandbox.OwnerProject, "p1"); return nil },
 		"up":                 func() error { _, err := db.ListRunning(ctx, "h", "", 50); return err },
 		"due":                func() error { _, err := db.Due(ctx, "h", 50); return err },
-		"unheld turns":       func() error { _, err := db.ListTurnsToRun(ctx, "h", 50); return err },
-		"waiting turns":      func() error { _, err := db.WaitingSandboxes(ctx, 50); return err },
+		"unheld turns":       func() error { _, err := db.TurnRuns().ListDue(ctx, "h", 50); return err },
+		"waiting turns":      func() error { _, err := db.TurnRuns().WaitingSandboxes(ctx, 50); return err },
 		"unpurged":           func() error { _, err := db.Versions().ListPurgeable(ctx, time.Hour, "", 50); return err },
-		"every conversation": func() error { _, err := db.ListAllConversations(ctx, "", 50); return err },
+		"every conversation": func() error { _, err := db.Overview().ListConversations(ctx, "", 50); return err },
 		"beside": func() error {
 			_, err := db.Versions().ListSharingPrefix(ctx, sandbox.Sandbox{ID: "b1", Owner: sandbox.Owner{Tenant: "acme"}}, "", 50)
 			return err
 		},
-		"claim messages": func() error { _, err := db.ClaimMessages(ctx, Claiming{Kind: "k", TTL: time.Second}); return err },
+		"claim messages": func() error {
+			_, err := db.Outbox().ClaimMessages(ctx, Claiming{Kind: "k", TTL: time.Second})
+			return err
+		},
 		"claim messages about one thing": func() error {
-			_, err := db.ClaimMessages(ctx, Claiming{Kind: "k", Ref: "r", TTL: time.Second})
+			_, err := db.Outbox().ClaimMessages(ctx, Claiming{Kind: "k", Ref: "r", TTL: time.Second})
 			return err
 		},
 	}

@@ -19,7 +19,7 @@ func buried(t testing.TB, db *store.DB, owner string) sandbox.Sandbox {
 	g := lease(t, db, sb.ID, "holder")
 	commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventEnd})
 	sb = commit(t, db, g.Lease, sandbox.Change{Event: sandbox.EventEnded})
-	noError(t, db.Release(t.Context(), g.Lease))
+	noError(t, db.Leases().Release(t.Context(), g.Lease))
 	return sb
 }
 

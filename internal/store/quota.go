@@ -63,10 +63,10 @@ var quotaHints = map[string]string{
 }
 
 // QuotaUsed returns the number of objects of a kind that the tenant has.
-func (s Scope) QuotaUsed(ctx context.Context, kind string) (int64, error) {
-	used, err := all(ctx, s.db.read, scanOne[int64], `select used from quotas where tenant = $1 and kind = $2`, s.tenant, kind)
+func (slots Reservations) QuotaUsed(ctx context.Context, kind string) (int64, error) {
+	used, err := all(ctx, slots.scope.db.read, scanOne[int64], `select used from quotas where tenant = $1 and kind = $2`, slots.scope.tenant, kind)
 	if err != nil || len(used) == 0 {
-		return 0, s.db.fail("read quota", err)
+		return 0, slots.scope.db.fail("read quota", err)
 	}
 	return used[0], nil
 }

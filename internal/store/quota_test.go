@@ -36,7 +36,7 @@ func tryIntend(t testing.TB, s store.Scope, in store.SandboxRequest) error {
 // wantUsed compares the count with what is said and, for sandboxes, with what is there.
 func wantUsed(t testing.TB, s store.Scope, kind string, want int64) {
 	t.Helper()
-	used, err := s.QuotaUsed(t.Context(), kind)
+	used, err := s.Reservations().QuotaUsed(t.Context(), kind)
 	noError(t, err)
 	if used != want {
 		t.Fatalf("%s uses %d %s, want %d", s.Tenant(), used, kind, want)
@@ -268,14 +268,14 @@ func (h history) step(tenants []store.TenantID) store.Scope {
 // end frees the owner of a deleted sandbox, unless another step does so at the same time.
 func (h history) end(id string) {
 	db := h.dbs[h.rnd.IntN(len(h.dbs))]
-	g, err := db.Lease(h.t.Context(), store.LeaseSandbox, id, store.NewID())
+	g, err := db.Leases().Lease(h.t.Context(), store.LeaseSandbox, id, store.NewID())
 	for _, event := range []sandbox.Event{sandbox.EventEnd, sandbox.EventEnded} {
 		if err == nil && g.OK && g.Sandbox.State != sandbox.Terminated {
 			_, err = db.Commit(h.t.Context(), g.Lease, sandbox.Change{Event: event}, store.Due{})
 		}
 	}
 	if g.OK {
-		err = errors.Join(err, db.Release(h.t.Context(), g.Lease))
+		err = errors.Join(err, db.Leases().Release(h.t.Context(), g.Lease))
 	}
 	if err != nil {
 		h.t.Error(err)

@@ -7,34 +7,40 @@ import (
 	"time"
 )
 
+// Reservations reserves slots of a tenant's quotas.
+type Reservations struct{ scope Scope }
+
+// Reservations returns the tenant's reservations.
+func (s Scope) Reservations() Reservations { return Reservations{s} }
+
 // Reserve takes one of the tenant's reservations of a kind for ref until the given time. If ref has a reservation,
 // Reserve extends it. It returns CodeQuotaExceeded when cap reservations are taken. A cap of 0 is unlimited.
-func (s Scope) Reserve(ctx context.Context, kind, ref string, cap int64, until time.Time) error {
+func (slots Reservations) Reserve(ctx context.Context, kind, ref string, cap int64, until time.Time) error {
 	const op = "reserve place"
 	for {
-		done, err := s.reserve(ctx, kind, ref, cap, until)
+		done, err := slots.reserve(ctx, kind, ref, cap, until)
 		switch {
-		case s.db.dialect.overQuota(err):
+		case slots.scope.db.dialect.overQuota(err):
 			// Expired reservations must not block others until the next sweep.
-			if n, err := s.expire(ctx, kind); err != nil {
-				return s.db.fail(op, err)
+			if n, err := slots.expire(ctx, kind); err != nil {
+				return slots.scope.db.fail(op, err)
 			} else if n == 0 {
 				return overQuota(op, kind, cap)
 			}
 		case err != nil || done:
-			return s.db.fail(op, err)
+			return slots.scope.db.fail(op, err)
 		}
 	}
 }
 
 // reserve makes the reservation or extends an existing one. done is false if the existing one ended between the two
 // statements.
-func (s Scope) reserve(ctx context.Context, kind, ref string, cap int64, until time.Time) (done bool, err error) {
-	if made, err := s.db.dialect.reserve(ctx, s, kind, ref, cap, until); err != nil || made {
+func (slots Reservations) reserve(ctx context.Context, kind, ref string, cap int64, until time.Time) (done bool, err error) {
+	if made, err := slots.scope.db.dialect.reserve(ctx, slots.scope, kind, ref, cap, until); err != nil || made {
 		return made, err
 	}
-	n, err := s.db.write.exec(ctx, `update reservations set until = $4 where tenant = $1 and kind = $2 and ref = $3`,
-		s.tenant, kind, ref, at(until))
+	n, err := slots.scope.db.write.exec(ctx, `update reservations set until = $4 where tenant = $1 and kind = $2 and ref = $3`,
+		slots.scope.tenant, kind, ref, at(until))
 	return n > 0, err
 }
 
@@ -61,10 +67,10 @@ func reserveSQLite(ctx context.Context, s Scope, kind, ref string, cap int64, un
 	return made, err
 }
 
-// FreeReservation releases a reservation. Releasing one that does not exist is not an error.
-func (s Scope) FreeReservation(ctx context.Context, kind, ref string) error {
-	_, err := s.db.dialect.free(ctx, s.db, `delete from reservations where tenant = $1 and kind = $2 and ref = $3`, s.tenant, kind, ref)
-	return s.db.fail("free place", err)
+// Free releases a reservation. Releasing one that does not exist is not an error.
+func (slots Reservations) Free(ctx context.Context, kind, ref string) error {
+	_, err := slots.scope.db.dialect.free(ctx, slots.scope.db, `delete from reservations where tenant = $1 and kind = $2 and ref = $3`, slots.scope.tenant, kind, ref)
+	return slots.scope.db.fail("free place", err)
 }
 
 // ExpireReservations removes up to limit expired reservations and returns how many.
@@ -74,8 +80,8 @@ func (db *DB) ExpireReservations(ctx context.Context, limit int) (int64, error) 
 }
 
 // expire removes expired reservations of one kind of the tenant and returns how many.
-func (s Scope) expire(ctx context.Context, kind string) (int64, error) {
-	return s.db.dialect.free(ctx, s.db, fmt.Sprintf(removeExpired, "and tenant = $2 and kind = $3"), MaxLimit, s.tenant, kind)
+func (slots Reservations) expire(ctx context.Context, kind string) (int64, error) {
+	return slots.scope.db.dialect.free(ctx, slots.scope.db, fmt.Sprintf(removeExpired, "and tenant = $2 and kind = $3"), MaxLimit, slots.scope.tenant, kind)
 }
 
 const removeExpired = `

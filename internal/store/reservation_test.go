@@ -23,7 +23,7 @@ func TestReservationIsOnePlaceUntilItIsFreed(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s := db.In(acme)
 		reserve := func(ref string, until time.Time) error {
-			return s.Reserve(t.Context(), store.QuotaTurns, ref, 2, until)
+			return s.Reservations().Reserve(t.Context(), store.QuotaTurns, ref, 2, until)
 		}
 		noError(t, reserve("a", soon))
 		noError(t, reserve("a", soon.Add(time.Hour))) // the same place, for longer
@@ -35,19 +35,19 @@ func TestReservationIsOnePlaceUntilItIsFreed(t *testing.T) {
 			t.Errorf("refused with %q", err)
 		}
 		noError(t, reserve("b", soon)) // also at the cap
-		noError(t, db.In("rival").Reserve(t.Context(), store.QuotaTurns, "a", 2, soon))
-		noError(t, s.Reserve(t.Context(), store.QuotaSandboxes, "a", 2, soon)) // another kind
+		noError(t, db.In("rival").Reservations().Reserve(t.Context(), store.QuotaTurns, "a", 2, soon))
+		noError(t, s.Reservations().Reserve(t.Context(), store.QuotaSandboxes, "a", 2, soon)) // another kind
 		wantUsed(t, s, store.QuotaTurns, 2)
 		for range 2 {
-			noError(t, s.FreeReservation(t.Context(), store.QuotaTurns, "a"))
+			noError(t, s.Reservations().Free(t.Context(), store.QuotaTurns, "a"))
 			wantUsed(t, s, store.QuotaTurns, 1)
 		}
-		noError(t, s.FreeReservation(t.Context(), store.QuotaTurns, "never reserved"))
-		noError(t, db.In("nobody").FreeReservation(t.Context(), store.QuotaTurns, "a"))
+		noError(t, s.Reservations().Free(t.Context(), store.QuotaTurns, "never reserved"))
+		noError(t, db.In("nobody").Reservations().Free(t.Context(), store.QuotaTurns, "a"))
 		wantUsed(t, db.In("nobody"), store.QuotaTurns, 0)
 		wantUsed(t, db.In("rival"), store.QuotaTurns, 1)
 		noError(t, reserve("c", soon))
-		noError(t, s.Reserve(t.Context(), store.QuotaTurns, "d", 0, soon)) // no cap
+		noError(t, s.Reservations().Reserve(t.Context(), store.QuotaTurns, "d", 0, soon)) // no cap
 		wantUsed(t, s, store.QuotaTurns, 3)
 	})
 }
@@ -56,10 +56,10 @@ func TestExpiredReservationsAreGivenBack(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		for _, tenant := range []store.TenantID{"acme", "rival"} {
 			for _, ref := range names(3, "past") {
-				noError(t, db.In(tenant).Reserve(t.Context(), store.QuotaTurns, ref, 0, past))
+				noError(t, db.In(tenant).Reservations().Reserve(t.Context(), store.QuotaTurns, ref, 0, past))
 			}
-			noError(t, db.In(tenant).Reserve(t.Context(), store.QuotaTurns, "soon", 0, soon))
-			noError(t, db.In(tenant).Reserve(t.Context(), store.QuotaTurns, "past-000", 0, soon)) // prolonged after its end
+			noError(t, db.In(tenant).Reservations().Reserve(t.Context(), store.QuotaTurns, "soon", 0, soon))
+			noError(t, db.In(tenant).Reservations().Reserve(t.Context(), store.QuotaTurns, "past-000", 0, soon)) // prolonged after its end
 		}
 		for _, want := range []int64{3, 1, 0} {
 			if n, err := db.ExpireReservations(t.Context(), 3); err != nil || n != want {
@@ -76,12 +76,12 @@ func TestFullQuotaMakesRoomOfWhatHasRunOut(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s, rival := db.In(acme), db.In("rival")
 		for _, ref := range []string{"a", "b"} {
-			noError(t, s.Reserve(t.Context(), store.QuotaTurns, ref, 2, past))
-			noError(t, rival.Reserve(t.Context(), store.QuotaTurns, ref, 2, past))
+			noError(t, s.Reservations().Reserve(t.Context(), store.QuotaTurns, ref, 2, past))
+			noError(t, rival.Reservations().Reserve(t.Context(), store.QuotaTurns, ref, 2, past))
 		}
-		noError(t, s.Reserve(t.Context(), store.QuotaTurns, "c", 2, soon))
-		noError(t, s.Reserve(t.Context(), store.QuotaTurns, "d", 2, soon))
-		wantCode(t, s.Reserve(t.Context(), store.QuotaTurns, "e", 2, soon), api.CodeQuotaExceeded)
+		noError(t, s.Reservations().Reserve(t.Context(), store.QuotaTurns, "c", 2, soon))
+		noError(t, s.Reservations().Reserve(t.Context(), store.QuotaTurns, "d", 2, soon))
+		wantCode(t, s.Reservations().Reserve(t.Context(), store.QuotaTurns, "e", 2, soon), api.CodeQuotaExceeded)
 		wantUsed(t, s, store.QuotaTurns, 2)
 		wantUsed(t, rival, store.QuotaTurns, 2)
 	})
@@ -95,7 +95,7 @@ func TestRacersNeverReserveMoreThanTheCap(t *testing.T) {
 		racers := testkit.Size(t, "quota.racers")
 		race(racers, func(i int) {
 			s, ref := dbs[i%2].In(acme), fmt.Sprint("turn-", i/2) // two racers for each
-			err := s.Reserve(t.Context(), store.QuotaTurns, ref, 10, soon)
+			err := s.Reservations().Reserve(t.Context(), store.QuotaTurns, ref, 10, soon)
 			if err != nil {
 				if !expected(err) {
 					t.Error(err)
@@ -106,13 +106,13 @@ func TestRacersNeverReserveMoreThanTheCap(t *testing.T) {
 				most.Store(max(most.Load(), held.Add(1)))
 			}
 		})
-		used, err := dbs[0].In(acme).QuotaUsed(t.Context(), store.QuotaTurns)
+		used, err := dbs[0].In(acme).Reservations().QuotaUsed(t.Context(), store.QuotaTurns)
 		noError(t, err)
 		if used != 10 || most.Load() > 10 {
 			t.Errorf("%d places are taken, %d had one at once, want 10", used, most.Load())
 		}
 		race(racers, func(i int) {
-			if err := dbs[i%2].In(acme).FreeReservation(t.Context(), store.QuotaTurns, fmt.Sprint("turn-", i/2)); err != nil {
+			if err := dbs[i%2].In(acme).Reservations().Free(t.Context(), store.QuotaTurns, fmt.Sprint("turn-", i/2)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -133,18 +133,18 @@ func TestPlacesSurviveAnyRace(t *testing.T) {
 				var err error
 				switch (i + n) % 5 {
 				case 0:
-					err = s.Reserve(t.Context(), store.QuotaTurns, shared, 0, past)
+					err = s.Reservations().Reserve(t.Context(), store.QuotaTurns, shared, 0, past)
 				case 1:
-					err = s.FreeReservation(t.Context(), store.QuotaTurns, shared)
+					err = s.Reservations().Free(t.Context(), store.QuotaTurns, shared)
 				case 2:
 					_, err = dbs[i%2].ExpireReservations(t.Context(), 1+rand.IntN(30))
 				case 3:
 					own := fmt.Sprint("own-", i)
-					if err = s.Reserve(t.Context(), store.QuotaTurns, own, 0, soon); err == nil {
-						err = s.FreeReservation(t.Context(), store.QuotaTurns, own)
+					if err = s.Reservations().Reserve(t.Context(), store.QuotaTurns, own, 0, soon); err == nil {
+						err = s.Reservations().Free(t.Context(), store.QuotaTurns, own)
 					}
 				case 4:
-					err = s.Reserve(t.Context(), store.QuotaTurns, shared, 2, past) // expires others' to make room
+					err = s.Reservations().Reserve(t.Context(), store.QuotaTurns, shared, 2, past) // expires others' to make room
 				}
 				if err != nil && !expected(err) {
 					t.Error(err)
@@ -168,11 +168,11 @@ func TestProlongingBeatsTheSweep(t *testing.T) {
 		dbs := h.replicas(t, 2)
 		for _, ref := range names(testkit.Size(t, "quota.steps")/4, "turn") {
 			s := dbs[0].In(acme)
-			noError(t, s.Reserve(t.Context(), store.QuotaTurns, ref, 0, past))
+			noError(t, s.Reservations().Reserve(t.Context(), store.QuotaTurns, ref, 0, past))
 			race(4, func(i int) {
 				var err error
 				if i == 0 {
-					err = s.Reserve(t.Context(), store.QuotaTurns, ref, 0, soon)
+					err = s.Reservations().Reserve(t.Context(), store.QuotaTurns, ref, 0, soon)
 				} else {
 					_, err = dbs[i%2].ExpireReservations(t.Context(), 10)
 				}
@@ -181,7 +181,7 @@ func TestProlongingBeatsTheSweep(t *testing.T) {
 				}
 			})
 			wantUsed(t, s, store.QuotaTurns, 1)
-			noError(t, s.FreeReservation(t.Context(), store.QuotaTurns, ref))
+			noError(t, s.Reservations().Free(t.Context(), store.QuotaTurns, ref))
 			wantUsed(t, s, store.QuotaTurns, 0)
 		}
 	})

@@ -47,41 +47,47 @@ func addSave(ctx context.Context, tx *txn, s Save) error {
 	return err
 }
 
-// DueSaves returns the oldest due saves of up to limit sandboxes. Saves whose capture is on another host are left to
+// Saves holds the saves that finished turns still owe.
+type Saves struct{ db *DB }
+
+// Saves returns the owed saves.
+func (db *DB) Saves() Saves { return Saves{db} }
+
+// Due returns the oldest due saves of up to limit sandboxes. Saves whose capture is on another host are left to
 // that host until they are older than patience.
-func (db *DB) DueSaves(ctx context.Context, host string, patience time.Duration, limit int) ([]Save, error) {
-	saves, err := all(ctx, db.read, scanSave, `
+func (sa Saves) Due(ctx context.Context, host string, patience time.Duration, limit int) ([]Save, error) {
+	saves, err := all(ctx, sa.db.read, scanSave, `
 		select `+saveColumns+` from saves
 		where due_at <= {now} and (host in ('', $1) or created_at <= {now-$2})
 			and not exists (select 1 from saves other where other.sandbox = saves.sandbox
 				and (other.created_at, other.turn) < (saves.created_at, saves.turn))
 		order by due_at, turn limit $3`, host, patience.Microseconds(), clampLimit(limit))
-	return saves, db.recordScan("list saves", err)
+	return saves, sa.db.recordScan("list saves", err)
 }
 
-// NextSave returns the oldest pending save of a sandbox. ok is false if there is none.
-func (db *DB) NextSave(ctx context.Context, sandbox string) (s Save, ok bool, err error) {
-	s, err = first(ctx, db.read, scanSave, `select `+saveColumns+` from saves where sandbox = $1 order by created_at, turn limit 1`, sandbox)
+// Next returns the oldest pending save of a sandbox. ok is false if there is none.
+func (sa Saves) Next(ctx context.Context, sandbox string) (s Save, ok bool, err error) {
+	s, err = first(ctx, sa.db.read, scanSave, `select `+saveColumns+` from saves where sandbox = $1 order by created_at, turn limit 1`, sandbox)
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, false, nil
 	}
-	return s, err == nil, db.fail("read save", err)
+	return s, err == nil, sa.db.fail("read save", err)
 }
 
-// OwesOtherSaves reports whether saves for other turns of the sandbox are pending.
-func (db *DB) OwesOtherSaves(ctx context.Context, s Save) (bool, error) {
-	n, err := first(ctx, db.read, func(row scanner) (n int64, err error) { return n, row.Scan(&n) },
+// OwesOthers reports whether saves for other turns of the sandbox are pending.
+func (sa Saves) OwesOthers(ctx context.Context, s Save) (bool, error) {
+	n, err := first(ctx, sa.db.read, func(row scanner) (n int64, err error) { return n, row.Scan(&n) },
 		`select count(*) from saves where sandbox = $1 and turn <> $2 and not saved`, s.Sandbox, s.Turn)
-	return n > 0, db.fail("look for other saves", err)
+	return n > 0, sa.db.fail("look for other saves", err)
 }
 
 // eventSaved is the event of a save in a sandbox's history.
 const eventSaved = "saved"
 
-// RecordSave records the result of a save in the turn. If the turn has already ended or there is a warning, it also
+// Record records the result of a save in the turn. If the turn has already ended or there is a warning, it also
 // records the save in the sandbox's history. A second call changes nothing.
-func (db *DB) RecordSave(ctx context.Context, s Save, version string, warnings []string, reason string) error {
-	return db.fail("record save", db.inTx(ctx, func(tx *txn) error {
+func (sa Saves) Record(ctx context.Context, s Save, version string, warnings []string, reason string) error {
+	return sa.db.fail("record save", sa.db.inTx(ctx, func(tx *txn) error {
 		n, err := tx.exec(ctx, `update saves set saved = true, version = $2, attempts = 0, last_error = '' where turn = $1 and not saved`, s.Turn, version)
 		if err != nil || n == 0 {
 			return err
@@ -112,16 +118,16 @@ func scanList(row scanner) (list []string, err error) {
 	return list, err
 }
 
-// RetrySave schedules another attempt and stores the cause of the failure.
-func (db *DB) RetrySave(ctx context.Context, turn string, after time.Duration, cause string) error {
-	_, err := db.write.exec(ctx, `update saves set attempts = attempts + 1, due_at = {now+$2}, last_error = $3 where turn = $1`,
+// Retry schedules another attempt and stores the cause of the failure.
+func (sa Saves) Retry(ctx context.Context, turn string, after time.Duration, cause string) error {
+	_, err := sa.db.write.exec(ctx, `update saves set attempts = attempts + 1, due_at = {now+$2}, last_error = $3 where turn = $1`,
 		turn, after.Microseconds(), printable(cause))
-	return db.fail("put save back", err)
+	return sa.db.fail("put save back", err)
 }
 
 // WarnTurn adds warnings to a turn.
-func (db *DB) WarnTurn(ctx context.Context, turn string, warnings []string) error {
-	return db.fail("record warning", db.inTx(ctx, func(tx *txn) error {
+func (sa Saves) WarnTurn(ctx context.Context, turn string, warnings []string) error {
+	return sa.db.fail("record warning", sa.db.inTx(ctx, func(tx *txn) error {
 		had, err := first(ctx, tx, scanList, `update turns set saving = saving where id = $1 returning warnings`, turn)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
@@ -133,21 +139,21 @@ func (db *DB) WarnTurn(ctx context.Context, turn string, warnings []string) erro
 	}))
 }
 
-// EndSave removes a save after its hooks have run.
-func (db *DB) EndSave(ctx context.Context, turn string) error {
-	_, err := db.write.exec(ctx, `delete from saves where turn = $1`, turn)
-	return db.fail("end save", err)
+// End removes a save after its hooks have run.
+func (sa Saves) End(ctx context.Context, turn string) error {
+	_, err := sa.db.write.exec(ctx, `delete from saves where turn = $1`, turn)
+	return sa.db.fail("end save", err)
 }
 
-// CountOwedSaves returns the number of pending saves on all servers, and the time of the oldest.
-func (db *DB) CountOwedSaves(ctx context.Context) (n int64, oldest time.Time, err error) {
+// CountOwed returns the number of pending saves on all servers, and the time of the oldest.
+func (sa Saves) CountOwed(ctx context.Context) (n int64, oldest time.Time, err error) {
 	type owed struct {
 		n      int64
 		oldest time.Time
 	}
-	o, err := first(ctx, db.read, func(row scanner) (o owed, err error) {
+	o, err := first(ctx, sa.db.read, func(row scanner) (o owed, err error) {
 		err = row.Scan(&o.n, instant{&o.oldest})
 		return o, err
 	}, `select count(*), min(created_at) from saves where not saved`)
-	return o.n, o.oldest, db.recordScan("count saves", err)
+	return o.n, o.oldest, sa.db.recordScan("count saves", err)
 }

@@ -14,13 +14,13 @@ func (s *Secrets) requestScrub(ctx context.Context) error {
 	if s.db.lock == nil {
 		return nil
 	}
-	return s.db.putSetting(ctx, settingScrub, "owed")
+	return s.db.settings().put(ctx, settingScrub, "owed")
 }
 
 // scrub rewrites SQLite's file if that was requested. A failure does not prevent the start: it is repeated at the
 // next start, and [Secrets.State] reports it.
 func (s *Secrets) scrub(ctx context.Context) error {
-	owed, err := s.db.setting(ctx, settingScrub)
+	owed, err := s.db.settings().get(ctx, settingScrub)
 	if err != nil || owed == "" {
 		return s.db.fail("read settings", err)
 	}

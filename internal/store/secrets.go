@@ -47,21 +47,27 @@ type Secrets struct {
 
 // Fingerprint returns the fingerprint of the database's secret, empty if it has none yet.
 func (s *Secrets) Fingerprint(ctx context.Context) (string, error) {
-	text, err := s.db.setting(ctx, settingSecret)
+	text, err := s.db.settings().get(ctx, settingSecret)
 	return text, s.db.fail("read the secret's fingerprint", err)
 }
 
-// setting returns a setting of the installation; empty if it is not set.
-func (db *DB) setting(ctx context.Context, name string) (string, error) {
-	text, err := first(ctx, db.write, scanOne[string], `select value from settings where name = $1`, name)
+// settings holds values that the database keeps for itself, by name.
+type settings struct{ db *DB }
+
+// settings returns the stored settings.
+func (db *DB) settings() settings { return settings{db} }
+
+// get returns a setting of the installation; empty if it is not set.
+func (s settings) get(ctx context.Context, name string) (string, error) {
+	text, err := first(ctx, s.db.write, scanOne[string], `select value from settings where name = $1`, name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
 	return text, err
 }
 
-func (db *DB) putSetting(ctx context.Context, name, value string) error {
-	_, err := db.write.exec(ctx, `insert into settings (name, value) values ($1, $2)
+func (s settings) put(ctx context.Context, name, value string) error {
+	_, err := s.db.write.exec(ctx, `insert into settings (name, value) values ($1, $2)
 		on conflict (name) do update set value = excluded.value`, name, value)
 	return err
 }
@@ -74,7 +80,7 @@ func (db *DB) putSetting(ctx context.Context, name, value string) error {
 // Use returns. Servers that share PostgreSQL do so in [Secrets.Run].
 func (s *Secrets) Use(ctx context.Context, ring *seal.Ring) error {
 	const op = "check secret"
-	current, err := s.db.setting(ctx, settingSecret)
+	current, err := s.db.settings().get(ctx, settingSecret)
 	if err != nil {
 		return s.db.fail(op, err)
 	}
@@ -174,7 +180,7 @@ func (s *Secrets) recordFirst(ctx context.Context, fingerprint string) error {
 	if err != nil {
 		return err
 	}
-	return s.db.putSetting(ctx, settingSecret, fingerprint)
+	return s.db.settings().put(ctx, settingSecret, fingerprint)
 }
 
 func (db *DB) clock(ctx context.Context) (now time.Time, err error) {
@@ -184,7 +190,7 @@ func (db *DB) clock(ctx context.Context) (now time.Time, err error) {
 
 // sealFrom returns the time at which encryption starts, by this process's clock.
 func (s *Secrets) sealFrom(ctx context.Context) (time.Time, error) {
-	text, err := s.db.setting(ctx, settingFrom)
+	text, err := s.db.settings().get(ctx, settingFrom)
 	if err != nil || text == "" {
 		return time.Time{}, err
 	}
@@ -200,7 +206,7 @@ func (s *Secrets) sealFrom(ctx context.Context) (time.Time, error) {
 }
 
 func (s *Secrets) lost(ctx context.Context) (lost []string, err error) {
-	text, err := s.db.setting(ctx, settingLost)
+	text, err := s.db.settings().get(ctx, settingLost)
 	if err != nil || text == "" {
 		return nil, err
 	}
@@ -225,11 +231,11 @@ func (s *Secrets) promote(ctx context.Context) error {
 			return nil
 		}
 	}
-	current, err := s.db.setting(ctx, settingSecret)
+	current, err := s.db.settings().get(ctx, settingSecret)
 	if err != nil || current != writes { // another server has changed it, and this server has not read it yet
 		return err
 	}
-	if err := s.db.putSetting(ctx, settingSecret, newest); err != nil {
+	if err := s.db.settings().put(ctx, settingSecret, newest); err != nil {
 		return err
 	}
 	s.db.log.Info("values are encrypted with the new secret from now on", "secret", newest, "previous", writes)
@@ -282,7 +288,7 @@ func (s *Secrets) sealing() (writes string, ready bool) {
 
 // follow renews the server's row and switches to the secret that the database names.
 func (s *Secrets) follow(ctx context.Context) error {
-	current, err := s.db.setting(ctx, settingSecret)
+	current, err := s.db.settings().get(ctx, settingSecret)
 	if err != nil {
 		return err
 	}
@@ -350,7 +356,7 @@ func (s *Secrets) State(ctx context.Context) (state SecretState, err error) {
 	if state.Lost, err = s.lost(ctx); err != nil {
 		return state, s.db.fail(op, err)
 	}
-	scrub, err := s.db.setting(ctx, settingScrub)
+	scrub, err := s.db.settings().get(ctx, settingScrub)
 	if err != nil || len(state.Known) == 0 {
 		return state, s.db.fail(op, err)
 	}
@@ -389,7 +395,7 @@ func (s *Secrets) Forget(ctx context.Context, fingerprint string) error {
 		return fault.Errorf(op, api.CodeNotFound, "nothing is encrypted with a secret %q", fingerprint)
 	}
 	if !slices.Contains(state.Lost, fingerprint) {
-		if err := s.db.putSetting(ctx, settingLost, listArg(append(state.Lost, fingerprint))); err != nil {
+		if err := s.db.settings().put(ctx, settingLost, listArg(append(state.Lost, fingerprint))); err != nil {
 			return s.db.fail(op, err)
 		}
 	}

@@ -65,14 +65,14 @@ func secretRows(t *testing.T, db *store.DB, name string) secretive {
 	env := map[string]string{"TOKEN": secretCanary + name}
 	in := intent(name)
 	in.Spec.Env = env
-	noError(t, db.EnsureTenant(t.Context(), acme, "Acme"))
+	noError(t, db.Tenants().Ensure(t.Context(), acme, "Acme"))
 	s := db.In(acme)
 	sb := intend(t, s, in)
 	c, _, err := s.CreateConversation(t.Context(), store.Conversation{Env: env})
 	noError(t, err)
-	a, err := s.CreateAgent(t.Context(), store.Agent{Name: name, Overrides: json.RawMessage(`{"env":{"TOKEN":"` + secretCanary + name + `"}}`)})
+	a, err := s.Agents().Create(t.Context(), store.Agent{Name: name, Overrides: json.RawMessage(`{"env":{"TOKEN":"` + secretCanary + name + `"}}`)})
 	noError(t, err)
-	noError(t, s.FinishKey(t.Context(), claim(t, s, claimOf(name), store.ClaimFresh),
+	noError(t, s.Requests().Finish(t.Context(), claim(t, s, claimOf(name), store.ClaimFresh),
 		store.Answer{Status: 201, Header: map[string][]string{"Location": {"/x"}}, Body: []byte(secretCanary + name)}))
 	return secretive{sb.ID, c.ID, a.ID}
 }
@@ -85,7 +85,7 @@ func (r secretive) check(t *testing.T, db *store.DB, name string) {
 	noError(t, err)
 	c, err := s.Conversation(t.Context(), r.conversation)
 	noError(t, err)
-	a, err := s.Agent(t.Context(), r.agent)
+	a, err := s.Agents().Get(t.Context(), r.agent)
 	noError(t, err)
 	answer := claim(t, s, claimOf(name), store.ClaimDone).Answer
 	if sb.Spec.Env["TOKEN"] != want || c.Env["TOKEN"] != want || !bytes.Contains(a.Overrides, []byte(want)) ||
@@ -199,7 +199,7 @@ func TestValuesStayReadableForServersOfBefore(t *testing.T) {
 	before, err := store.Open(t.Context(), h.opts)
 	noError(t, err)
 	defer before.Close()
-	_, err = before.RenewHost(t.Context(), "machine", "", time.Now())
+	_, err = before.Hosts().RenewHost(t.Context(), "machine", "", time.Now())
 	noError(t, err)
 	db := h.mustOpenWith(t, "one")
 	rows := secretRows(t, db, "a")

@@ -201,7 +201,7 @@ func (s shipped) verify(t *testing.T, h harness, db *store.DB) {
 	if turn.Seq != 1 || turn.ReadTo != 70 || string(turn.State) != `{"place":1}` {
 		t.Errorf("the turn is %+v", turn)
 	}
-	done, err := db.AppendTurns(t.Context(), []store.TurnAppend{{Lease: l, Append: store.Append{After: last, To: 90, Events: [][]byte{[]byte(`{"n":9}`)}}}})
+	done, err := db.TurnRuns().Append(t.Context(), []store.TurnAppend{{Lease: l, Append: store.Append{After: last, To: 90, Events: [][]byte{[]byte(`{"n":9}`)}}}})
 	noError(t, err)
 	if got := readLog(t, db, "t", 0); !done[0] || len(got) != int(last)+1 || got[0] != `{"n":1}` {
 		t.Errorf("appended %v; the log is %q", done, got)

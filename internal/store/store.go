@@ -3,8 +3,9 @@
 //
 // [Open] opens and migrates a database. Records of a tenant are reached through [DB.In], so that code which forgets
 // the tenant does not compile: sandboxes ([Scope.RequestSandbox], [Scope.Want], [Scope.Delete], [Scope.ByOwner]),
-// accounts, agents, API keys, idempotency keys ([Scope.ClaimKey]) and the outbox. Operations of the engine across
-// tenants are methods of [DB]: [DB.Lease], [DB.Commit], [DB.Due], [DB.Hold].
+// accounts, agents, API keys, idempotency keys ([Requests.Claim]), turns and messages. Each kind of record has a type of
+// its methods, such as [Scope.Turns]. Operations across tenants start at [DB]: [DB.Commit], [DB.Due], [DB.Leases],
+// [DB.Holds], [DB.Hosts], [DB.TurnRuns].
 //
 // Requests set Want with single statements that never block a lease holder. Only the holder writes state, and only
 // while the row has its lease's epoch: a holder that lost its lease gets [fault.ErrStale]. No transaction stays
@@ -72,7 +73,7 @@ func (db *DB) prepare(ctx context.Context, skipMigrate bool) (err error) {
 	if err != nil || db.lock == nil {
 		return err
 	}
-	if err := db.endLeases(ctx); err != nil {
+	if err := db.Leases().endAll(ctx); err != nil {
 		return db.fail("end leases of the past", err)
 	}
 	db.keepRoom()

@@ -28,7 +28,7 @@ func TestStumbleRecordsTheReasonAndNothingElse(t *testing.T) {
 		if len(history) != 1 {
 			t.Errorf("%d entries in the history, want the first wish alone", len(history))
 		}
-		noError(t, db.Release(t.Context(), g.Lease))
+		noError(t, db.Leases().Release(t.Context(), g.Lease))
 		lease(t, db, sb.ID, "another")
 		wantCode(t, db.RecordFailure(t.Context(), g.Lease, f, store.Due{}, time.Time{}), api.CodeStale)
 	})
@@ -68,10 +68,10 @@ func TestUseUnderAHolderStaysDue(t *testing.T) {
 func TestTombstoneCannotBeHeld(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		sb := intend(t, db.In(acme), intent("a"))
-		noError(t, db.Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour)))
+		noError(t, db.Holds().Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour)))
 		_, err := db.In(acme).Delete(t.Context(), sb.ID, false, "", "")
 		noError(t, err)
-		if err := db.Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour)); !errors.Is(err, fault.ErrDeleted) {
+		if err := db.Holds().Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour)); !errors.Is(err, fault.ErrDeleted) {
 			t.Errorf("got %v", err)
 		}
 	})

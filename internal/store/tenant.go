@@ -12,14 +12,20 @@ type Tenant struct {
 	CreatedAt time.Time
 }
 
-// EnsureTenant creates the tenant if it does not exist; an existing one keeps its name.
-func (db *DB) EnsureTenant(ctx context.Context, id TenantID, name string) error {
-	_, err := db.write.exec(ctx, `insert into tenants (id, name, created_at) values ($1, $2, {now}) on conflict do nothing`, id, name)
-	return db.fail("record tenant", err)
+// TenantTable holds the tenants of the installation.
+type TenantTable struct{ db *DB }
+
+// Tenants returns the tenants.
+func (db *DB) Tenants() TenantTable { return TenantTable{db} }
+
+// Ensure creates the tenant if it does not exist; an existing one keeps its name.
+func (tenants TenantTable) Ensure(ctx context.Context, id TenantID, name string) error {
+	_, err := tenants.db.write.exec(ctx, `insert into tenants (id, name, created_at) values ($1, $2, {now}) on conflict do nothing`, id, name)
+	return tenants.db.fail("record tenant", err)
 }
 
-// Tenants returns one page of all tenants, newest first, and the position of the next page.
-func (db *DB) Tenants(ctx context.Context, page Page) ([]Tenant, Position, error) {
+// List returns one page of all tenants, newest first, and the position of the next page.
+func (tenants TenantTable) List(ctx context.Context, page Page) ([]Tenant, Position, error) {
 	l := listing[Tenant]{
 		columns: "id, name, created_at", table: "tenants",
 		scan: func(row scanner) (t Tenant, err error) {
@@ -28,6 +34,6 @@ func (db *DB) Tenants(ctx context.Context, page Page) ([]Tenant, Position, error
 		},
 		position: func(t Tenant) Position { return Position{t.CreatedAt, string(t.ID)} },
 	}
-	items, next, err := l.read(ctx, db.read, page)
-	return items, next, db.fail("list tenants", err)
+	items, next, err := l.read(ctx, tenants.db.read, page)
+	return items, next, tenants.db.fail("list tenants", err)
 }

@@ -18,11 +18,11 @@ func TestToolCallsAreCancelledByTheirClientAlone(t *testing.T) {
 			{ID: "c", Server: "one", Client: "me", Request: "2"},
 			{ID: "d", Server: "two", Client: "me", Request: "2"},
 		} {
-			noError(t, db.BeginToolCall(t.Context(), c))
+			noError(t, db.ToolCalls().Begin(t.Context(), c))
 		}
 		cancelled := func(server string, want ...string) {
 			t.Helper()
-			got, err := db.CancelledToolCalls(t.Context(), server)
+			got, err := db.ToolCalls().ListCancelled(t.Context(), server)
 			noError(t, err)
 			if slices.Sort(got); !slices.Equal(got, want) {
 				t.Errorf("cancelled on %s: %v, want %v", server, got, want)
@@ -32,7 +32,7 @@ func TestToolCallsAreCancelledByTheirClientAlone(t *testing.T) {
 			request string
 			want    []string
 		}{{"3", nil}, {"2", nil}, {"1", []string{"a"}}, {"1", []string{"a"}}} { // 2 is ambiguous
-			ids, err := db.CancelToolCall(t.Context(), "me", c.request)
+			ids, err := db.ToolCalls().Cancel(t.Context(), "me", c.request)
 			noError(t, err)
 			if !slices.Equal(ids, c.want) {
 				t.Errorf("request %s: cancelled %v, want %v", c.request, ids, c.want)
@@ -40,16 +40,16 @@ func TestToolCallsAreCancelledByTheirClientAlone(t *testing.T) {
 		}
 		cancelled("one", "a")
 		cancelled("two")
-		noError(t, db.EndToolCall(t.Context(), "d"))
-		noError(t, db.RenewToolCalls(t.Context(), "one"))
-		ids, err := db.CancelToolCall(t.Context(), "me", "2") // no longer ambiguous
+		noError(t, db.ToolCalls().End(t.Context(), "d"))
+		noError(t, db.ToolCalls().Renew(t.Context(), "one"))
+		ids, err := db.ToolCalls().Cancel(t.Context(), "me", "2") // no longer ambiguous
 		noError(t, err)
 		if !slices.Equal(ids, []string{"c"}) {
 			t.Errorf("cancelled %v", ids)
 		}
-		noError(t, db.EndToolCall(t.Context(), "a"))
+		noError(t, db.ToolCalls().End(t.Context(), "a"))
 		cancelled("one", "c")
-		ids, err = db.CancelToolCalls(t.Context(), "another")
+		ids, err = db.ToolCalls().CancelAll(t.Context(), "another")
 		noError(t, err)
 		if !slices.Equal(ids, []string{"b"}) {
 			t.Errorf("cancelled %v", ids)

@@ -104,25 +104,31 @@ type NewTurn struct {
 	Begin func(Turn) (message []byte, events [][]byte, err error)
 }
 
-// AddTurn records a turn and the user's message in one transaction. If a turn with the id exists, it returns that with
+// Turns holds the turns of a tenant, for the clients that start, read and cancel them.
+type Turns struct{ scope Scope }
+
+// Turns returns the tenant's turns.
+func (s Scope) Turns() Turns { return Turns{s} }
+
+// Add records a turn and the user's message in one transaction. If a turn with the id exists, it returns that with
 // added = false. If another turn runs in the conversation, or the sandbox has no free slot, the new turn waits if
 // Queue is set; otherwise the error is CodeTurnRunning.
-func (s Scope) AddTurn(ctx context.Context, n NewTurn) (t Turn, added bool, err error) {
+func (tu Turns) Add(ctx context.Context, n NewTurn) (t Turn, added bool, err error) {
 	const op = "begin turn"
 	for try := 0; ; try++ {
-		err = s.db.inTx(ctx, func(tx *txn) error {
-			t, added, err = s.addTurn(ctx, tx, op, n)
+		err = tu.scope.db.inTx(ctx, func(tx *txn) error {
+			t, added, err = tu.add(ctx, tx, op, n)
 			return err
 		})
-		if try == 10 || err == nil || !s.db.dialect.duplicate(err) { // a duplicate slot: another turn took it
-			return t, added, s.db.fail(op, err)
+		if try == 10 || err == nil || !tu.scope.db.dialect.duplicate(err) { // a duplicate slot: another turn took it
+			return t, added, tu.scope.db.fail(op, err)
 		}
 	}
 }
 
-func (s Scope) addTurn(ctx context.Context, tx *txn, op string, n NewTurn) (t Turn, added bool, err error) {
-	c, err := first(ctx, tx, s.db.scanConversation, `update conversations set updated_at = {now}
-		where tenant = $1 and id = $2 and deleted_at is null returning `+conversationColumns, s.tenant, n.Conversation)
+func (tu Turns) add(ctx context.Context, tx *txn, op string, n NewTurn) (t Turn, added bool, err error) {
+	c, err := first(ctx, tx, tu.scope.db.scanConversation, `update conversations set updated_at = {now}
+		where tenant = $1 and id = $2 and deleted_at is null returning `+conversationColumns, tu.scope.tenant, n.Conversation)
 	if errors.Is(err, sql.ErrNoRows) {
 		return t, false, conversations.missing(op, n.Conversation)
 	} else if err != nil {
@@ -130,18 +136,18 @@ func (s Scope) addTurn(ctx context.Context, tx *txn, op string, n NewTurn) (t Tu
 	}
 	t, err = first(ctx, tx, scanTurn, `select `+turnColumns+` from turns where id = $1`, n.ID)
 	switch {
-	case err == nil && (t.Tenant != s.tenant || t.Conversation != n.Conversation):
+	case err == nil && (t.Tenant != tu.scope.tenant || t.Conversation != n.Conversation):
 		return Turn{}, false, notFound(op, "turn", n.ID)
 	case !errors.Is(err, sql.ErrNoRows):
 		return t, false, err
 	}
-	slot, err := s.place(ctx, tx, op, n)
+	slot, err := tu.place(ctx, tx, op, n)
 	if err != nil {
 		return t, false, err
 	}
 	n.Message = idAfter(c.LastMessage)
 	n.Reply = idAfter(n.Message)
-	if t, err = s.insertTurn(ctx, tx, n.Turn, slot); err != nil {
+	if t, err = tu.insert(ctx, tx, n.Turn, slot); err != nil {
 		return t, false, err
 	}
 	if _, err := tx.exec(ctx, `update conversations set last_message = $2 where id = $1`, c.ID, n.Reply); err != nil {
@@ -151,14 +157,14 @@ func (s Scope) addTurn(ctx context.Context, tx *txn, op string, n NewTurn) (t Tu
 	if err != nil {
 		return t, false, err
 	}
-	if t, err = s.db.appendOne(ctx, tx, op, Lease{ID: t.ID}, Append{Events: events}); err != nil {
+	if t, err = tu.scope.db.TurnRuns().appendOne(ctx, tx, op, Lease{ID: t.ID}, Append{Events: events}); err != nil {
 		return t, false, err
 	}
-	return t, true, s.enqueue(ctx, tx, Message{ID: t.Message, Kind: OutboxMessage, Ref: t.Conversation, Payload: message})
+	return t, true, tu.scope.Outgoing().enqueue(ctx, tx, Message{ID: t.Message, Kind: OutboxMessage, Ref: t.Conversation, Payload: message})
 }
 
 // place returns a free slot for the turn, or nil if the turn has to wait.
-func (s Scope) place(ctx context.Context, tx *txn, op string, n NewTurn) (any, error) {
+func (tu Turns) place(ctx context.Context, tx *txn, op string, n NewTurn) (any, error) {
 	type standing struct{ running, waiting int64 }
 	here, err := first(ctx, tx, func(row scanner) (h standing, err error) {
 		err = row.Scan(&h.running, &h.waiting)
@@ -198,7 +204,7 @@ func freeSlot(ctx context.Context, tx *txn, sandbox string, places int64) (int64
 	return -1, nil
 }
 
-func (s Scope) insertTurn(ctx context.Context, tx *txn, t Turn, slot any) (Turn, error) {
+func (tu Turns) insert(ctx context.Context, tx *txn, t Turn, slot any) (Turn, error) {
 	status := TurnRunning
 	if slot == nil {
 		status = TurnQueued
@@ -207,7 +213,7 @@ func (s Scope) insertTurn(ctx context.Context, tx *txn, t Turn, slot any) (Turn,
 		insert into turns (id, tenant, conversation, sandbox, slot, status, message, reply, prompt, model, template, actor,
 			cancel_reason, epoch, session, resume, attempt, seq, read_to, state, version, warnings, done, created_at)
 		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, '', 0, '', false, 0, 0, 0, '', '', '[]', '[]', {now})
-		returning `+turnColumns, t.ID, s.tenant, t.Conversation, t.Sandbox, slot, status, t.Message, t.Reply, t.Prompt, t.Model, t.Template, t.Actor)
+		returning `+turnColumns, t.ID, tu.scope.tenant, t.Conversation, t.Sandbox, slot, status, t.Message, t.Reply, t.Prompt, t.Model, t.Template, t.Actor)
 }
 
 // idAfter returns a new id that sorts after last, even if the clock went back.
@@ -231,65 +237,65 @@ func idAfter(last string) string {
 	}
 }
 
-// Turn returns one turn, or ErrNotFound.
-func (s Scope) Turn(ctx context.Context, id string) (Turn, error) {
+// Get returns one turn, or ErrNotFound.
+func (tu Turns) Get(ctx context.Context, id string) (Turn, error) {
 	const op = "read turn"
-	t, err := first(ctx, s.db.read, scanTurn, `select `+turnColumns+` from turns where tenant = $1 and id = $2`, s.tenant, id)
+	t, err := first(ctx, tu.scope.db.read, scanTurn, `select `+turnColumns+` from turns where tenant = $1 and id = $2`, tu.scope.tenant, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return t, notFound(op, "turn", id)
 	}
-	return t, s.db.fail(op, err)
+	return t, tu.scope.db.fail(op, err)
 }
 
-// Turns returns one page of a conversation's turns, newest first, and the position of the next page.
-func (s Scope) Turns(ctx context.Context, conversation string, page Page) ([]Turn, Position, error) {
+// List returns one page of a conversation's turns, newest first, and the position of the next page.
+func (tu Turns) List(ctx context.Context, conversation string, page Page) ([]Turn, Position, error) {
 	l := listing[Turn]{
 		columns: listedColumns, table: "turns", scan: scanTurn,
 		position: func(t Turn) Position { return Position{t.CreatedAt, t.ID} },
 	}
 	l.where("conversation = $%d", conversation)
-	l.where("tenant = $%d", s.tenant)
-	items, next, err := l.read(ctx, s.db.read, page)
-	return items, next, s.db.fail("list turns", err)
+	l.where("tenant = $%d", tu.scope.tenant)
+	items, next, err := l.read(ctx, tu.scope.db.read, page)
+	return items, next, tu.scope.db.fail("list turns", err)
 }
 
-// OpenTurns returns the unfinished turns of a conversation or a sandbox, oldest first.
-func (s Scope) OpenTurns(ctx context.Context, conversation, sandbox string) ([]Turn, error) {
-	turns, err := all(ctx, s.db.read, scanTurn, `select `+listedColumns+` from turns
+// ListOpen returns the unfinished turns of a conversation or a sandbox, oldest first.
+func (tu Turns) ListOpen(ctx context.Context, conversation, sandbox string) ([]Turn, error) {
+	turns, err := all(ctx, tu.scope.db.read, scanTurn, `select `+listedColumns+` from turns
 		where tenant = $1 and finished_at is null and (conversation = $2 or sandbox = $3 and sandbox <> '') order by created_at, id limit 1000`,
-		s.tenant, conversation, sandbox)
-	return turns, s.db.fail("list turns", err)
+		tu.scope.tenant, conversation, sandbox)
+	return turns, tu.scope.db.fail("list turns", err)
 }
 
-// CancelTurn requests the end of a turn. A waiting turn ends at once; a running one is ended by its holder. A
+// Cancel requests the end of a turn. A waiting turn ends at once; a running one is ended by its holder. A
 // second call changes nothing.
-func (s Scope) CancelTurn(ctx context.Context, id, reason string) (Turn, error) {
+func (tu Turns) Cancel(ctx context.Context, id, reason string) (Turn, error) {
 	const op = "cancel turn"
-	t, err := first(ctx, s.db.write, scanTurn, `
+	t, err := first(ctx, tu.scope.db.write, scanTurn, `
 		update turns set cancel_at = coalesce(cancel_at, {now}), cancel_reason = case when cancel_at is null then $3 else cancel_reason end
-		where tenant = $1 and id = $2 and finished_at is null returning `+turnColumns, s.tenant, id, printable(reason))
+		where tenant = $1 and id = $2 and finished_at is null returning `+turnColumns, tu.scope.tenant, id, printable(reason))
 	if !errors.Is(err, sql.ErrNoRows) {
-		return t, s.db.fail(op, err)
+		return t, tu.scope.db.fail(op, err)
 	}
-	if t, err = s.Turn(ctx, id); err == nil {
+	if t, err = tu.Get(ctx, id); err == nil {
 		err = fault.Errorf(op, api.CodeTurnFinished, "turn %s has ended: %s", id, t.Status)
 	}
 	return t, err
 }
 
-// OldestOpenTurns returns, for each of the conversations that has unfinished turns, the id of the oldest one.
-func (s Scope) OldestOpenTurns(ctx context.Context, conversations []string) (map[string]string, error) {
+// ListOldestOpen returns, for each of the conversations that has unfinished turns, the id of the oldest one.
+func (tu Turns) ListOldestOpen(ctx context.Context, conversations []string) (map[string]string, error) {
 	working := map[string]string{}
 	if len(conversations) == 0 {
 		return working, nil
 	}
-	args, marks := []any{s.tenant}, make([]string, len(conversations))
+	args, marks := []any{tu.scope.tenant}, make([]string, len(conversations))
 	for i, id := range conversations {
 		args = append(args, id)
 		marks[i] = fmt.Sprintf("$%d", i+2)
 	}
 	type open struct{ turn, conversation string }
-	turns, err := all(ctx, s.db.read, func(row scanner) (o open, err error) {
+	turns, err := all(ctx, tu.scope.db.read, func(row scanner) (o open, err error) {
 		err = row.Scan(&o.turn, &o.conversation)
 		return o, err
 	}, `select id, conversation from turns where tenant = $1 and finished_at is null and conversation in (`+strings.Join(marks, ", ")+`)
@@ -297,5 +303,5 @@ func (s Scope) OldestOpenTurns(ctx context.Context, conversations []string) (map
 	for _, t := range turns {
 		working[t.conversation] = t.turn
 	}
-	return working, s.db.fail("list turns", err)
+	return working, tu.scope.db.fail("list turns", err)
 }

@@ -30,34 +30,34 @@ func logEnds(turn, number string) string {
 	return `coalesce((select tail.last from turn_log tail where tail.turn = ` + turn + ` order by tail.first desc limit 1), 0) = ` + number
 }
 
-// AppendTurns appends to the logs of many turns in one transaction, and reports for each whether it was appended: a
+// Append appends to the logs of many turns in one transaction, and reports for each whether it was appended: a
 // holder that lost the turn's lease appends nothing. It does not wait for the disk. If a crash loses events, they are
 // read again from the agents' output.
-func (db *DB) AppendTurns(ctx context.Context, batch []TurnAppend) ([]bool, error) {
-	done, err := db.dialect.appendTurns(ctx, db, batch)
-	return done, db.fail("append events", err)
+func (runs TurnRuns) Append(ctx context.Context, batch []TurnAppend) ([]bool, error) {
+	done, err := runs.db.dialect.appendTurns(ctx, runs.db, batch)
+	return done, runs.db.fail("append events", err)
 }
 
 // appendOne appends inside a larger transaction and updates the turn's row.
-func (db *DB) appendOne(ctx context.Context, tx *txn, op string, l Lease, a Append) (Turn, error) {
-	t, err := db.moveTurn(ctx, tx, op, l, a)
+func (runs TurnRuns) appendOne(ctx context.Context, tx *txn, op string, l Lease, a Append) (Turn, error) {
+	t, err := runs.move(ctx, tx, op, l, a)
 	if err != nil || len(a.Events) == 0 {
 		return t, err
 	}
 	if _, err = tx.exec(ctx, `insert into turn_log (turn, first, last, data, read_to, state) values ($1, $2, $3, $4, $5, $6)`,
-		l.ID, a.first(), a.last(), a.data(), a.To, string(a.State)); err != nil && db.dialect.duplicate(err) {
+		l.ID, a.first(), a.last(), a.data(), a.To, string(a.State)); err != nil && runs.db.dialect.duplicate(err) {
 		err = stale(op, "turn "+l.ID)
 	}
 	return t, err
 }
 
-// AdvanceTurn records the position in the agent's output if the output produced no event.
-func (db *DB) AdvanceTurn(ctx context.Context, l Lease, a Append) (Turn, error) {
-	return db.moveTurn(ctx, db.write, "read on", l, a)
+// Advance records the position in the agent's output if the output produced no event.
+func (runs TurnRuns) Advance(ctx context.Context, l Lease, a Append) (Turn, error) {
+	return runs.move(ctx, runs.db.write, "read on", l, a)
 }
 
-func (db *DB) moveTurn(ctx context.Context, r runner, op string, l Lease, a Append) (Turn, error) {
-	return db.fencedAt(ctx, r, op, l, a.After, `seq = $4, read_to = $5, state = $6`, a.last(), a.To, string(a.State))
+func (runs TurnRuns) move(ctx context.Context, r runner, op string, l Lease, a Append) (Turn, error) {
+	return runs.fencedAt(ctx, r, op, l, a.After, `seq = $4, read_to = $5, state = $6`, a.last(), a.To, string(a.State))
 }
 
 // appendTurnsSQLite uses the one writing connection. Its commit does not wait for the disk.
@@ -139,10 +139,10 @@ type LogPart struct {
 }
 
 // ReadLog returns the events after a number: about most bytes, but at least one part if there is any.
-func (db *DB) ReadLog(ctx context.Context, turn string, after int64, most int) ([]LogPart, error) {
+func (runs TurnRuns) ReadLog(ctx context.Context, turn string, after int64, most int) ([]LogPart, error) {
 	const parts = 500
 	size := 0
-	read, err := all(ctx, db.read, func(row scanner) (p LogPart, err error) {
+	read, err := all(ctx, runs.db.read, func(row scanner) (p LogPart, err error) {
 		var data, state []byte
 		if err = row.Scan(&p.First, &data, &p.To, &state); err != nil {
 			return p, err
@@ -162,5 +162,5 @@ func (db *DB) ReadLog(ctx context.Context, turn string, after int64, most int) (
 			break
 		}
 	}
-	return read, db.fail("read events", err)
+	return read, runs.db.fail("read events", err)
 }

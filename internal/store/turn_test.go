@@ -42,7 +42,7 @@ func asking(c store.Conversation) store.NewTurn {
 
 func begin(t testing.TB, db *store.DB, n store.NewTurn) store.Turn {
 	t.Helper()
-	turn, added, err := db.In(acme).AddTurn(t.Context(), n)
+	turn, added, err := db.In(acme).Turns().Add(t.Context(), n)
 	noError(t, err)
 	if !added {
 		t.Fatal("a new turn is not new")
@@ -52,7 +52,7 @@ func begin(t testing.TB, db *store.DB, n store.NewTurn) store.Turn {
 
 func take(t testing.TB, db *store.DB, id, holder string) (store.Lease, store.Turn) {
 	t.Helper()
-	l, turn, ok, err := db.TakeTurn(t.Context(), id, holder, "here")
+	l, turn, ok, err := db.TurnRuns().Take(t.Context(), id, holder, "here")
 	noError(t, err)
 	if !ok {
 		t.Fatalf("turn %s is not given to %s", id, holder)
@@ -69,7 +69,7 @@ func words(texts ...string) (events [][]byte) {
 
 func readLog(t testing.TB, db *store.DB, turn string, after int64) (events []string) {
 	t.Helper()
-	parts, err := db.ReadLog(t.Context(), turn, after, 1<<20)
+	parts, err := db.TurnRuns().ReadLog(t.Context(), turn, after, 1<<20)
 	noError(t, err)
 	for _, p := range parts {
 		if p.First != after+int64(len(events))+1 {
@@ -89,12 +89,12 @@ func TestTurnsOfAConversationTakeTurns(t *testing.T) {
 		if !one.Placed || one.Status != store.TurnRunning || one.Reply <= one.Message {
 			t.Fatalf("the first turn is %+v", one)
 		}
-		again, added, err := db.In(acme).AddTurn(t.Context(), func() store.NewTurn { n := asking(c); n.ID = one.ID; return n }())
+		again, added, err := db.In(acme).Turns().Add(t.Context(), func() store.NewTurn { n := asking(c); n.ID = one.ID; return n }())
 		noError(t, err)
 		if added || again.ID != one.ID || again.Message != one.Message {
 			t.Errorf("the same turn again is %+v, added %v", again, added)
 		}
-		_, _, err = db.In(acme).AddTurn(t.Context(), asking(c))
+		_, _, err = db.In(acme).Turns().Add(t.Context(), asking(c))
 		wantCode(t, err, api.CodeTurnRunning)
 		waits := asking(c)
 		waits.Queue = true
@@ -102,21 +102,21 @@ func TestTurnsOfAConversationTakeTurns(t *testing.T) {
 		if two.Placed || two.Status != store.TurnQueued || two.Message <= one.Reply {
 			t.Fatalf("the second turn is %+v", two)
 		}
-		if _, ok, err := db.AdmitTurn(t.Context(), c.Sandbox, 1); err != nil || ok {
+		if _, ok, err := db.TurnRuns().Admit(t.Context(), c.Sandbox, 1); err != nil || ok {
 			t.Fatalf("a turn is placed beside one that runs: %v, %v", ok, err)
 		}
-		if _, ok, err := db.AdmitTurn(t.Context(), c.Sandbox, 5); err != nil || ok {
+		if _, ok, err := db.TurnRuns().Admit(t.Context(), c.Sandbox, 5); err != nil || ok {
 			t.Fatalf("a second turn of a conversation runs: %v, %v", ok, err)
 		}
 		l, _ := take(t, db, one.ID, "a")
-		_, err = db.EndTurn(t.Context(), l, store.Ending{Outcome: json.RawMessage(`{}`), Reply: []byte(`{}`), Session: "s", Used: true})
+		_, err = db.TurnRuns().End(t.Context(), l, store.Ending{Outcome: json.RawMessage(`{}`), Reply: []byte(`{}`), Session: "s", Used: true})
 		noError(t, err)
-		done, err := db.FinishTurn(t.Context(), l, api.TurnCompleted, json.RawMessage(`{}`), store.Append{Events: words("bye")}, nil)
+		done, err := db.TurnRuns().Finish(t.Context(), l, api.TurnCompleted, json.RawMessage(`{}`), store.Append{Events: words("bye")}, nil)
 		noError(t, err)
 		if !done.Finished() || done.Placed || done.Status != api.TurnCompleted {
 			t.Errorf("the turn that ended is %+v", done)
 		}
-		placed, ok, err := db.AdmitTurn(t.Context(), c.Sandbox, 1)
+		placed, ok, err := db.TurnRuns().Admit(t.Context(), c.Sandbox, 1)
 		noError(t, err)
 		if !ok || placed.ID != two.ID || !placed.Placed || placed.Status != store.TurnRunning {
 			t.Errorf("placed is %+v, %v", placed, ok)
@@ -126,9 +126,9 @@ func TestTurnsOfAConversationTakeTurns(t *testing.T) {
 		if c.Session != "s" || c.SessionTurns != 1 || c.LastMessage != two.Reply {
 			t.Errorf("the conversation is %+v", c)
 		}
-		_, err = db.In(acme).CancelTurn(t.Context(), one.ID, "late")
+		_, err = db.In(acme).Turns().Cancel(t.Context(), one.ID, "late")
 		wantCode(t, err, api.CodeTurnFinished)
-		_, err = db.In("other").CancelTurn(t.Context(), two.ID, "not mine")
+		_, err = db.In("other").Turns().Cancel(t.Context(), two.ID, "not mine")
 		wantCode(t, err, api.CodeNotFound)
 	})
 }
@@ -202,7 +202,7 @@ func TestQueueIsBounded(t *testing.T) {
 		}
 		n := asking(c)
 		n.Queue = true
-		_, _, err := db.In(acme).AddTurn(t.Context(), n)
+		_, _, err := db.In(acme).Turns().Add(t.Context(), n)
 		wantCode(t, err, api.CodeQueueFull)
 	})
 }
@@ -222,7 +222,7 @@ func TestPlacesOfASandboxAreBounded(t *testing.T) {
 		race(len(all), func(i int) {
 			n := asking(all[i])
 			n.Places = 3
-			_, _, err := dbs[i%4].In(acme).AddTurn(t.Context(), n)
+			_, _, err := dbs[i%4].In(acme).Turns().Add(t.Context(), n)
 			switch {
 			case err == nil:
 				placed.Add(1)
@@ -241,29 +241,29 @@ func TestLogIsDenseAndFenced(t *testing.T) {
 		c := talk(t, db)
 		turn := begin(t, db, asking(c))
 		first, _ := take(t, db, turn.ID, "a")
-		if _, _, ok, err := db.TakeTurn(t.Context(), turn.ID, "b", "here"); err != nil || ok {
+		if _, _, ok, err := db.TurnRuns().Take(t.Context(), turn.ID, "b", "here"); err != nil || ok {
 			t.Fatalf("a turn that is held is given away: %v, %v", ok, err)
 		}
-		_, err := db.BeginAttempt(t.Context(), first, 0, "session", false, nil)
+		_, err := db.TurnRuns().BeginAttempt(t.Context(), first, 0, "session", false, nil)
 		noError(t, err)
 		appends := func(l store.Lease, after int64, events ...string) store.TurnAppend {
 			return store.TurnAppend{Lease: l, Append: store.Append{After: after, To: 10 * (after + 1), State: json.RawMessage(`{"a":1}`), Events: words(events...)}}
 		}
 		expect := func(want []bool, batch ...store.TurnAppend) {
 			t.Helper()
-			done, err := db.AppendTurns(t.Context(), batch)
+			done, err := db.TurnRuns().Append(t.Context(), batch)
 			noError(t, err)
 			if !slices.Equal(done, want) {
 				t.Fatalf("appended %v, want %v", done, want)
 			}
 		}
 		expect([]bool{true}, appends(first, 0, "one", "two"))
-		noError(t, db.Release(t.Context(), first))
+		noError(t, db.Leases().Release(t.Context(), first))
 		second, taken := take(t, db, turn.ID, "b")
 		if taken.Session != "session" || taken.Attempt != 1 {
 			t.Fatalf("the successor finds %+v", taken)
 		}
-		parts, err := db.ReadLog(t.Context(), turn.ID, 0, 1)
+		parts, err := db.TurnRuns().ReadLog(t.Context(), turn.ID, 0, 1)
 		noError(t, err)
 		if len(parts) != 1 || parts[0].To != 10 || string(parts[0].State) != `{"a":1}` {
 			t.Fatalf("the successor finds %+v", parts)
@@ -271,26 +271,26 @@ func TestLogIsDenseAndFenced(t *testing.T) {
 		expect([]bool{false, true, false},
 			appends(first, 2, "stale"), appends(second, 2, "three"), appends(store.Lease{ID: turn.ID, Epoch: 99}, 3, "never"))
 		expect([]bool{false}, appends(second, 2, "again"))
-		moved, err := db.AdvanceTurn(t.Context(), second, store.Append{After: 3, To: 35})
+		moved, err := db.TurnRuns().Advance(t.Context(), second, store.Append{After: 3, To: 35})
 		noError(t, err)
 		if moved.Seq != 3 || moved.ReadTo != 35 {
 			t.Errorf("a step without events leads to %+v", moved)
 		}
-		_, err = db.AdvanceTurn(t.Context(), first, store.Append{After: 3, To: 99})
+		_, err = db.TurnRuns().Advance(t.Context(), first, store.Append{After: 3, To: 99})
 		if !errors.Is(err, fault.ErrStale) {
 			t.Errorf("a holder of the past reads on: %v", err)
 		}
 		// A crash of the database may have lost what was appended last.
 		expect([]bool{false}, appends(second, 5, "behind a gap"))
-		_, err = db.AdvanceTurn(t.Context(), second, store.Append{After: 5, To: 99})
+		_, err = db.TurnRuns().Advance(t.Context(), second, store.Append{After: 5, To: 99})
 		if !errors.Is(err, fault.ErrStale) {
 			t.Errorf("a holder reads on behind a gap: %v", err)
 		}
-		_, err = db.BeginAttempt(t.Context(), second, 5, "x", false, nil)
+		_, err = db.TurnRuns().BeginAttempt(t.Context(), second, 5, "x", false, nil)
 		if !errors.Is(err, fault.ErrStale) {
 			t.Errorf("a holder begins an attempt behind a gap: %v", err)
 		}
-		_, err = db.EndTurn(t.Context(), second, store.Ending{Append: store.Append{After: 2, Events: words("again")}, Outcome: json.RawMessage(`{}`)})
+		_, err = db.TurnRuns().End(t.Context(), second, store.Ending{Append: store.Append{After: 2, Events: words("again")}, Outcome: json.RawMessage(`{}`)})
 		if !errors.Is(err, fault.ErrStale) {
 			t.Errorf("an end took the place of an event: %v", err)
 		}
@@ -301,11 +301,11 @@ func TestLogIsDenseAndFenced(t *testing.T) {
 		if got := readLog(t, db, turn.ID, 1); len(got) != 2 || !strings.Contains(got[0], "two") {
 			t.Errorf("the log behind 1 is %q", got)
 		}
-		_, err = db.BeginAttempt(t.Context(), first, 3, "x", false, nil)
+		_, err = db.TurnRuns().BeginAttempt(t.Context(), first, 3, "x", false, nil)
 		if !errors.Is(err, fault.ErrStale) {
 			t.Errorf("a holder of the past begins an attempt: %v", err)
 		}
-		_, err = db.FinishTurn(t.Context(), first, api.TurnFailed, nil, store.Append{After: 3, To: 35}, nil)
+		_, err = db.TurnRuns().Finish(t.Context(), first, api.TurnFailed, nil, store.Append{After: 3, To: 35}, nil)
 		if !errors.Is(err, fault.ErrStale) {
 			t.Errorf("a holder of the past finishes the turn: %v", err)
 		}
@@ -322,9 +322,9 @@ func TestTurnsThatNobodyRunsAreFound(t *testing.T) {
 		q := begin(t, db, queued)
 		take(t, db, a.ID, "a")
 		l, _ := take(t, db, b.ID, "b")
-		noError(t, db.Release(t.Context(), l))
+		noError(t, db.Leases().Release(t.Context(), l))
 		ids := func() (ids []string) {
-			turns, err := db.ListTurnsToRun(t.Context(), "here", 10)
+			turns, err := db.TurnRuns().ListDue(t.Context(), "here", 10)
 			noError(t, err)
 			for _, t := range turns {
 				ids = append(ids, t.ID)
@@ -334,7 +334,7 @@ func TestTurnsThatNobodyRunsAreFound(t *testing.T) {
 		if got := ids(); slices.Contains(got, a.ID) || !slices.Contains(got, b.ID) || slices.Contains(got, q.ID) || len(got) != 2 {
 			t.Errorf("found %v", got)
 		}
-		_, err := db.In(acme).CancelTurn(t.Context(), q.ID, "changed my mind")
+		_, err := db.In(acme).Turns().Cancel(t.Context(), q.ID, "changed my mind")
 		noError(t, err)
 		if got := ids(); !slices.Contains(got, q.ID) {
 			t.Errorf("a cancelled turn that waits is not found: %v", got)
@@ -346,19 +346,19 @@ func TestMessagesAreCountedOnce(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		c := talk(t, db)
 		turn := begin(t, db, asking(c))
-		pending, _, err := db.In(acme).Undelivered(t.Context(), store.Page{})
+		pending, _, err := db.In(acme).Outgoing().List(t.Context(), store.Page{})
 		noError(t, err)
 		if len(pending) != 1 || pending[0].ID != turn.Message || pending[0].Ref != c.ID || pending[0].Kind != store.OutboxMessage {
 			t.Fatalf("the outbox holds %+v", pending)
 		}
 		m := api.Message{ID: turn.Message, ConversationID: c.ID, Model: "m", CreatedAt: time.Date(2026, 11, 15, 1, 2, 3, 0, time.UTC),
 			Usage: api.Usage{InputTokens: 1, OutputTokens: 2, CacheReadTokens: 3, CacheWriteTokens: 4}, CostUSD: 0.25}
-		sum, err := db.In(acme).CountMessage(t.Context(), pending[0], m, true)
+		sum, err := db.In(acme).UsageCounts().CountMessage(t.Context(), pending[0], m, true)
 		noError(t, err)
 		if sum != store.TotalsOf(m) {
 			t.Errorf("the messages add up to %+v", sum)
 		}
-		if _, err := db.In(acme).CountMessage(t.Context(), pending[0], m, true); !errors.Is(err, fault.ErrStale) {
+		if _, err := db.In(acme).UsageCounts().CountMessage(t.Context(), pending[0], m, true); !errors.Is(err, fault.ErrStale) {
 			t.Errorf("a message is counted twice: %v", err)
 		}
 		c, err = db.In(acme).Conversation(t.Context(), c.ID)
@@ -367,12 +367,12 @@ func TestMessagesAreCountedOnce(t *testing.T) {
 		if c.Stats.Stats() != want {
 			t.Errorf("stats are %+v", c.Stats.Stats())
 		}
-		used, err := db.In(acme).Usage(t.Context(), "2026-11-01", "2026-11-30", "", true, 10)
+		used, err := db.In(acme).UsageCounts().Usage(t.Context(), "2026-11-01", "2026-11-30", "", true, 10)
 		noError(t, err)
 		if len(used) != 1 || used[0].Day != "2026-11-15" || used[0].Output != 2 || used[0].Conversation != c.ID || used[0].CostNanos != 250_000_000 {
 			t.Errorf("usage is %+v", used)
 		}
-		if used, err = db.In("other").Usage(t.Context(), "2026-11-01", "2026-11-30", "", false, 10); err != nil || len(used) != 0 {
+		if used, err = db.In("other").UsageCounts().Usage(t.Context(), "2026-11-01", "2026-11-30", "", false, 10); err != nil || len(used) != 0 {
 			t.Errorf("another tenant sees %v, %v", used, err)
 		}
 	})
@@ -400,7 +400,7 @@ func TestAppendThatWasUnderWay(t *testing.T) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		done, err := db.AppendTurns(t.Context(), batch)
+		done, err := db.TurnRuns().Append(t.Context(), batch)
 		answers <- answer{done, err}
 	}()
 	testkit.Eventually(t, 30*time.Second, func() error {

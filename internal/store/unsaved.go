@@ -19,12 +19,18 @@ func (s Scope) RecordChange(ctx context.Context, id string, saved bool, saveAfte
 	return s.db.fail("record a change of files", err)
 }
 
+// Syncs records the results of saves and syncs of workspaces.
+type Syncs struct{ db *DB }
+
+// Syncs returns the records of saves and syncs.
+func (db *DB) Syncs() Syncs { return Syncs{db} }
+
 // RecordSync records the version that a sandbox's workspace now equals. After a save, began is the database's time
 // when the save started to read files: later changes are not in the version and stay unsaved. A zero began means that
 // nothing was saved; unsaved changes stay recorded.
-func (db *DB) RecordSync(ctx context.Context, l Lease, mark sandbox.SyncMark, began time.Time) (sandbox.Sandbox, error) {
+func (syncs Syncs) RecordSync(ctx context.Context, l Lease, mark sandbox.SyncMark, began time.Time) (sandbox.Sandbox, error) {
 	const op = "record version"
-	sb, err := all(ctx, db.write, db.scanSandbox, `
+	sb, err := all(ctx, syncs.db.write, syncs.db.scanSandbox, `
 		update sandboxes set synced_version = $3, synced_incarnation = $4,
 			save_failure = case when $6 then null else save_failure end,
 			unsaved_since = case when not $6 or unsaved_since >= $5 then unsaved_since when changed_at >= $5 then $5 end
@@ -33,35 +39,35 @@ func (db *DB) RecordSync(ctx context.Context, l Lease, mark sandbox.SyncMark, be
 		return sandbox.Sandbox{}, stale(op, "sandbox "+l.ID)
 	}
 	if err != nil {
-		return sandbox.Sandbox{}, db.fail(op, err)
+		return sandbox.Sandbox{}, syncs.db.fail(op, err)
 	}
 	return sb[0], nil
 }
 
 // RecordStillUnsaved records that files may have changed since began, the start of a save, although no use was
 // recorded: processes kept running in the sandbox.
-func (db *DB) RecordStillUnsaved(ctx context.Context, l Lease, began time.Time) error {
+func (syncs Syncs) RecordStillUnsaved(ctx context.Context, l Lease, began time.Time) error {
 	const op = "record unsaved changes"
-	n, err := db.write.exec(ctx, `update sandboxes set unsaved_since = coalesce(unsaved_since, $3) where `+fence, l.ID, l.Epoch, at(began))
+	n, err := syncs.db.write.exec(ctx, `update sandboxes set unsaved_since = coalesce(unsaved_since, $3) where `+fence, l.ID, l.Epoch, at(began))
 	if err == nil && n == 0 {
 		return stale(op, "sandbox "+l.ID)
 	}
-	return db.fail(op, err)
+	return syncs.db.fail(op, err)
 }
 
 // RecordSaveFailure records why a save failed and changes nothing else.
-func (db *DB) RecordSaveFailure(ctx context.Context, l Lease, f sandbox.Failure) error {
+func (syncs Syncs) RecordSaveFailure(ctx context.Context, l Lease, f sandbox.Failure) error {
 	const op = "record a failed save"
-	n, err := db.write.exec(ctx, `update sandboxes set save_failure = $3 where `+fence, l.ID, l.Epoch, failureArg(&f))
+	n, err := syncs.db.write.exec(ctx, `update sandboxes set save_failure = $3 where `+fence, l.ID, l.Epoch, failureArg(&f))
 	if err == nil && n == 0 {
 		return stale(op, "sandbox "+l.ID)
 	}
-	return db.fail(op, err)
+	return syncs.db.fail(op, err)
 }
 
 // CountUnsaved returns how many sandboxes of all tenants have unsaved changes, and the time of the oldest change.
-func (db *DB) CountUnsaved(ctx context.Context) (n int64, oldest time.Time, err error) {
-	_, err = first(ctx, db.read, func(row scanner) (any, error) { return nil, row.Scan(&n, instant{&oldest}) },
+func (syncs Syncs) CountUnsaved(ctx context.Context) (n int64, oldest time.Time, err error) {
+	_, err = first(ctx, syncs.db.read, func(row scanner) (any, error) { return nil, row.Scan(&n, instant{&oldest}) },
 		`select count(*), min(unsaved_since) from sandboxes where unsaved_since is not null and deleted_at is null`)
-	return n, oldest, db.recordScan("count unsaved sandboxes", err)
+	return n, oldest, syncs.db.recordScan("count unsaved sandboxes", err)
 }

@@ -22,37 +22,37 @@ func TestChangesStayUnsavedUntilASaveThatBeganLater(t *testing.T) {
 		if changed.UnsavedSince.IsZero() || !again.UnsavedSince.Equal(changed.UnsavedSince) || !again.ChangedAt.After(changed.ChangedAt) {
 			t.Fatalf("first change %v, then %v; last change %v, then %v", changed.UnsavedSince, again.UnsavedSince, changed.ChangedAt, again.ChangedAt)
 		}
-		grant, err := db.Lease(t.Context(), store.LeaseSandbox, sb.ID, "saver")
+		grant, err := db.Leases().Lease(t.Context(), store.LeaseSandbox, sb.ID, "saver")
 		noError(t, err)
 		mark := sandbox.SyncMark{Version: "v1", Incarnation: 1}
 
 		// A mark that is no save leaves the changes unsaved.
-		got, err := db.RecordSync(t.Context(), grant.Lease, mark, time.Time{})
+		got, err := db.Syncs().RecordSync(t.Context(), grant.Lease, mark, time.Time{})
 		noError(t, err)
 		if !got.UnsavedSince.Equal(changed.UnsavedSince) {
 			t.Errorf("no save made it unsaved since %v", got.UnsavedSince)
 		}
 		// A save that began before the last change does not have it.
-		got, err = db.RecordSync(t.Context(), grant.Lease, mark, again.ChangedAt)
+		got, err = db.Syncs().RecordSync(t.Context(), grant.Lease, mark, again.ChangedAt)
 		noError(t, err)
 		if !got.UnsavedSince.Equal(again.ChangedAt) || got.Synced != mark {
 			t.Errorf("after an earlier save: unsaved since %v, want %v; %v", got.UnsavedSince, again.ChangedAt, got.Synced)
 		}
 		// One that began before the first unsaved change has none of them.
-		got, err = db.RecordSync(t.Context(), grant.Lease, mark, again.ChangedAt.Add(-time.Hour))
+		got, err = db.Syncs().RecordSync(t.Context(), grant.Lease, mark, again.ChangedAt.Add(-time.Hour))
 		noError(t, err)
 		if !got.UnsavedSince.Equal(again.ChangedAt) {
 			t.Errorf("an old save moved it to %v", got.UnsavedSince)
 		}
-		if n, oldest, err := db.CountUnsaved(t.Context()); err != nil || n != 1 || !oldest.Equal(again.ChangedAt) {
+		if n, oldest, err := db.Syncs().CountUnsaved(t.Context()); err != nil || n != 1 || !oldest.Equal(again.ChangedAt) {
 			t.Errorf("%d unsaved since %v, %v", n, oldest, err)
 		}
-		got, err = db.RecordSync(t.Context(), grant.Lease, mark, again.ChangedAt.Add(time.Microsecond))
+		got, err = db.Syncs().RecordSync(t.Context(), grant.Lease, mark, again.ChangedAt.Add(time.Microsecond))
 		noError(t, err)
 		if !got.UnsavedSince.IsZero() {
 			t.Errorf("after a later save: unsaved since %v", got.UnsavedSince)
 		}
-		if n, _, err := db.CountUnsaved(t.Context()); err != nil || n != 0 {
+		if n, _, err := db.Syncs().CountUnsaved(t.Context()); err != nil || n != 0 {
 			t.Errorf("%d unsaved, %v", n, err)
 		}
 	})
@@ -62,7 +62,7 @@ func TestAChangeMakesASandboxDueForItsSave(t *testing.T) {
 	withDB(t, func(t *testing.T, db *store.DB) {
 		s := db.In(acme)
 		sb := intend(t, s, intent("owner"))
-		grant, err := db.Lease(t.Context(), store.LeaseSandbox, sb.ID, "holder")
+		grant, err := db.Leases().Lease(t.Context(), store.LeaseSandbox, sb.ID, "holder")
 		noError(t, err)
 		noError(t, db.SetDue(t.Context(), grant.Lease, store.Due{Want: sb.Want}, time.Time{}))
 		noError(t, s.RecordChange(t.Context(), sb.ID, false, time.Minute))
@@ -86,12 +86,12 @@ func TestAStaleHolderDoesNotClearChanges(t *testing.T) {
 		s := db.In(acme)
 		sb := intend(t, s, intent("owner"))
 		noError(t, s.RecordChange(t.Context(), sb.ID, true, time.Minute))
-		old, err := db.Lease(t.Context(), store.LeaseSandbox, sb.ID, "old")
+		old, err := db.Leases().Lease(t.Context(), store.LeaseSandbox, sb.ID, "old")
 		noError(t, err)
-		noError(t, db.Release(t.Context(), old.Lease))
-		_, err = db.Lease(t.Context(), store.LeaseSandbox, sb.ID, "new")
+		noError(t, db.Leases().Release(t.Context(), old.Lease))
+		_, err = db.Leases().Lease(t.Context(), store.LeaseSandbox, sb.ID, "new")
 		noError(t, err)
-		if _, err := db.RecordSync(t.Context(), old.Lease, sandbox.SyncMark{Version: "v9"}, time.Now().Add(time.Hour)); err == nil {
+		if _, err := db.Syncs().RecordSync(t.Context(), old.Lease, sandbox.SyncMark{Version: "v9"}, time.Now().Add(time.Hour)); err == nil {
 			t.Error("a stale holder recorded a save")
 		}
 		if got := record(t, s, sb.ID); got.UnsavedSince.IsZero() || got.Synced.Version != "" {

@@ -143,7 +143,7 @@ func TestTurnsOfTheEarlierSchemaGoOn(t *testing.T) {
 		if turn.Seq != 3 || turn.ReadTo != 70 || string(turn.State) != `{"place":1}` || turn.Attempt != 1 || turn.Finished() {
 			t.Errorf("the turn is %+v", turn)
 		}
-		done, err := db.AppendTurns(t.Context(), []store.TurnAppend{{Lease: l, Append: store.Append{After: 3, To: 90, Events: [][]byte{[]byte(`{"n":4}`)}}}})
+		done, err := db.TurnRuns().Append(t.Context(), []store.TurnAppend{{Lease: l, Append: store.Append{After: 3, To: 90, Events: [][]byte{[]byte(`{"n":4}`)}}}})
 		noError(t, err)
 		if got := readLog(t, db, "t", 0); !done[0] || !slices.Equal(got, []string{`{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`}) {
 			t.Errorf("appended %v; the log is %q", done, got)

@@ -139,7 +139,7 @@ func TestTimerLosesAgainstAnyUse(t *testing.T) {
 		},
 		"the same wish": func(t *testing.T, db *store.DB, sb sandbox.Sandbox) { intend(t, db.In(acme), intent("c1")) },
 		"a hold": func(t *testing.T, db *store.DB, sb sandbox.Sandbox) {
-			noError(t, db.Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour)))
+			noError(t, db.Holds().Hold(t.Context(), sb.ID, "turn", "1", time.Now().Add(time.Hour)))
 		},
 		"a delete": func(t *testing.T, db *store.DB, sb sandbox.Sandbox) {
 			_, err := db.In(acme).Delete(t.Context(), sb.ID, false, "", "")

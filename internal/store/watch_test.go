@@ -22,15 +22,15 @@ func TestNumbersForTheMetrics(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := in.Enqueue(t.Context(), store.Message{Kind: "webhook", Payload: []byte("{}")}); err != nil {
+			if err := in.Outgoing().Enqueue(t.Context(), store.Message{Kind: "webhook", Payload: []byte("{}")}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		states, err := db.States(t.Context())
+		states, err := db.Overview().States(t.Context())
 		if err != nil || states[sandbox.Pending] != 2 || len(states) != len(sandbox.States) {
 			t.Errorf("%v, %v", states, err)
 		}
-		logs, err := db.Backlogs(t.Context())
+		logs, err := db.Overview().Backlogs(t.Context())
 		if err != nil || len(logs) != 1 || logs[0].Kind != "webhook" || logs[0].Messages != 3 || time.Since(logs[0].Oldest) > time.Hour || logs[0].Oldest.IsZero() {
 			t.Errorf("%+v, %v", logs, err)
 		}

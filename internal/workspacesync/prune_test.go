@@ -27,11 +27,11 @@ func pruned(t *testing.T, policy func(sandbox.Sandbox) (last, daily int)) *grave
 	}
 	g.Opts().Metrics = telemetry.NewMetrics("test")
 	g.Opts().IfFree = func(ctx context.Context, id string, do func(context.Context, sandbox.Sandbox) error) (bool, error) {
-		grant, err := g.db.Lease(ctx, store.LeaseSandbox, id, "pruner")
+		grant, err := g.db.Leases().Lease(ctx, store.LeaseSandbox, id, "pruner")
 		if err != nil || !grant.OK {
 			return false, err
 		}
-		return true, errors.Join(do(ctx, grant.Sandbox), g.db.Release(ctx, grant.Lease))
+		return true, errors.Join(do(ctx, grant.Sandbox), g.db.Leases().Release(ctx, grant.Lease))
 	}
 	return g
 }
@@ -48,12 +48,12 @@ func (g *graves) saves(sb sandbox.Sandbox, n int) sandbox.Sandbox {
 
 func (g *graves) recorded(sb sandbox.Sandbox) sandbox.Sandbox {
 	g.Helper()
-	grant, err := g.db.Lease(g.Context(), store.LeaseSandbox, sb.ID, "holder")
+	grant, err := g.db.Leases().Lease(g.Context(), store.LeaseSandbox, sb.ID, "holder")
 	if err == nil {
-		_, err = g.db.RecordSync(g.Context(), grant.Lease, sb.Synced, time.Time{})
+		_, err = g.db.Syncs().RecordSync(g.Context(), grant.Lease, sb.Synced, time.Time{})
 	}
 	if err == nil {
-		err = g.db.Release(g.Context(), grant.Lease)
+		err = g.db.Leases().Release(g.Context(), grant.Lease)
 	}
 	if err != nil {
 		g.Fatal(err)
@@ -103,7 +103,7 @@ func TestPruneByPolicy(t *testing.T) {
 		return 0, 0
 	})
 	two, daily, all := g.saves(g.lives("two"), 5), g.saves(g.lives("daily"), 5), g.saves(g.lives("all"), 5)
-	grant, err := g.db.Lease(t.Context(), store.LeaseSandbox, two.ID, "somebody")
+	grant, err := g.db.Leases().Lease(t.Context(), store.LeaseSandbox, two.ID, "somebody")
 	if err != nil || !grant.OK {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestPruneByPolicy(t *testing.T) {
 	g.hasVersions(two, 6) // it is being worked on
 	g.hasVersions(daily, 1)
 	g.hasVersions(all, 6)
-	if err := g.db.Release(t.Context(), grant.Lease); err != nil {
+	if err := g.db.Leases().Release(t.Context(), grant.Lease); err != nil {
 		t.Fatal(err)
 	}
 	g.pruneAll()

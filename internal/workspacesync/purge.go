@@ -13,7 +13,7 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// Records reads and writes the rows of sandboxes whose versions are removed. *store.DB implements it.
+// Records reads and writes the rows of sandboxes whose versions are removed. store.Versions implements it.
 type Records interface {
 	// ListPurgeable lists terminated sandboxes whose versions may have to be removed: sandboxes deleted longer than
 	// age ago, sandboxes marked for purge, and sandboxes for which this is unknown.
@@ -56,7 +56,7 @@ func (s *Syncer) End(ctx context.Context, sb sandbox.Sandbox) error {
 	}
 	purge := sb.Deleted() && sb.Purge == sandbox.PurgeYes
 	if purge || sb.SkipSave {
-		if err := s.dropCaptures(ctx, sb); err != nil {
+		if err := s.captures.dropCaptures(ctx, sb); err != nil {
 			return err
 		}
 	}

@@ -66,7 +66,7 @@ func (g *graves) dies(sb sandbox.Sandbox) sandbox.Sandbox {
 	if err != nil {
 		g.Fatal(err)
 	}
-	grant, err := g.db.Lease(g.Context(), store.LeaseSandbox, sb.ID, "holder")
+	grant, err := g.db.Leases().Lease(g.Context(), store.LeaseSandbox, sb.ID, "holder")
 	for _, event := range []sandbox.Event{sandbox.EventEnd, sandbox.EventEnded} {
 		if err == nil {
 			sb, err = g.db.Commit(g.Context(), grant.Lease, sandbox.Change{Event: event, Synced: sb.Synced}, store.Due{})

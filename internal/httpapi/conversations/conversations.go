@@ -176,7 +176,7 @@ func (a *handlers) listConversations(ctx context.Context, in *listConversations)
 	for i, c := range rows {
 		ids[i] = c.ID
 	}
-	working, err := a.In(ctx).OldestOpenTurns(ctx, ids)
+	working, err := a.In(ctx).Turns().ListOldestOpen(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (a *handlers) getConversation(ctx context.Context, in *ByConversation) (*re
 	if err != nil {
 		return nil, err
 	}
-	n, why, err := a.In(ctx).CountUndelivered(ctx, c.ID)
+	n, why, err := a.In(ctx).Outgoing().Count(ctx, c.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -294,7 +294,7 @@ func (a *handlers) ensureConversation(ctx context.Context, in *ensureConversatio
 
 // conversationNow converts a conversation and adds its running turn.
 func (a *handlers) conversationNow(ctx context.Context, c store.Conversation) (api.Conversation, error) {
-	working, err := a.In(ctx).OldestOpenTurns(ctx, []string{c.ID})
+	working, err := a.In(ctx).Turns().ListOldestOpen(ctx, []string{c.ID})
 	return conversationOut(c, working[c.ID]), err
 }
 

@@ -176,7 +176,7 @@ func (a *handlers) accept(w http.ResponseWriter, r *http.Request, want api.Promp
 
 // startedTurn returns the turn of a prompt that was accepted before.
 func (a *handlers) startedTurn(ctx context.Context, id string) (store.Turn, error) {
-	t, err := a.In(ctx).Turn(ctx, id)
+	t, err := a.In(ctx).Turns().Get(ctx, id)
 	if err == nil {
 		_, _, err = a.findConversation(ctx, sandbox.PublicID(t.Conversation))
 	}

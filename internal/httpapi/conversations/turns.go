@@ -45,7 +45,7 @@ func (a *handlers) findTurn(ctx context.Context, conversation, id string) (t sto
 	if id, err = sandbox.ParseID(id); err != nil {
 		return t, err
 	}
-	t, err = a.In(ctx).Turn(ctx, id)
+	t, err = a.In(ctx).Turns().Get(ctx, id)
 	if err == nil && t.Conversation != c.ID {
 		err = fault.Errorf("read turn", api.CodeNotFound, "there is no turn %s", id)
 	}
@@ -67,7 +67,7 @@ func (a *handlers) listTurns(ctx context.Context, in *listTurns) (*rest.Reply[ap
 	if err != nil {
 		return nil, err
 	}
-	rows, next, err := a.In(ctx).Turns(ctx, c.ID, page)
+	rows, next, err := a.In(ctx).Turns().List(ctx, c.ID, page)
 	if err != nil {
 		return nil, err
 	}

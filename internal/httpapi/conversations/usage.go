@@ -59,7 +59,7 @@ func (a *handlers) usage(ctx context.Context, in *usageQuery) (*rest.Reply[api.U
 	if len(by) == 0 {
 		by = []string{"day", "model"}
 	}
-	rows, err := a.In(ctx).Usage(ctx, from, to, only, slices.Contains(by, "conversation"), mostCounts+1)
+	rows, err := a.In(ctx).UsageCounts().Usage(ctx, from, to, only, slices.Contains(by, "conversation"), mostCounts+1)
 	if err != nil {
 		return nil, err
 	}

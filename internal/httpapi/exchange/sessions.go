@@ -25,7 +25,7 @@ const (
 
 // KeyReader reads keys by id.
 type KeyReader interface {
-	KeysByID(ctx context.Context, ids []string) ([]store.Key, error)
+	ByID(ctx context.Context, ids []string) ([]store.Key, error)
 }
 
 // Sessions has the running requests by key. When a key is revoked or expires, its requests are cancelled, including
@@ -196,7 +196,7 @@ func (s *Sessions) poll(ids []string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), pollKeysTime)
 	defer cancel()
-	found, err := s.Keys.KeysByID(ctx, ids)
+	found, err := s.Keys.ByID(ctx, ids)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (c *Claims) Claim(r *http.Request, sent []string) (store.Claim, error) {
 	if err != nil {
 		return store.Claim{}, err
 	}
-	claim, err := c.in(r.Context()).ClaimKey(r.Context(), store.ClaimRequest{
+	claim, err := c.in(r.Context()).Requests().Claim(r.Context(), store.ClaimRequest{
 		Route: claimRoute(r.Context()), Key: sent[0], BodyHash: hash, Holder: exchange.NewID(), TTL: c.time,
 	})
 	switch {
@@ -153,7 +153,7 @@ func (c *Claims) renew(ctx context.Context, claim store.Claim, cancel context.Ca
 				return
 			case <-ticker.C:
 			}
-			if err := c.in(ctx).RenewKey(ctx, claim, c.time); errors.Is(err, fault.ErrStale) {
+			if err := c.in(ctx).Requests().Renew(ctx, claim, c.time); errors.Is(err, fault.ErrStale) {
 				cancel(exchange.ErrClaimLost)
 				return
 			}
@@ -166,10 +166,10 @@ func (c *Claims) renew(ctx context.Context, claim store.Claim, cancel context.Ca
 // error does no harm: the claim expires, and the next run finds the effect.
 func (c *Claims) settle(r *http.Request, claim store.Claim, rec *recorder, done bool) {
 	x := exchange.Of(r.Context())
-	settle := func(ctx context.Context) error { return c.in(ctx).ReleaseKey(ctx, claim) }
+	settle := func(ctx context.Context) error { return c.in(ctx).Requests().Release(ctx, claim) }
 	if done && isFinal(rec.status, x.Retryable) {
 		answer := storable(x, rec.answer())
-		settle = func(ctx context.Context) error { return c.in(ctx).FinishKey(ctx, claim, answer) }
+		settle = func(ctx context.Context) error { return c.in(ctx).Requests().Finish(ctx, claim, answer) }
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), FinishTime)
 	defer cancel()
@@ -189,9 +189,9 @@ func (c *Claims) Settle(ctx context.Context, claim store.Claim, answer store.Ans
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), FinishTime)
 	defer cancel()
 	if err == nil {
-		err = c.in(ctx).FinishKey(ctx, claim, answer)
+		err = c.in(ctx).Requests().Finish(ctx, claim, answer)
 	} else {
-		err = c.in(ctx).ReleaseKey(ctx, claim)
+		err = c.in(ctx).Requests().Release(ctx, claim)
 	}
 	if err != nil {
 		exchange.Of(ctx).Log.WarnContext(ctx, "idempotency key not settled", "error", err)

@@ -35,7 +35,7 @@ func (a *handlers) listHosts(ctx context.Context, _ *struct{ rest.Paging }) (*re
 	if err := requireOperator(ctx, "listing machines"); err != nil {
 		return nil, err
 	}
-	hosts, err := a.Store.Hosts(ctx)
+	hosts, err := a.Store.Hosts().List(ctx)
 	if err != nil {
 		return nil, err
 	}

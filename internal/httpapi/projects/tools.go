@@ -127,7 +127,7 @@ func argumentsOut(err error) error {
 func (a *handlers) mcp() http.HandlerFunc {
 	var calls mcp.Calls // finds calls on other servers; with SQLite there is only one server
 	if a.Store != nil && a.Store.Engine() == "postgres" {
-		calls = a.Store
+		calls = a.Store.ToolCalls()
 	}
 	h := mcp.Handler(mcp.Options{
 		Tools: a.Tools, Version: a.Version, Calls: calls,

@@ -34,7 +34,7 @@ func (a *handlers) explainSandbox(ctx context.Context, in *access.ByRef) (*rest.
 	if err != nil {
 		return nil, err
 	}
-	holds, err := a.Store.Holds(ctx, s.ID)
+	holds, err := a.Store.Holds().List(ctx, s.ID)
 	if err != nil {
 		return nil, err
 	}

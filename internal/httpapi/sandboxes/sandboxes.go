@@ -184,7 +184,7 @@ func (a *handlers) getSandbox(ctx context.Context, in *access.ByRef) (*rest.Repl
 	if a.Traffic != nil {
 		out.Traffic = a.Traffic(s.ID)
 	}
-	open, err := a.In(ctx).OpenTurns(ctx, "", s.ID)
+	open, err := a.In(ctx).Turns().ListOpen(ctx, "", s.ID)
 	if err == nil && len(open) > 0 {
 		out.TurnID = open[0].ID
 	}

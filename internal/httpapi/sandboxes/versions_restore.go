@@ -81,7 +81,7 @@ func (a *handlers) explainMissing(ctx context.Context, s sandbox.Sandbox, repo *
 
 // checkUnused returns an error while the sandbox is in use: a restore would change the files under its users.
 func (a *handlers) checkUnused(ctx context.Context, s sandbox.Sandbox) error {
-	holds, err := a.Store.Holds(ctx, s.ID)
+	holds, err := a.Store.Holds().List(ctx, s.ID)
 	if err != nil || len(holds) == 0 {
 		return err
 	}

@@ -40,9 +40,9 @@ func (a *handlers) createAccount(ctx context.Context, in *struct{ Body api.Creat
 		return nil, err
 	}
 	row := store.Account{ID: exchange.EffectID(ctx), Name: in.Body.Name, Email: in.Body.Email}
-	account, err := a.In(ctx).CreateAccount(ctx, row)
+	account, err := a.In(ctx).Accounts().Create(ctx, row)
 	if fault.CodeOf(err) == api.CodeConflict {
-		account, err = a.In(ctx).Account(ctx, row.ID) // made by an earlier run of this request
+		account, err = a.In(ctx).Accounts().Get(ctx, row.ID) // made by an earlier run of this request
 	}
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (a *handlers) listAccounts(ctx context.Context, in *struct{ rest.Paging }) 
 	if err != nil {
 		return nil, err
 	}
-	rows, next, err := a.In(ctx).Accounts(ctx, p)
+	rows, next, err := a.In(ctx).Accounts().List(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func findAccount(ctx context.Context, scope store.Scope, ref string) (store.Acco
 	if err != nil {
 		return store.Account{}, err
 	}
-	return scope.Account(ctx, id)
+	return scope.Accounts().Get(ctx, id)
 }
 
 func (a *handlers) deleteAccount(ctx context.Context, in *ByID) (*struct{}, error) {
@@ -83,7 +83,7 @@ func (a *handlers) deleteAccount(ctx context.Context, in *ByID) (*struct{}, erro
 	if err != nil {
 		return nil, err
 	}
-	return nil, a.In(ctx).DeleteAccount(ctx, id)
+	return nil, a.In(ctx).Accounts().Delete(ctx, id)
 }
 
 func accountOut(a store.Account) api.Account {

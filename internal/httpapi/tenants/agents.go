@@ -62,9 +62,9 @@ func (a *handlers) createAgent(ctx context.Context, in *struct{ Body api.PutAgen
 	if err != nil {
 		return nil, err
 	}
-	agent, err := a.In(ctx).CreateAgent(ctx, row)
+	agent, err := a.In(ctx).Agents().Create(ctx, row)
 	if fault.CodeOf(err) == api.CodeConflict {
-		agent, err = a.In(ctx).Agent(ctx, row.ID) // made by an earlier run of this request
+		agent, err = a.In(ctx).Agents().Get(ctx, row.ID) // made by an earlier run of this request
 	}
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (a *handlers) listAgents(ctx context.Context, in *struct{ rest.Paging }) (*
 	if err != nil {
 		return nil, err
 	}
-	rows, next, err := a.In(ctx).Agents(ctx, p)
+	rows, next, err := a.In(ctx).Agents().List(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (a *handlers) getAgent(ctx context.Context, in *ByID) (*rest.Reply[api.Agen
 	if err != nil {
 		return nil, err
 	}
-	agent, err := a.In(ctx).Agent(ctx, id)
+	agent, err := a.In(ctx).Agents().Get(ctx, id)
 	if err = cmp.Or(err, agent.Problem); err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (a *handlers) putAgent(ctx context.Context, in *putAgent) (*rest.Reply[api.
 	if err != nil {
 		return nil, err
 	}
-	agent, err := a.In(ctx).UpdateAgent(ctx, row)
+	agent, err := a.In(ctx).Agents().Update(ctx, row)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (a *handlers) deleteAgent(ctx context.Context, in *ByID) (*struct{}, error)
 	if err != nil {
 		return nil, err
 	}
-	return nil, a.In(ctx).DeleteAgent(ctx, id)
+	return nil, a.In(ctx).Agents().Delete(ctx, id)
 }
 
 // agentOut returns a function that converts agents for the caller. Values of variables may be secrets: only keys with

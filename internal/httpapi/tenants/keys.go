@@ -67,7 +67,7 @@ func (a *handlers) createKey(ctx context.Context, in *createKey) (*rest.Created[
 	secret := auth.Generate()
 	a.Redactor.Add(secret)
 	row.Prefix = auth.Prefix(secret)
-	k, err := scope.CreateKey(ctx, row, auth.Hash(secret))
+	k, err := scope.Keys().Create(ctx, row, auth.Hash(secret))
 	if fault.CodeOf(err) == api.CodeConflict {
 		// The id belongs to the claim: an earlier run created the key, and its answer with the secret was lost.
 		p := exchange.NewProblem(api.CodeNotReplayable, "the first request with this Idempotency-Key made a key, but its answer was lost")
@@ -94,7 +94,7 @@ func (a *handlers) tenantOf(ctx context.Context, name string) (store.Scope, erro
 	if err := sandbox.CheckName(name); err != nil {
 		return store.Scope{}, err
 	}
-	return a.Store.In(tenant), a.Store.EnsureTenant(ctx, tenant, name)
+	return a.Store.In(tenant), a.Store.Tenants().Ensure(ctx, tenant, name)
 }
 
 func keyRow(ctx context.Context, in store.Scope, want api.CreateKey) (store.Key, error) {
@@ -123,7 +123,7 @@ func (a *handlers) listKeys(ctx context.Context, in *struct{ rest.Paging }) (*re
 	if err != nil {
 		return nil, err
 	}
-	rows, next, err := a.In(ctx).Keys(ctx, p)
+	rows, next, err := a.In(ctx).Keys().List(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (a *handlers) getKey(ctx context.Context, in *ByID) (*rest.Reply[api.Key], 
 	if err != nil {
 		return nil, err
 	}
-	k, err := a.In(ctx).Key(ctx, id)
+	k, err := a.In(ctx).Keys().Get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (a *handlers) revokeKey(ctx context.Context, in *ByID) (*struct{}, error) {
 	if own := exchange.Of(ctx).Session; own != nil && own.Key == id {
 		own.Spared.Store(true)
 	}
-	k, err := a.In(ctx).RevokeKey(ctx, id)
+	k, err := a.In(ctx).Keys().Revoke(ctx, id)
 	if err != nil {
 		return nil, err
 	}

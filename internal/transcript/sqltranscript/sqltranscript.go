@@ -28,7 +28,7 @@ func (s *Store) Put(ctx context.Context, tenant string, m api.Message) error {
 	if err != nil {
 		return err
 	}
-	return s.in(tenant).PutMessage(ctx, m.ConversationID, store.StoredMessage{ID: m.ID, Body: body})
+	return s.in(tenant).Messages().Put(ctx, m.ConversationID, store.StoredMessage{ID: m.ID, Body: body})
 }
 
 // Get implements transcript.Store.
@@ -36,7 +36,7 @@ func (s *Store) Get(ctx context.Context, tenant, conversation, id string) (api.M
 	if !transcript.ValidID(conversation) || !transcript.ValidID(id) {
 		return api.Message{}, transcript.Missing(id)
 	}
-	m, err := s.in(tenant).StoredMessage(ctx, conversation, id)
+	m, err := s.in(tenant).Messages().Get(ctx, conversation, id)
 	if err != nil {
 		return api.Message{}, err
 	}
@@ -49,7 +49,7 @@ func (s *Store) List(ctx context.Context, tenant, conversation string, page tran
 	if err != nil || !transcript.ValidID(conversation) {
 		return nil, "", err
 	}
-	stored, more, err := s.in(tenant).StoredMessages(ctx, conversation, store.MessagePage{
+	stored, more, err := s.in(tenant).Messages().List(ctx, conversation, store.MessagePage{
 		After: page.After, Newest: page.Newest, Limit: limit, Bytes: transcript.PageBytes,
 	})
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Store) Forget(ctx context.Context, tenant, conversation string) error {
 	if !transcript.ValidID(conversation) {
 		return nil
 	}
-	return s.in(tenant).ForgetMessages(ctx, conversation)
+	return s.in(tenant).Messages().Forget(ctx, conversation)
 }
 
 // Check implements transcript.Store.

@@ -49,7 +49,7 @@ func TestPostgres(t *testing.T) {
 func TestDamagedBodies(t *testing.T) {
 	db := open(t, store.Options{DataDir: t.TempDir()})
 	s := New(db)
-	if err := db.In("acme").PutMessage(t.Context(), "c", store.StoredMessage{ID: "m", Body: "{"}); err != nil {
+	if err := db.In("acme").Messages().Put(t.Context(), "c", store.StoredMessage{ID: "m", Body: "{"}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.Get(t.Context(), "acme", "c", "m")
