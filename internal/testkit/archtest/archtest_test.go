@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -234,6 +235,12 @@ const (
 		"below ceiling":  {map[string]string{"internal/store/a.go": src("store") + "// Told.\n", avoidedCeilings: "internal/store 1\n"}, 0},
 		"above ceiling":  {map[string]string{"internal/store/x/a.go": src("x") + "// Told and told.\n", avoidedCeilings: "internal/store 1\n"}, 1},
 	},
+	"types stay narrow": {
+		"60 methods": {map[string]string{"internal/store/a.go": src("store") + methods("(db *DB)", 60)}, 0},
+		"61 methods": {map[string]string{"internal/store/a.go": src("store") + methods("(db *DB)", 60), "internal/store/b.go": src("store") + "func (DB) last() {}\n"}, 1},
+		"generic":    {map[string]string{"internal/store/a.go": src("store") + methods("(s set[K])", 61)}, 1},
+		"in a test":  {map[string]string{"internal/store/a_test.go": src("store") + methods("(db *DB)", 61)}, 0},
+	},
 	"seeded bugs are patches": {
 		"patch":  {map[string]string{"internal/testkit/seeded/bugs/store/a.patch": "+//go:build seeded_a\n"}, 0},
 		"file":   {map[string]string{"internal/store/seeded_a.go": "package store\n"}, 1},
@@ -241,6 +248,15 @@ const (
 		"guard":  {map[string]string{"internal/store/a.go": "//go:build !seeded_a\n\npackage store\n"}, 1},
 		"others": {map[string]string{"internal/store/a.go": "//go:build linux\n\npackage store\n\n// Not seeded_a.\n"}, 0},
 	},
+}
+
+// methods returns the source of n methods.
+func methods(receiver string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "func %s m%d() {}\n", receiver, i)
+	}
+	return b.String()
 }
 
 func TestEachRuleCanFail(t *testing.T) {

@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"fmt"
+	"go/ast"
 	"path"
 	"regexp"
 	"strings"
@@ -25,6 +26,7 @@ var Rules = []Rule{
 	{"main stays small", mainStaysSmall},
 	{"tests do not sleep", testsDoNotSleep},
 	{"files stay readable", filesStayReadable},
+	{"types stay narrow", typesStayNarrow},
 	{"package names mean something", packageNamesMeanSomething},
 	{"comments promise nothing", commentsPromiseNothing},
 	{"docs name real packages", docsNameRealPackages},
@@ -36,6 +38,7 @@ var Rules = []Rule{
 const (
 	maxMainLines = 40
 	maxFileLines = 600
+	maxMethods   = 60
 )
 
 func mainStaysSmall(m *Module) []string {
@@ -55,6 +58,47 @@ func filesStayReadable(m *Module) (found []string) {
 		}
 	}
 	return found
+}
+
+// typesStayNarrow counts the methods of each type. A type with many methods is about several things.
+func typesStayNarrow(m *Module) (found []string) {
+	for _, p := range m.Packages {
+		methods := map[string]int{}
+		for _, f := range p.Files {
+			if f.Test {
+				continue
+			}
+			for _, d := range f.AST.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
+					methods[receiver(fn)]++
+				}
+			}
+		}
+		for _, name := range sortedKeys(methods) {
+			if methods[name] > maxMethods {
+				found = append(found, fmt.Sprintf("%s.%s has %d methods, at most %d: move those of one idea to a type of their own", p.Path, name, methods[name], maxMethods))
+			}
+		}
+	}
+	return found
+}
+
+// receiver returns the name of the type that a method belongs to.
+func receiver(fn *ast.FuncDecl) string {
+	t := fn.Recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	switch of := t.(type) {
+	case *ast.IndexExpr:
+		t = of.X
+	case *ast.IndexListExpr:
+		t = of.X
+	}
+	if name, ok := t.(*ast.Ident); ok {
+		return name.Name
+	}
+	return ""
 }
 
 // hollowNames matches package names that do not name the purpose of a package.
