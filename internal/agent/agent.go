@@ -44,6 +44,7 @@ type Turn struct {
 	Attempt     int    // from 1; each attempt has its own process in the sandbox
 	Prompt      string
 	Model       string   // empty: the agent's default
+	Agent       string   // the kind of agent, for a runtime that runs several; empty: the runtime's default
 	Command     []string // the command line of the agent, from the template; nil: the runtime's default
 	Permissions string   // the permission mode, as the agent names it; empty: everything is allowed
 	Session     Session

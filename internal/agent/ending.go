@@ -14,6 +14,7 @@ const (
 	StatusRetrying       = "retrying"
 	StatusOutputLost     = "output_lost"
 	StatusUntested       = "untested_version"
+	StatusNotice         = "notice" // a remark of the agent for people
 )
 
 // finish returns the last step: the events read so far and the End.
@@ -41,7 +42,7 @@ func (r *reading) end(exit guest.Exit) End {
 		return fail(api.TurnFailed, api.CodeAgentFailed, "the agent's session is gone")
 	case r.Note == noteNotInstalled:
 		e.Usage = api.Usage{}
-		return fail(api.TurnFailed, api.CodeAgentNotInstalled, "%s", r.worker.notInstalled())
+		return fail(api.TurnFailed, api.CodeAgentNotInstalled, "%s", r.worker.notInstalled(r.turn))
 	case r.Quit && said:
 		return e
 	case r.Note == noteCancelled, e.Status == api.TurnCancelled, interrupted(exit):
@@ -54,18 +55,18 @@ func (r *reading) end(exit guest.Exit) End {
 		e.Status = api.TurnCompleted
 		return e
 	case killed:
-		e.Again = !r.Seen
+		e.Again = !r.Seen && !r.worked()
 		return fail(api.TurnInterrupted, api.CodeTurnInterrupted, "%s", deathMessage(exit))
 	}
 	return fail(api.TurnFailed, api.CodeAgentFailed, "the agent ended without an answer (exit code %d)%s", exit.Code, r.lastWords(exit))
 }
 
 // notInstalled explains that the agent's program does not exist, and what to do.
-func (w *Worker) notInstalled() string {
-	if w.Install == "" {
+func (w *Worker) notInstalled(t Turn) string {
+	if w.Install == nil {
 		return "the program of the template's agent_command is not in the sandbox; check its path, and the mount that it is in"
 	}
-	return "the agent is not installed; run: " + w.Install
+	return "the agent is not installed; run: " + w.Install(t)
 }
 
 // succeeded reports whether the process ended by itself with code 0.

@@ -34,6 +34,15 @@ type Reader interface {
 // is cancelled, and it ends as Reader.End reports.
 type quitter interface{ Quit() bool }
 
+// early is a Reader of an agent that may have done something before an event shows it.
+type early interface{ Worked() bool }
+
+// worked reports whether the agent may have done something that no event shows.
+func (r *reading) worked() bool {
+	e, ok := r.agent.(early)
+	return ok && e.Worked()
+}
+
 const (
 	// maxLine is the length of the longest line that is read, in bytes. Longer lines are left out.
 	maxLine = 8 << 20
@@ -59,6 +68,7 @@ type memory struct {
 type reading struct {
 	memory
 	worker *Worker
+	turn   Turn
 	agent  Reader
 	line   []byte // the start of the line that is not complete yet
 	mark   int64  // the offset after the last complete line
@@ -67,7 +77,7 @@ type reading struct {
 }
 
 func (w *Worker) open(t Turn, after Cursor) (*reading, error) {
-	r := &reading{worker: w, mark: after.Offset, last: after.Offset}
+	r := &reading{worker: w, turn: t, mark: after.Offset, last: after.Offset}
 	if len(after.State) > 0 {
 		if err := json.Unmarshal(after.State, &r.memory); err != nil {
 			return nil, fault.Errorf("read turn", api.CodeInvalidCursor, "the cursor is none of this turn's: %w", err)

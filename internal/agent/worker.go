@@ -32,8 +32,8 @@ type Worker struct {
 	// Plain is true for agents that may print plain text: their lines keep their white space, and an exit with code 0
 	// completes a turn whose end the agent did not report.
 	Plain bool
-	// Install is the command that installs the agent, for error messages.
-	Install string
+	// Install returns the command that installs the agent of a turn, for error messages; nil: there is none.
+	Install func(t Turn) string
 	// Grace is the time that a cancelled turn has to end before it is killed; zero: five seconds.
 	Grace time.Duration
 }
@@ -47,6 +47,10 @@ type Job struct {
 	Env     []string
 	Input   string // the standard input of the command; stored in a file until the turn has ended
 	Aside   []byte // a second input that must not be among the arguments; stored like Input
+
+	// Inside means that Argv is the command of a part of Berth that runs in the sandbox without the shell, and that gets
+	// the turn's mark and the path of the input file as its last arguments. It writes notes itself.
+	Inside bool
 }
 
 // Name returns the name of the runtime in templates.
@@ -107,13 +111,21 @@ func (w *Worker) Start(ctx context.Context, h *engine.Handle, t Turn) error {
 		return err
 	}
 	cmd := h.Command(guest.Cmd{
-		Argv: append([]string{"/bin/sh", "-c", fmt.Sprintf(wrapper, job.Prelude), "turn", id, guest.Home + "/" + inputFile(t)}, job.Argv...),
+		Argv: job.command(id, guest.Home+"/"+inputFile(t)),
 		Dir:  guest.Workspace, Env: job.Env, Keep: keptOutput, Follow: true, Timeout: time.Duration(t.Seconds) * time.Second,
 	})
 	if err := conn.Start(ctx, id, cmd); err != nil && !errors.Is(err, guest.ErrExists) {
 		return problem("start turn", err)
 	}
 	return nil
+}
+
+// command returns the command line of the turn's process.
+func (j Job) command(mark, input string) []string {
+	if j.Inside {
+		return append(j.Argv[:len(j.Argv):len(j.Argv)], mark, input)
+	}
+	return append([]string{"/bin/sh", "-c", fmt.Sprintf(wrapper, j.Prelude), "turn", mark, input}, j.Argv...)
 }
 
 func putInput(ctx context.Context, h *engine.Handle, t Turn, job Job) error {

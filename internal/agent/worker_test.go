@@ -96,7 +96,7 @@ func (p *plain) Line(line []byte) ([]api.TurnEvent, bool) {
 func (p *plain) State() any       { return p }
 func (p *plain) End() (End, bool) { return End{Status: p.Ended, Model: p.Said}, p.Ended != "" }
 func newPlain() *Worker {
-	return &Worker{Kind: "plain", Install: "berth template install plain", Read: func(_ Turn, state json.RawMessage) (Reader, error) {
+	return &Worker{Kind: "plain", Install: func(Turn) string { return "berth template install plain" }, Read: func(_ Turn, state json.RawMessage) (Reader, error) {
 		p := &plain{}
 		if len(state) == 0 {
 			return p, nil

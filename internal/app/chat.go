@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/internal/agent"
+	"github.com/berthdev/berth/internal/agent/acp"
 	"github.com/berthdev/berth/internal/agent/claudecli"
 	"github.com/berthdev/berth/internal/agent/demo"
 	"github.com/berthdev/berth/internal/agent/lines"
@@ -26,7 +27,7 @@ func (s *System) openChat() {
 
 func runtimes() map[string]agent.Runtime {
 	all := map[string]agent.Runtime{}
-	for _, r := range []agent.Runtime{claudecli.New(), demo.New(), lines.New()} {
+	for _, r := range []agent.Runtime{acp.New(), claudecli.New(), demo.New(), lines.New()} {
 		all[r.Name()] = r
 	}
 	return all
@@ -35,7 +36,10 @@ func runtimes() map[string]agent.Runtime {
 // turnPlan returns a template's settings for turns.
 func (s *System) turnPlan(name string) (chat.Plan, error) {
 	t, err := s.templates.Lookup(name)
-	return chat.Plan{Runtime: t.Runtime, Command: t.AgentCommand, Permissions: t.Permissions, MaxConcurrent: int64(max(t.Turns, 1)), Servers: serversFor(t.MCPServers)}, err
+	return chat.Plan{
+		Runtime: t.Runtime, Agent: t.Agent, Command: t.AgentCommand, Permissions: t.Permissions,
+		MaxConcurrent: int64(max(t.Turns, 1)), Servers: serversFor(t.MCPServers),
+	}, err
 }
 
 // serversFor converts a template's MCP servers to the agents' type.

@@ -82,6 +82,7 @@ type Options struct {
 // Plan holds the settings for turns of a template.
 type Plan struct {
 	Runtime       string
+	Agent         string                  // the kind of agent, for a runtime that runs several
 	Command       []string                // the template's command line for the agent; nil: the runtime's default
 	Permissions   string                  // the agent's permission mode; empty: everything is allowed
 	MaxConcurrent int64                   // limit of running turns in one sandbox; at least 1

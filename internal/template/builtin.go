@@ -10,12 +10,13 @@ const (
 	RuntimeDemo   = "demo"
 	RuntimeClaude = "claude-cli"
 	RuntimeLines  = "lines"
+	RuntimeACP    = "acp"
 )
 
 // permissionModes are the permission modes of Claude Code: the set of actions for which it does not ask.
 var permissionModes = []string{"bypassPermissions", "acceptEdits", "plan", "dontAsk"}
 
-var runtimes = []string{RuntimeClaude, RuntimeDemo, RuntimeLines}
+var runtimes = []string{RuntimeACP, RuntimeClaude, RuntimeDemo, RuntimeLines}
 
 // program returns the installed program that the template's runtime runs. It is mounted besides the template's mounts.
 func (t Template) program() (p program.Program, ok bool) {

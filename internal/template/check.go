@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berthdev/berth/internal/acp/profile"
 	"github.com/berthdev/berth/internal/config"
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/egress"
@@ -57,15 +58,26 @@ func (c *checker) checkSpec() {
 	}
 }
 
-// missing returns the problems of a template that lacks a value which another of its values needs.
-func missing(t Template, origin string) []config.Problem {
-	if t.Runtime != RuntimeLines || len(t.AgentCommand) > 0 {
-		return nil
+// missing returns the problems of a template whose values do not fit together.
+func missing(t Template, origin string) (problems []config.Problem) {
+	refuse := func(key, value, why, fix string) {
+		problems = append(problems, config.Problem{Key: "templates." + t.Name + "." + key, Origin: origin, Value: value, Why: why, Fix: fix})
 	}
-	return []config.Problem{{
-		Key: "templates." + t.Name + ".runtime", Origin: origin, Value: t.Runtime, Why: "needs a program to run",
-		Fix: `write agent_command = ["PROGRAM", "ARGUMENT"]`,
-	}}
+	command := len(t.AgentCommand) > 0
+	switch {
+	case t.Runtime == RuntimeLines && !command:
+		refuse("runtime", t.Runtime, "needs a program to run", `write agent_command = ["PROGRAM", "ARGUMENT"]`)
+	case t.Runtime == RuntimeACP && !command && t.Agent == "":
+		refuse("runtime", t.Runtime, "needs an agent", `write agent = "NAME" with one of: `+strings.Join(profile.Names(), ", ")+`; or agent_command = ["PROGRAM", "ARGUMENT"]`)
+	case t.Runtime != RuntimeACP && t.Agent != "":
+		refuse("agent", t.Agent, "is only for the runtime acp", `write runtime = "acp", or leave it out`)
+	case t.Runtime == RuntimeACP:
+		p, _ := profile.Find(t.Agent)
+		if _, ok := p.Settings(t.Permissions); !ok {
+			refuse("permission_mode", t.Permissions, "is no mode that "+p.Title+" can be held to", "leave it out, or use another agent")
+		}
+	}
+	return problems
 }
 
 // refuse adds a problem with the value of a key. The key may name a part of the value, such as hooks[1].url.
@@ -92,6 +104,7 @@ func (c *checker) checkWords() {
 		{"runtime", c.Runtime, "is no runtime of this Berth", runtimes},
 		{"unreachable", c.Unreachable, "is not one of the choices", []string{"wait", "replace", "fence"}},
 		{"disk", c.Disk.Kind, "is not one of the choices", []string{DiskAuto, DiskSoft, DiskLoop}},
+		{"agent", c.Agent, "is no agent that this Berth knows", profile.Names()},
 		{"permission_mode", c.Permissions, "is no permission mode", permissionModes},
 		{"layout", c.Layout, "is no layout of versions", []string{"packed", "plain"}},
 	} {

@@ -117,7 +117,7 @@ func TestBadHooksAreRefusedWithWords(t *testing.T) {
 		}
 	}
 	_, report := at(t, "[templates.x]\nruntime = \"nope\"\n").load(t)
-	if said := fmt.Sprint(report.Err()); !strings.Contains(said, `templates.x.runtime = "nope"`) || !strings.Contains(said, "is no runtime of this Berth; write one of: claude-cli, demo") {
+	if said := fmt.Sprint(report.Err()); !strings.Contains(said, `templates.x.runtime = "nope"`) || !strings.Contains(said, "is no runtime of this Berth; write one of: acp, claude-cli, demo") {
 		t.Error(said)
 	}
 }

@@ -49,6 +49,7 @@ type Template struct {
 
 	Image        string  `toml:"image"`
 	Runtime      string  `toml:"runtime"`
+	Agent        string  `toml:"agent"` // the agent of the runtime acp
 	AgentCommand Command `toml:"agent_command"`
 	Permissions  string  `toml:"permission_mode"` // what the agent may do without asking: a permission mode of Claude Code
 	Volume       string  `toml:"volume"`

@@ -70,7 +70,7 @@ func newerThanTested(version string) bool {
 
 // New returns the runtime.
 func New() *agent.Worker {
-	return &agent.Worker{Kind: Name, Job: job, Read: read, Install: Install}
+	return &agent.Worker{Kind: Name, Job: job, Read: read, Install: func(agent.Turn) string { return Install }}
 }
 
 func job(t agent.Turn) agent.Job {

@@ -9,7 +9,7 @@ var layers = [][]string{
 	1: {
 		"internal/blob", "internal/driver", "internal/transcript", "client",
 		"internal/files", "internal/guest", "internal/workspace",
-		"internal/auth", "internal/config", "internal/telemetry", "internal/store", "internal/egress", "internal/outbox", "internal/readahead", "internal/awsaddr", "internal/seal",
+		"internal/auth", "internal/config", "internal/telemetry", "internal/store", "internal/egress", "internal/outbox", "internal/readahead", "internal/awsaddr", "internal/seal", "internal/acp",
 	},
 	2: {
 		"internal/engine", "internal/workspacesync", "internal/agent", "internal/hook", "internal/template", "internal/chat",

@@ -120,7 +120,7 @@ func must(t testing.TB, err error) {
 var helper = sync.OnceValues(func() (path string, err error) {
 	built := filepath.Join(os.TempDir(), "berth-box-"+uuid.NewString())
 	defer os.Remove(built)
-	cmd := exec.Command("go", "build", "-o", built, "github.com/berthdev/berth/internal/driver/local/testdata/helper")
+	cmd := exec.Command("go", "build", "-o", built, "github.com/berthdev/berth/internal/testkit/boxtest/testdata/helper")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)

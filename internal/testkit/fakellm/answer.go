@@ -99,8 +99,11 @@ func firstRunes(s string, runes int) string {
 
 // kinds lists, for each kind of tool, the names that agents use.
 var kinds = map[string][]string{
-	"bash":  {"bash", "shell", "shell_command", "exec_command", "local_shell", "run_terminal_cmd"},
-	"write": {"write", "write_file", "create_file"},
+	"bash": {
+		"bash", "shell", "shell_command", "exec_command", "local_shell", "run_terminal_cmd", "run_shell_command",
+		"execute_command", "run_commands", "run_terminal_command", "terminal",
+	},
+	"write": {"write", "write_file", "create_file", "create", "write_to_file", "editor", "save-file"},
 	"read":  {"read", "read_file", "view"},
 }
 
@@ -121,6 +124,9 @@ func resolve(t Tool, tools []offered) (Tool, error) {
 			}
 		}
 	}
+	if t.Kind == "write" { // some agents write files with their shell
+		return resolve(Tool{Kind: "bash", Command: "printf %s '" + strings.ReplaceAll(t.Content, "'", `'\''`) + "' >'" + t.Path + "'"}, tools)
+	}
 	var names []string
 	for _, o := range tools {
 		names = append(names, o.name)
@@ -133,22 +139,25 @@ func resolve(t Tool, tools []offered) (Tool, error) {
 func (o offered) arguments(t Tool) map[string]any {
 	in := map[string]any{}
 	set := func(value any, names ...string) {
-		i := max(0, slices.IndexFunc(names, func(n string) bool { return o.props[n] }))
+		i := max(0, slices.IndexFunc(names, func(n string) bool { return o.props[n] != "" }))
 		in[names[i]] = value
 	}
 	switch t.Kind {
 	case "bash":
-		if strings.EqualFold(o.name, "shell") && o.props["command"] {
+		switch {
+		case o.props["command"] == "array", o.props["command"] == "any" && strings.EqualFold(o.name, "shell"):
 			in["command"] = []string{"bash", "-lc", t.Command}
-		} else {
+		case o.props["commands"] == "array":
+			in["commands"] = []string{t.Command}
+		default:
 			set(t.Command, "command", "cmd")
 		}
-		if o.props["description"] {
+		if o.props["description"] != "" {
 			in["description"] = "scripted command"
 		}
 	case "write":
 		set(t.Path, "file_path", "filePath", "path")
-		set(t.Content, "content", "contents", "text")
+		set(t.Content, "content", "contents", "file_text", "text")
 	case "read":
 		set(t.Path, "file_path", "filePath", "path")
 	}

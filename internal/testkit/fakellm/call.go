@@ -15,6 +15,7 @@ type call struct {
 	maxTokens int  // maximum number of output tokens
 
 	prompts []string // texts of the user's messages, oldest first
+	marked  bool     // prompts have directives
 	turn    int      // number of the model's answers since the last prompt
 	total   int      // number of the model's answers in the whole conversation
 	result  string   // newest tool result
@@ -22,20 +23,25 @@ type call struct {
 	usageAsked bool // Chat Completions: stream_options.include_usage
 }
 
-// offered is a tool that the agent offers to the model, with the names of its arguments.
+// offered is a tool that the agent offers to the model, with the names and types of its arguments.
 type offered struct {
 	name  string
-	props map[string]bool
+	props map[string]string
 }
 
 func offer(name string, schema json.RawMessage) offered {
 	var s struct {
-		Properties map[string]json.RawMessage `json:"properties"`
+		Properties map[string]struct {
+			Type any `json:"type"`
+		} `json:"properties"`
 	}
 	_ = json.Unmarshal(schema, &s)
-	props := map[string]bool{}
-	for k := range s.Properties {
-		props[k] = true
+	props := map[string]string{}
+	for k, v := range s.Properties {
+		props[k] = "any"
+		if kind, ok := v.Type.(string); ok {
+			props[k] = kind
+		}
 	}
 	return offered{name, props}
 }
@@ -57,33 +63,51 @@ func (c *call) first() string {
 // isSide reports whether the call is a side call of the agent and not part of the conversation: it has a system prompt
 // and no tools, or asks for one token, or is marked as a suggestion.
 func (c *call) isSide() bool {
-	return len(c.tools) == 0 && c.system || c.maxTokens == 1 || strings.HasPrefix(c.prompt(), "[SUGGESTION MODE")
+	return len(c.tools) == 0 && c.system || c.maxTokens == 1 || strings.HasPrefix(c.prompt(), suggestion)
 }
 
-// addPrompt adds a user's message to the call. A message with only text that the agent added does not count.
+// addPrompt adds a user's message to the call. A message with only text that the agent added does not count. Agents
+// also add messages of their own: if a conversation has directives, only messages with directives count.
 func (c *call) addPrompt(text string) {
-	if p := userText(text); p != "" {
-		c.prompts = append(c.prompts, p)
-		c.turn = 0
+	p := userText(text)
+	marked := directive.MatchString(p)
+	if p == "" || c.marked && !marked && !strings.HasPrefix(p, suggestion) {
+		return
 	}
+	if marked && !c.marked {
+		c.marked, c.prompts = true, nil
+	}
+	c.prompts = append(c.prompts, p)
+	c.turn = 0
 }
+
+// suggestion begins the prompts by which Claude Code asks for the next prompt of its user.
+const suggestion = "[SUGGESTION MODE"
 
 func (c *call) addAnswer() {
 	c.turn++
 	c.total++
 }
 
-const added = `(system-reminder|local-command-caveat|environment_context|user_instructions|command-name|command-message|command-args|local-command-stdout)`
+const added = `(system-reminder|local-command-caveat|environment_context|user_instructions|command-name|command-message|command-args|local-command-stdout` +
+	`|user_info|git_status|system_context|important_instructions|session_context|environment_details|current_datetime|reminder)`
 
 var (
 	reminder  = regexp.MustCompile(`(?s)<` + added + `>.*?</` + added + `>`)
 	interrupt = regexp.MustCompile(`\[Request interrupted by user[^\]]*\]`)
 )
 
-// userText returns a user's message without the text that the agent added.
+// userText returns a user's message without the text that the agent added. Agents join messages that nothing came
+// between; the last one begins behind the last "§".
 func userText(s string) string {
-	return strings.TrimSpace(interrupt.ReplaceAllString(reminder.ReplaceAllString(s, ""), ""))
+	if i := strings.LastIndex(s, "§"); i >= 0 {
+		s = s[i+len("§"):]
+	}
+	return strings.TrimSpace(interrupt.ReplaceAllString(marks.Replace(reminder.ReplaceAllString(s, "")), ""))
 }
+
+// marks removes the tags in which some agents put the user's words.
+var marks = strings.NewReplacer("<user_query>", "", "</user_query>", "", "<user_input>", "", "</user_input>", "")
 
 // parseContent returns the text of a message's content, which is a string or a list of blocks, and the last tool result in
 // it. Agents merge consecutive messages of the user into one. If several blocks have directives, only the last of

@@ -33,11 +33,21 @@ func Install(t testing.TB, name, version string) (dir string) {
 
 // Ensure is like [Install], for code outside of tests.
 func Ensure(name, version string) (dir string, err error) {
-	if !nameShape.MatchString(name) || !versionShape.MatchString(version) {
-		return "", fmt.Errorf("%q is not a package, or %q not an exact version of one", name, version)
+	return EnsureAll(Package{name, version})
+}
+
+// Package is a package with an exact version.
+type Package struct{ Name, Version string }
+
+// EnsureAll is like [Ensure] for several packages in one folder. The folder and the lock file have the first one's name.
+func EnsureAll(packages ...Package) (dir string, err error) {
+	for _, p := range packages {
+		if !nameShape.MatchString(p.Name) || !versionShape.MatchString(p.Version) {
+			return "", fmt.Errorf("%q is not a package, or %q not an exact version of one", p.Name, p.Version)
+		}
 	}
-	return testkit.Kept("npm/"+name+"-"+version, func(dir string) error {
-		return install(dir, name, version)
+	return testkit.Kept("npm/"+packages[0].Name+"-"+packages[0].Version, func(dir string) error {
+		return install(dir, packages...)
 	})
 }
 
@@ -52,11 +62,11 @@ var locks embed.FS
 // pauses are the pauses between attempts: a registry may ask clients to try again later.
 var pauses = []time.Duration{2 * time.Second, 10 * time.Second, 30 * time.Second}
 
-func install(dir, name, version string) error {
+func install(dir string, packages ...Package) error {
 	if _, err := exec.LookPath("npm"); err != nil {
 		return fmt.Errorf("node and npm are not installed; scripts/setup test does that: %w", err)
 	}
-	args, err := describe(dir, name, version)
+	args, err := describe(dir, packages)
 	if err != nil {
 		return err
 	}
@@ -68,7 +78,7 @@ func install(dir, name, version string) error {
 		if err == nil {
 			return nil
 		}
-		if err = fmt.Errorf("install %s@%s: %w\n%s", name, version, err, out); n == len(pauses) {
+		if err = fmt.Errorf("install %s@%s: %w\n%s", packages[0].Name, packages[0].Version, err, out); n == len(pauses) {
 			return err
 		}
 		<-time.After(pauses[n])
@@ -76,15 +86,19 @@ func install(dir, name, version string) error {
 }
 
 // describe writes package.json, and package-lock.json if there is a lock file. It returns the arguments for npm.
-func describe(dir, name, version string) (args []string, err error) {
-	want, err := json.Marshal(map[string]any{"private": true, "dependencies": map[string]string{name: version}})
+func describe(dir string, packages []Package) (args []string, err error) {
+	wanted := map[string]string{}
+	for _, p := range packages {
+		wanted[p.Name] = p.Version
+	}
+	want, err := json.Marshal(map[string]any{"private": true, "dependencies": wanted})
 	if err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "package.json"), want, 0o600); err != nil {
 		return nil, err
 	}
-	lock, err := locks.ReadFile("locks/" + strings.ReplaceAll(name, "/", "_") + "-" + version + ".json")
+	lock, err := locks.ReadFile("locks/" + strings.ReplaceAll(packages[0].Name, "/", "_") + "-" + packages[0].Version + ".json")
 	if errors.Is(err, os.ErrNotExist) {
 		return []string{"install", "--no-package-lock"}, nil
 	}

@@ -83,7 +83,7 @@ func TestRefusals(t *testing.T) {
 	if _, err := Ensure("thing", "1.2.3"); err == nil || !strings.Contains(err.Error(), "come back later") {
 		t.Errorf("npm's words are missing: %v", err)
 	}
-	if err := install("/nowhere", "thing", "1.2.3"); err == nil {
+	if err := install("/nowhere", Package{"thing", "1.2.3"}); err == nil {
 		t.Error("installed nowhere")
 	}
 	t.Setenv("PATH", t.TempDir())

@@ -1,0 +1,46 @@
+package acp_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/internal/agent"
+	"github.com/berthdev/berth/internal/agent/acp"
+	"github.com/berthdev/berth/internal/agent/agenttest"
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/testkit/acptest"
+	"github.com/berthdev/berth/internal/testkit/boxtest"
+	"github.com/berthdev/berth/internal/testkit/fakellm"
+)
+
+// harness is a real agent in a real sandbox, which reaches a model's service.
+func harness(t *testing.T, name, model string, mounts ...driver.Mount) agenttest.Harness {
+	t.Helper()
+	runtime := acp.New()
+	runtime.Grace = 4 * time.Second
+	job := runtime.Job
+	runtime.Job = func(t agent.Turn) agent.Job { t.Agent = name; return job(t) }
+	read := runtime.Read
+	runtime.Read = func(t agent.Turn, state json.RawMessage) (agent.Reader, error) { t.Agent = name; return read(t, state) }
+	return agenttest.Harness{
+		Runtime: runtime,
+		Box: boxtest.New(t, boxtest.Options{
+			Mounts:   append(mounts, driver.Mount{Source: acptest.Dir(t, name), Target: "/opt/" + name}),
+			Services: map[string]string{acptest.Inside: model},
+			Env:      acptest.Env(name),
+			Limits:   driver.Limits{MemoryBytes: 2 << 30},
+		}),
+		Say: func(text string) string { return "§[[chunk 4]][[say " + text + "]]" },
+		Write: func(path, text string) string {
+			return "§[[write /workspace/" + path + " :: " + text + "]][[say done]]"
+		},
+		Exec:    func(command string) string { return "§[[say Running.]][[bash " + command + "]][[say done]]" },
+		Session: func(id string) string { return ".berth/" + name + "/berth-sessions/" + id },
+	}
+}
+
+func TestGoosePassesSuite(t *testing.T) {
+	t.Parallel()
+	agenttest.Run(t, harness(t, "goose", fakellm.New(t).URL))
+}

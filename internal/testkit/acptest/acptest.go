@@ -1,0 +1,101 @@
+// Package acptest installs real agents that speak the Agent Client Protocol, for tests.
+//
+// [Dir] installs an agent in the versions of its profile, once for all test processes, and keeps it in bin/tests. [Env]
+// returns the environment and [Files] the files that connect the agent to a fake model service.
+package acptest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/berthdev/berth/internal/acp/profile"
+	"github.com/berthdev/berth/internal/testkit"
+	"github.com/berthdev/berth/internal/testkit/npm"
+)
+
+// nodeVersion is the version of Node for agents that need it.
+var nodeVersion = npm.Package{Name: profile.Package{Name: "node-linux-{arch}"}.NPM(), Version: "22.23.3"}
+
+// Dir returns a directory with the agent's programs in bin, which sandboxes can mount.
+func Dir(t testing.TB, name string) string {
+	t.Helper()
+	p, ok := profile.Find(name)
+	if !ok {
+		t.Fatalf("acptest: there is no agent %q", name)
+	}
+	dir, err := testkit.Kept("acp/"+name+"-"+p.Packages[0].Version, func(dir string) error { return install(dir, p) })
+	if err != nil {
+		t.Fatalf("acptest: %v", err)
+	}
+	return dir
+}
+
+func install(dir string, p profile.Profile) error {
+	var packages []npm.Package
+	for _, one := range p.Packages {
+		packages = append(packages, npm.Package{Name: one.NPM(), Version: one.Version})
+	}
+	from, err := npm.EnsureAll(packages...)
+	if err != nil {
+		return err
+	}
+	bin := filepath.Join(dir, "bin")
+	if err := errors.Join(os.Mkdir(bin, 0o755), linkTree(filepath.Join(from, "node_modules"), filepath.Join(dir, "node_modules"))); err != nil {
+		return err
+	}
+	for name, pattern := range p.Programs {
+		if err := link(dir, name, pattern); err != nil {
+			return err
+		}
+	}
+	if !p.Node {
+		return nil
+	}
+	node, err := npm.EnsureAll(nodeVersion)
+	if err != nil {
+		return err
+	}
+	return os.Link(filepath.Join(node, "node_modules", nodeVersion.Name, "bin", "node"), filepath.Join(bin, "node"))
+}
+
+// link makes a program executable under its name.
+func link(dir, name, pattern string) error {
+	found, _ := filepath.Glob(filepath.Join(dir, "node_modules", pattern))
+	if len(found) == 0 {
+		return fmt.Errorf("there is no %s", pattern)
+	}
+	below, err := filepath.Rel(filepath.Join(dir, "bin"), found[0])
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(found[0], 0o755), os.Symlink(below, filepath.Join(dir, "bin", name)))
+}
+
+// linkTree copies a tree by hard links.
+func linkTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, below)
+		switch {
+		case d.IsDir():
+			return os.MkdirAll(target, 0o755)
+		case d.Type()&fs.ModeSymlink != 0:
+			text, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			return os.Symlink(text, target)
+		}
+		return os.Link(path, target)
+	})
+}
