@@ -1,6 +1,7 @@
 package template
 
 import (
+	"github.com/berthdev/berth/internal/acp/profile"
 	"github.com/berthdev/berth/internal/hook"
 	"github.com/berthdev/berth/internal/template/program"
 )
@@ -20,10 +21,12 @@ var runtimes = []string{RuntimeACP, RuntimeClaude, RuntimeDemo, RuntimeLines}
 
 // program returns the installed program that the template's runtime runs. It is mounted besides the template's mounts.
 func (t Template) program() (p program.Program, ok bool) {
+	name := t.Agent
 	if t.Runtime == RuntimeClaude {
-		return program.ClaudeCode, true
+		name = program.ClaudeCode.Name
 	}
-	return p, false
+	p, err := program.Find(name)
+	return p, err == nil
 }
 
 // builtins returns the predefined templates without the server's defaults; Registry.filled adds those.
@@ -38,12 +41,28 @@ func builtins() map[string]Template {
 	github.Egress = append(github.Egress, "github.com:443")
 	github.Hooks = []Hook{{Phase: string(hook.OnColdStart), Builtin: hook.Clone}}
 	github.Env = hook.GitEnv("https://github.com")
-	return map[string]Template{
+	all := map[string]Template{
 		"default":     {Name: "default", Runtime: RuntimeDemo, Description: "A sandbox on this machine with the host's programs"},
 		"none":        {Name: "none", Runtime: RuntimeDemo, Description: "The same without hooks", DefaultHooks: &no},
 		"demo":        {Name: "demo", Runtime: RuntimeDemo, Description: "A small agent that needs no key and no network"},
 		"claude_code": claude,
 		"github":      github,
+	}
+	for _, name := range agents {
+		all[name] = forAgent(name)
+	}
+	return all
+}
+
+// agents are the agents of the runtime acp that have a template of their name.
+var agents = []string{"codex", "copilot", "cursor", "gemini", "goose", "opencode", "qwen"}
+
+// forAgent returns the template of an agent: it reaches the agent's model service, with keys of the server.
+func forAgent(name string) Template {
+	p, _ := profile.Find(name)
+	return Template{
+		Name: name, Runtime: RuntimeACP, Agent: name, Description: p.Title + ", installed by 'berth template install " + name + "'",
+		Egress: p.Hosts, EnvFrom: p.Keys,
 	}
 }
 

@@ -204,13 +204,16 @@ func TestUnusedFieldsAreKeptWithAWarning(t *testing.T) {
 func TestBuiltInTemplates(t *testing.T) {
 	testkit.Proves(t, "H6")
 	r := at(t, "").registry(t)
-	if got := strings.Join(r.Names(), " "); got != "claude_code default demo github none" {
+	if got := strings.Join(r.Names(), " "); got != "claude_code codex copilot cursor default demo gemini github goose none opencode qwen" {
 		t.Fatalf("names %s", got)
 	}
 	for _, name := range r.Names() {
 		got, agent := lookup(t, r, name), "demo"
-		if name == "claude_code" || name == "github" {
+		switch {
+		case name == "claude_code" || name == "github":
 			agent = "claude-cli"
+		case got.Agent == name:
+			agent = "acp"
 		}
 		if got.Driver != "local" || got.Base != "host" || got.Profile != "standard" || got.User != "agent" || got.Runtime != agent {
 			t.Errorf("%+v", got)
@@ -375,7 +378,7 @@ func TestBadTemplatesAreRefusedWithWords(t *testing.T) {
 		{`cpu = nan`, `templates.x (FILE:1) cannot be used: NaN is no number of cores`},
 		{`mounts = [` + strings.Join(many(17, `{source = "/usr", target = "/opt/%d"}`), ", ") + `]`, `templates.x (FILE:1) cannot be used: 17 mounts are more than 16; write less of it`},
 		{`egress = [` + strings.Join(many(257, `"a%d.test:1"`), ", ") + `]`, `257 egress entries are more than 256`},
-		{`extends = "nope"`, `templates.x.extends = "nope" (FILE:2) is no template; write one of: claude_code, default, demo, github, none, x`},
+		{`extends = "nope"`, `templates.x.extends = "nope" (FILE:2) is no template; write one of: claude_code, codex, copilot, cursor, default, demo, gemini, github, goose, none, opencode, qwen, x`},
 		{`extends = "x"`, `templates.x.extends = "x" (FILE:2) leads back to this template`},
 	}
 	for _, c := range cases {
@@ -434,7 +437,7 @@ extends = "a"
 		t.Errorf("problems of %s:\n%v", got, report.Err())
 	}
 	_, report = p.load(t, "BERTH_DEFAULT_TEMPLATE", "nope")
-	if said := fmt.Sprint(report.Err()); !strings.Contains(said, `default_template = "nope" (env BERTH_DEFAULT_TEMPLATE) is no template of this Berth; write one of: a, b, child, claude_code, default, demo, github, none, parent`) {
+	if said := fmt.Sprint(report.Err()); !strings.Contains(said, `default_template = "nope" (env BERTH_DEFAULT_TEMPLATE) is no template of this Berth; write one of: a, b, child, claude_code, codex, copilot, cursor, default, demo, gemini, github, goose, none, opencode, parent, qwen`) {
 		t.Error(said)
 	}
 }

@@ -23,11 +23,11 @@ extends = "none"
 env = {SECRET = "x"}
 `).registry(t)
 	for tenant, want := range map[string]string{
-		"default": "all child claude_code copy default demo github none own",
-		"acme":    "all claude_code default demo github shared",
-		"globex":  "all claude_code default demo github shared",
-		"*":       "all claude_code default demo github",
-		"":        "all claude_code default demo github",
+		"default": "all child claude_code codex copilot copy cursor default demo gemini github goose none opencode own qwen",
+		"acme":    "all claude_code codex copilot cursor default demo gemini github goose opencode qwen shared",
+		"globex":  "all claude_code codex copilot cursor default demo gemini github goose opencode qwen shared",
+		"*":       "all claude_code codex copilot cursor default demo gemini github goose opencode qwen",
+		"":        "all claude_code codex copilot cursor default demo gemini github goose opencode qwen",
 	} {
 		if got := strings.Join(r.NamesFor(tenant), " "); got != want {
 			t.Errorf("%q has %s, want %s", tenant, got, want)

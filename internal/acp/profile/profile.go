@@ -160,7 +160,7 @@ func (p Profile) Mount() string { return "/opt/" + p.Name }
 func (p Profile) Bin() string { return p.Mount() + "/bin" }
 
 // all are the profiles by name.
-var all = byName(claude, cline, codex, copilot, gemini, goose, grok, kilo, kimi, opencode, pi, qwen)
+var all = byName(claude, cline, codex, copilot, cursor, gemini, goose, grok, kilo, kimi, opencode, pi, qwen)
 
 func byName(list ...Profile) map[string]Profile {
 	m := map[string]Profile{}

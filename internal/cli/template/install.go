@@ -61,7 +61,11 @@ the installed one stays. An installed version is not installed again without --f
 func catalog() string {
 	var lines strings.Builder
 	for _, p := range program.All {
-		fmt.Fprintf(&lines, "  %-14s %s %s, about %s\n", p.Name, p.Title, p.Tested(), p.Size)
+		version := p.Tested()
+		if p.Vendor != "" {
+			version = "as this machine has it (not tested)"
+		}
+		fmt.Fprintf(&lines, "  %-14s %s %s, about %s\n", p.Name, p.Title, version, p.Size)
 	}
 	return strings.TrimSuffix(lines.String(), "\n")
 }

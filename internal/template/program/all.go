@@ -44,6 +44,11 @@ var All = []Program{
 		Script:   "@qwen-code/qwen-code/cli-entry.js",
 	},
 	{
+		Name: "cursor", Title: "Cursor CLI", Size: "200 MB", Command: "cursor-agent",
+		Vendor: "Install Cursor's CLI on this machine as its vendor says (cursor.com/cli), then try again. " +
+			"The npm package with the name cursor-agent is another program.",
+	},
+	{
 		Name: "sandbox_agent", Title: "sandbox-agent", Size: "25 MB", Command: "sandbox-agent",
 		Packages: []Package{{"@sandbox-agent/cli-linux-{arch}", "0.4.2"}},
 		Native:   "@sandbox-agent/cli-linux-*/bin/sandbox-agent",

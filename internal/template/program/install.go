@@ -31,6 +31,8 @@ type Options struct {
 
 	// Progress is called with each step and the downloaded bytes. It may be nil.
 	Progress func(what string, bytes int64)
+
+	vendored string // path of a program that the vendor's installer put on this machine
 }
 
 // Result describes the installed program.
@@ -50,8 +52,13 @@ func Install(ctx context.Context, o Options) (Result, error) {
 	if o.Progress == nil {
 		o.Progress = func(string, int64) {}
 	}
-	if !versionShape.MatchString(o.Version) {
+	if o.Vendor == "" && !versionShape.MatchString(o.Version) {
 		return Result{}, o.failed(api.CodeInvalidRequest, "Write a version such as "+o.Tested()+", or latest.", "%q is no version", o.Version)
+	}
+	if o.Vendor != "" {
+		if err := o.findVendored(); err != nil {
+			return Result{}, err
+		}
 	}
 	if r, ok := o.existing(); ok {
 		return r, nil
@@ -98,18 +105,39 @@ func (o *Options) install(ctx context.Context) (Result, error) {
 		return Result{}, fmt.Errorf("make directory for %s: %w", o.Name, err)
 	}
 	defer os.RemoveAll(tmp)
-	if err := o.npm(ctx, tmp); err != nil {
+	version, err := o.fetch(ctx, tmp)
+	if err != nil {
 		return Result{}, err
 	}
 	o.Progress("Checking "+o.Title, 0)
-	version, err := o.check(ctx, tmp)
-	if err != nil {
+	if err := o.check(ctx, tmp, version); err != nil {
 		return Result{}, err
 	}
 	if err := o.activate(tmp, version); err != nil {
 		return Result{}, fmt.Errorf("put %s in its place: %w", o.Command, err)
 	}
 	return Result{Name: o.Name, Version: version, Path: o.path(o.Dir), Made: true}, nil
+}
+
+// fetch puts the program into the directory and returns its version.
+func (o *Options) fetch(ctx context.Context, dir string) (version string, err error) {
+	if o.Vendor != "" {
+		return o.Version, o.copyVendored(ctx, dir)
+	}
+	if err := o.npm(ctx, dir); err != nil {
+		return "", err
+	}
+	var pack struct {
+		Version string `json:"version"`
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "node_modules", o.main(), "package.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &pack)
+	}
+	if err != nil || !versionShape.MatchString(pack.Version) {
+		return "", o.failed(api.CodeUnsupported, "Try another --version.", "npm brought no package: %v", err)
+	}
+	return pack.Version, o.link(dir)
 }
 
 // npm downloads the packages without running their scripts.
@@ -198,23 +226,10 @@ func errorLines(said string) string {
 	return strings.Join(lines, "; ")
 }
 
-// check makes the program executable and runs it once. It returns its version.
-func (o *Options) check(ctx context.Context, dir string) (version string, err error) {
-	var pack struct {
-		Version string `json:"version"`
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "node_modules", o.main(), "package.json"))
-	if err == nil {
-		err = json.Unmarshal(text, &pack)
-	}
-	if err != nil || !versionShape.MatchString(pack.Version) {
-		return "", o.failed(api.CodeUnsupported, "Try another --version.", "npm brought no package: %v", err)
-	}
+// check lets sandboxes read the program and runs it once.
+func (o *Options) check(ctx context.Context, dir, version string) error {
 	if err := openTree(dir); err != nil {
-		return "", fmt.Errorf("let sandboxes read %s: %w", o.Title, err)
-	}
-	if err := o.link(dir); err != nil {
-		return "", err
+		return fmt.Errorf("let sandboxes read %s: %w", o.Title, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -224,15 +239,17 @@ func (o *Options) check(ctx context.Context, dir string) (version string, err er
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	_ = os.RemoveAll(home)
-	if expected := o.reports(pack.Version); err != nil || !bytes.Contains(out, []byte(expected)) {
-		return "", o.failed(api.CodeUnsupported, "Try another --version.", "the program that came does not run here: %v: %.200s", errors.Join(err, ctx.Err()), out)
+	if expected := o.reports(version); err != nil || !bytes.Contains(out, []byte(expected)) {
+		return o.failed(api.CodeUnsupported, "Try another --version.", "the program that came does not run here: %v: %.200s", errors.Join(err, ctx.Err()), out)
 	}
-	return pack.Version, nil
+	return nil
 }
 
 // reports returns the text that --version of the program must print.
 func (o *Options) reports(version string) string {
 	switch {
+	case o.Vendor != "":
+		return "" // vendors name directories as they like
 	case o.Reports == "":
 		return version
 	case version == o.Tested():

@@ -29,6 +29,10 @@ type Program struct {
 	// the processor in the spelling of npm. The version of the first package is the version of the program.
 	Packages []Package
 
+	// Vendor is set instead of Packages if npm does not have the program: how people install it on the machine, from
+	// which [Install] copies it.
+	Vendor string
+
 	// Native is a pattern of the executable's path in node_modules. It is empty if Script is not.
 	Native string
 	// Script is the path of a JavaScript file in node_modules, which the package "node" below node_modules runs.
@@ -43,8 +47,13 @@ type Package struct{ Name, Version string }
 // Mount returns the directory of the program in sandboxes.
 func (p Program) Mount() string { return "/opt/" + strings.TrimSuffix(p.Name, "_code") }
 
-// Tested returns the version that Berth was tested with.
-func (p Program) Tested() string { return p.Packages[0].Version }
+// Tested returns the version that Berth was tested with, or the empty string.
+func (p Program) Tested() string {
+	if len(p.Packages) == 0 {
+		return ""
+	}
+	return p.Packages[0].Version
+}
 
 // arch returns the processor in npm's spelling.
 func arch() string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -199,6 +200,54 @@ func TestPrepare(t *testing.T) {
 		t.Error("places were made nowhere")
 	}
 	if _, err := Find("nosuch"); fault.CodeOf(err) != api.CodeUnknownTemplate {
+		t.Error(err)
+	}
+}
+
+// A program that npm does not have is copied from where its vendor's installer put it.
+func TestVendoredProgram(t *testing.T) {
+	home := t.TempDir()
+	for _, version := range []string{"2026.09.01-aaaaaaa", "2026.10.02-bbbbbbb"} {
+		dir := filepath.Join(home, "versions", version)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "cursor-agent"), []byte("#!/bin/sh\ncat \"$(dirname \"$(readlink -f \"$0\")\")/name\"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "name"), []byte(version), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(home, ".local", "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(home, "versions", "2026.10.02-bbbbbbb", "cursor-agent"), filepath.Join(home, ".local", "bin", "cursor-agent")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", "/usr/bin:/bin")
+	p, err := Find("cursor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Program: p, Dir: Dir(t.TempDir(), p.Name)}
+	t.Setenv("HOME", t.TempDir())
+	if _, err := Install(t.Context(), o); err == nil || !strings.Contains(err.Error(), "Cursor CLI is not installed on this machine") {
+		t.Errorf("without it: %v", err)
+	}
+	t.Setenv("HOME", home)
+	for version, want := range map[string]string{"": "2026.10.02-bbbbbbb", "2026.09.01-aaaaaaa": "2026.09.01-aaaaaaa"} {
+		o.Version = version
+		got, err := Install(t.Context(), o)
+		if err != nil || got.Version != want || o.Installed(o.Dir) != want {
+			t.Fatalf("%+v, %v; want %s", got, err, want)
+		}
+		if out, err := exec.Command(got.Path).Output(); err != nil || string(out) != want {
+			t.Errorf("it prints %q, %v", out, err)
+		}
+	}
+	o.Version = "2020.01.01-none"
+	if _, err := Install(t.Context(), o); fault.CodeOf(err) != api.CodeUnknownVersion {
 		t.Error(err)
 	}
 }
