@@ -223,6 +223,85 @@ func TestFilesSayWhatWasLost(t *testing.T) {
 	}
 }
 
+// Every answer that may be the first after a loss says what was lost: a verb that finds the loss, or records a use, so
+// that the next answer does not say it again.
+func TestEveryAnswerSaysWhatWasLost(t *testing.T) {
+	testkit.Proves(t, "S18")
+	env := append(local(t), "BERTH_SAVE_AFTER=1h", "BERTH_SAVE_EVERY=1h")
+	p := start(t, env)
+	c := p.client(t)
+	verbs := map[string]func(c *client.Client, name string) error{
+		"start":   func(c *client.Client, name string) error { return errorOf(c.Sandboxes.Start(t.Context(), name)) },
+		"restart": func(c *client.Client, name string) error { return errorOf(c.Sandboxes.Restart(t.Context(), name)) },
+		"stop":    func(c *client.Client, name string) error { return errorOf(c.Sandboxes.Stop(t.Context(), name)) },
+		"archive": func(c *client.Client, name string) error { return errorOf(c.Sandboxes.Archive(t.Context(), name)) },
+		"freeze":  func(c *client.Client, name string) error { return errorOf(c.Sandboxes.Freeze(t.Context(), name)) },
+		"sync": func(c *client.Client, name string) error {
+			return errorOf(c.Sandboxes.Sync(t.Context(), name, api.SyncWorkspace{}))
+		},
+		"restore": func(c *client.Client, name string) error {
+			return errorOf(c.Sandboxes.Restore(t.Context(), name, api.RestoreVersion{}))
+		},
+	}
+	for name := range verbs {
+		b := make1(t, c, api.CreateSandbox{Name: name})
+		b.sh("echo saved > a.txt")
+		if _, err := c.Sandboxes.Sync(t.Context(), name, api.SyncWorkspace{}); err != nil {
+			t.Fatal(err)
+		}
+		b.sh("echo lost > b.txt")
+	}
+	vanish(t, env)
+	for name, do := range verbs {
+		var said string
+		if err := do(p.client(t, client.WithNotices(func(text string) { said += text })), name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !strings.Contains(said, "were not saved and are lost") {
+			t.Errorf("%s says %q", name, said)
+		}
+	}
+}
+
+func errorOf(_ any, err error) error { return err }
+
+// A use that is not answered by a command, such as an ensure, says what was lost since the last one, also if the loss
+// was found before.
+func TestEnsureSaysWhatWasLost(t *testing.T) {
+	testkit.Proves(t, "S18")
+	env := append(local(t), "BERTH_SAVE_AFTER=1h", "BERTH_SAVE_EVERY=1h")
+	p := start(t, env)
+	c := p.client(t)
+	make1(t, c, api.CreateSandbox{Name: "box"}).sh("echo lost > a.txt")
+	if _, _, err := c.Projects.Ensure(t.Context(), "shop", api.EnsureProject{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Projects.Execute(t.Context(), "shop", api.ExecuteTool{ToolName: "write", Arguments: json.RawMessage(`{"path":"x.txt","content":"lost"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	shop, err := c.Projects.Get(t.Context(), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vanish(t, env)
+	for _, id := range []string{"box", shop.SandboxID} {
+		if _, err := c.Sandboxes.Stop(t.Context(), id); err != nil { // finds the loss
+			t.Fatal(err)
+		}
+	}
+	var said []string
+	c = p.client(t, client.WithNotices(func(text string) { said = append(said, text) }))
+	if _, _, err := c.Projects.Ensure(t.Context(), "shop", api.EnsureProject{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Name: "box"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(said) != 2 || !strings.Contains(said[0], "were not saved and are lost") || !strings.Contains(said[1], "were not saved and are lost") {
+		t.Errorf("the ensures say %q", said)
+	}
+}
+
 // A turn says what happened to the files that its agent finds.
 func TestTurnSaysWhatWasLost(t *testing.T) {
 	testkit.Proves(t, "S18")

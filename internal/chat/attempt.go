@@ -205,7 +205,7 @@ func (w *work) reportFiles(ctx context.Context) error {
 	if err != nil || w.before.ID == "" {
 		return context.Cause(ctx)
 	}
-	notice := engine.Notice(w.before, now)
+	notice := engine.Notice(w.before.ActiveAt, now)
 	if w.before = now; notice == "" {
 		return nil
 	}

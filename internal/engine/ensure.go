@@ -60,14 +60,18 @@ func (en ensurer) ensure(ctx context.Context, r Request) (s sandbox.Sandbox, cre
 	if refused := en.allowed(r, s, err == nil); refused != nil {
 		return sandbox.Sandbox{}, false, refused
 	}
+	before := s.ActiveAt
 	switch {
 	case err == nil && s.State == sandbox.Running && s.Want == sandbox.WantRunning:
 		en.e.opts.Logger.InfoContext(about(ctx, s), telemetry.EventResolveReuse)
-		return s, false, en.checkReuse(ctx, s, r)
+		err = en.checkReuse(ctx, s, r)
 	case err != nil && !errors.Is(err, fault.ErrNotFound):
 		return s, false, err
+	default:
+		s, created, err = en.ensureRunning(ctx, r)
 	}
-	return en.ensureRunning(ctx, r)
+	s.ActiveBefore = before
+	return s, created, err
 }
 
 // checkReuse returns an error if a running sandbox does not match the request, or cannot be used by this server.

@@ -380,7 +380,7 @@ func (h *Handle) setFrozen(ctx context.Context, verb string, do func(driver.Free
 	}
 	err = do(d, ctx, driver.ID(s.Instance))
 	if errors.Is(err, driver.ErrNotRunning) || errors.Is(err, driver.ErrNotFound) {
-		if s, looked := h.e.ensurer.verify(ctx, s, h.actor); looked == nil {
+		if s, err = h.e.ensurer.verify(ctx, s, h.actor); err == nil {
 			err = do(d, ctx, driver.ID(s.Instance))
 		}
 	}

@@ -208,21 +208,24 @@ func (h *Handle) Notice() string {
 	if first == nil || now == nil {
 		return ""
 	}
-	return Notice(*first, *now)
+	return Notice(first.ActiveAt, *now)
 }
 
 // Notice returns a text for people about a sandbox's files: which version was restored and which changes were lost after
-// the last use in the record first, according to the record now. It is empty if there were none.
-func Notice(first, now sandbox.Sandbox) string {
+// lastUse, according to the record now. It is empty if there were none, or if lastUse is zero.
+func Notice(lastUse time.Time, now sandbox.Sandbox) string {
+	if lastUse.IsZero() {
+		return ""
+	}
 	lost, restored := now.Lost, now.Restored
 	text := ""
-	if lost.At.After(first.ActiveAt) {
+	if lost.At.After(lastUse) {
 		text = fmt.Sprintf("The instance of this sandbox was lost: files changed since %s were not saved and are lost.", lost.Since.UTC().Format(time.RFC3339))
 		if restored.Version == "" {
 			text += " No version was saved before, so the workspace starts empty."
 		}
 	}
-	if restored.At.After(first.ActiveAt) {
+	if restored.At.After(lastUse) {
 		text = strings.TrimSpace(text + fmt.Sprintf(" The workspace was restored from version %s, saved %s.", restored.Version, restored.SavedAt.UTC().Format(time.RFC3339)))
 	}
 	return text

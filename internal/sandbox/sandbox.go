@@ -60,6 +60,10 @@ type Sandbox struct {
 	DestroyedAt time.Time // last time at which the driver confirmed the end of an instance
 	HeldUntil   time.Time // end of the longest hold: a turn, a terminal, preview traffic
 	DueAt       time.Time // next check by the engine; zero: only on request
+
+	// ActiveBefore is the last use before the call of Ensure that returned this record. It is not stored; it is zero in a
+	// new sandbox and in other records.
+	ActiveBefore time.Time
 }
 
 // Purge selects whether the versions of a sandbox are removed when it is deleted.

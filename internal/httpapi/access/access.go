@@ -146,6 +146,21 @@ func GuestError(op string, err error) error {
 	return engine.WrapGuest(op, err)
 }
 
+// SetNotice sets the header that describes what happened to a sandbox's files since lastUse: the version that was
+// restored, and the changes that were lost. It sets nothing if there is nothing to describe, or if lastUse is zero.
+func SetNotice(ctx context.Context, lastUse time.Time, now sandbox.Sandbox) {
+	setNotice(ctx, engine.Notice(lastUse, now))
+}
+
+// SetHandleNotice is SetNotice for the time between the last use before the handle and the last use of the handle.
+func SetHandleNotice(ctx context.Context, h *engine.Handle) { setNotice(ctx, h.Notice()) }
+
+func setNotice(ctx context.Context, notice string) {
+	if notice != "" {
+		exchange.Of(ctx).Header().Set(api.HeaderNotice, notice)
+	}
+}
+
 // RunForChange starts a sandbox before its files are changed. If an existing instance cannot start because of a hook,
 // a mass delete or a full disk, it returns nil: the change may be what makes the start possible.
 func RunForChange(ctx context.Context, h *engine.Handle, s sandbox.Sandbox) error {

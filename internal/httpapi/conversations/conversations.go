@@ -282,6 +282,7 @@ func (a *handlers) ensureConversation(ctx context.Context, in *ensureConversatio
 	if err != nil {
 		return nil, err
 	}
+	access.SetNotice(ctx, s.ActiveBefore, s)
 	out := &rest.Created[api.ConversationSandbox]{
 		Status: http.StatusOK, Location: exchange.SandboxesPath + "/" + sandbox.PublicID(s.ID),
 		Body: api.ConversationSandbox{ConversationID: sandbox.PublicID(c.ID), SandboxID: sandbox.PublicID(s.ID), Sandbox: engine.Show(s)},

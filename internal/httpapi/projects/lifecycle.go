@@ -119,10 +119,13 @@ type interruptProject struct {
 }
 
 func (a *handlers) restartProject(ctx context.Context, in *interruptProject) (*rest.Reply[api.ProjectSandbox], error) {
-	if err := a.clearProject(ctx, in.ProjectID, in.Force, "asked to restart its sandbox"); err != nil {
+	before, err := a.clearProject(ctx, in.ProjectID, in.Force, "asked to restart its sandbox")
+	if err != nil {
 		return nil, err
 	}
-	return projectReply(a.inProjects(ctx).Restart(ctx, in.ProjectID))
+	s, err := a.inProjects(ctx).Restart(ctx, in.ProjectID)
+	access.SetNotice(ctx, before.ActiveAt, s)
+	return projectReply(s, err)
 }
 
 type endProject struct {
@@ -137,10 +140,13 @@ type terminateProject struct {
 }
 
 func (a *handlers) terminateProject(ctx context.Context, in *terminateProject) (*rest.Reply[api.ProjectSandbox], error) {
-	if err := a.clearProject(ctx, in.ProjectID, in.Force, "asked to terminate its sandbox"); err != nil {
+	before, err := a.clearProject(ctx, in.ProjectID, in.Force, "asked to terminate its sandbox")
+	if err != nil {
 		return nil, err
 	}
-	return projectReply(a.inProjects(ctx).Terminate(ctx, in.ProjectID, !in.Sync))
+	s, err := a.inProjects(ctx).Terminate(ctx, in.ProjectID, !in.Sync)
+	access.SetNotice(ctx, before.ActiveAt, s)
+	return projectReply(s, err)
 }
 
 func (a *handlers) deleteProject(ctx context.Context, in *endProject) (*rest.Deleted[api.ProjectSandbox], error) {
@@ -183,11 +189,11 @@ func cleanedOut(ctx context.Context, c project.Cleaned) api.CleanedProject {
 	return out
 }
 
-// clearProject is ClearTurns for a project's sandbox.
-func (a *handlers) clearProject(ctx context.Context, id string, force bool, reason string) error {
+// clearProject is ClearTurns for a project's sandbox. It returns the sandbox's record from before.
+func (a *handlers) clearProject(ctx context.Context, id string, force bool, reason string) (sandbox.Sandbox, error) {
 	s, err := a.inProjects(ctx).Get(ctx, id)
 	if err != nil {
-		return err
+		return s, err
 	}
-	return a.ClearTurns(ctx, s, force, reason)
+	return s, a.ClearTurns(ctx, s, force, reason)
 }

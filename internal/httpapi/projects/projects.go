@@ -76,6 +76,7 @@ func (a *handlers) ensureProject(ctx context.Context, in *ensureProject) (*rest.
 	if err != nil {
 		return nil, err
 	}
+	access.SetNotice(ctx, s.ActiveBefore, s)
 	out := &rest.Created[api.ProjectSandbox]{Status: http.StatusOK, Location: exchange.ProjectsPath + "/" + url.PathEscape(in.ProjectID) + "/sandbox", Body: projectOut(s)}
 	// The id is new for this request: only the request, or an earlier attempt whose answer was lost, can have used
 	// it.

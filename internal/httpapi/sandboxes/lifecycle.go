@@ -67,16 +67,18 @@ type interruptSandbox struct {
 }
 
 func (a *handlers) change(ctx context.Context, ref string, v verb, force bool) (*rest.Reply[api.Sandbox], error) {
-	h, s, err := a.Handle(ctx, ref)
+	h, before, err := a.Handle(ctx, ref)
 	if err == nil && v.ends {
-		err = a.ClearTurns(ctx, s, force, "asked to "+v.name+" its sandbox")
+		err = a.ClearTurns(ctx, before, force, "asked to "+v.name+" its sandbox")
 	}
 	if err != nil {
 		return nil, err
 	}
-	if s, err = v.do(h, ctx); err != nil {
+	s, err := v.do(h, ctx)
+	if err != nil {
 		return nil, access.GuestError(v.name+" sandbox", err)
 	}
+	access.SetNotice(ctx, before.ActiveAt, s)
 	out := engine.Show(s)
 	out.Frozen = v.name == "freeze"
 	return &rest.Reply[api.Sandbox]{Body: out}, nil
@@ -95,15 +97,17 @@ type endSandbox struct {
 }
 
 func (a *handlers) terminateSandbox(ctx context.Context, in *endSandbox) (*rest.Reply[api.Sandbox], error) {
-	h, s, err := a.Handle(ctx, in.ID)
+	h, before, err := a.Handle(ctx, in.ID)
 	if err == nil {
-		err = a.ClearTurns(ctx, s, in.Force, "asked to terminate its sandbox")
+		err = a.ClearTurns(ctx, before, in.Force, "asked to terminate its sandbox")
 	}
 	if err != nil {
 		return nil, err
 	}
-	if s, err = h.Terminate(ctx, !in.Sync); err != nil {
+	s, err := h.Terminate(ctx, !in.Sync)
+	if err != nil {
 		return nil, err
 	}
+	access.SetNotice(ctx, before.ActiveAt, s)
 	return &rest.Reply[api.Sandbox]{Body: engine.Show(s)}, nil
 }

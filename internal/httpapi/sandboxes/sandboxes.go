@@ -79,6 +79,7 @@ func (a *handlers) createSandbox(ctx context.Context, in *createSandbox) (*rest.
 	if err != nil {
 		return nil, err
 	}
+	access.SetNotice(ctx, s.ActiveBefore, s)
 	out := &rest.Created[api.Sandbox]{Status: http.StatusOK, Location: exchange.SandboxesPath + "/" + sandbox.PublicID(s.ID), Body: engine.Show(s)}
 	// The id is new for this request: only the request, or an earlier attempt whose answer was lost, can have used
 	// it.
@@ -159,8 +160,10 @@ func (a *handlers) sandboxStats(ctx context.Context, in *access.ByRef) (*rest.Re
 	}
 	u, err := a.Engine.Usage(ctx, s)
 	switch {
-	case errors.Is(err, driver.ErrNotRunning), errors.Is(err, driver.ErrNotFound), err == nil && s.State != sandbox.Running:
+	case err == nil && s.State != sandbox.Running:
 		return nil, fault.Errorf("measure sandbox", api.CodeNotRunning, "sandbox %s is %s", s.ID, s.State)
+	case errors.Is(err, driver.ErrNotRunning), errors.Is(err, driver.ErrNotFound):
+		return nil, fault.Errorf("measure sandbox", api.CodeNotRunning, "the instance of sandbox %s does not run: %w", s.ID, err)
 	case errors.Is(err, driver.ErrUnsupported):
 		return nil, fault.Errorf("measure sandbox", api.CodeUnsupported, "the driver %s cannot measure sandboxes", s.Spec.Driver)
 	case err != nil:

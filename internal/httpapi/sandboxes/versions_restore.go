@@ -58,6 +58,9 @@ func (a *handlers) restoreVersion(ctx context.Context, in *restoreVersion) (*res
 			return nil, err
 		}
 	}
+	if err := replaceLost(ctx, h); err != nil {
+		return nil, err
+	}
 	return a.restoreTo(ctx, h, from, v.ID, http.StatusOK)
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/files"
 	"github.com/berthdev/berth/internal/httpapi/access"
 	"github.com/berthdev/berth/internal/httpapi/exchange"
 	"github.com/berthdev/berth/internal/httpapi/rest"
@@ -28,6 +31,9 @@ func (a *handlers) syncSandbox(ctx context.Context, in *syncSandbox) (*rest.Repl
 	if err == nil && !s.Deleted() {
 		err = access.RunForChange(ctx, h, s) // a new instance gets the newest version
 	}
+	if err == nil {
+		err = replaceLost(ctx, h)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -44,6 +50,20 @@ func (a *handlers) syncSandbox(ctx context.Context, in *syncSandbox) (*rest.Repl
 		return nil, workspacesync.WrapError("sync sandbox", err)
 	}
 	return &rest.Reply[api.Synced]{Body: workspacesync.Show(s, res)}, nil
+}
+
+// replaceLost opens the workspace before it is saved or restored: if the instance of a running sandbox is gone, it is
+// replaced, and the header of the answer says what was lost. It does not start a stopped sandbox.
+func replaceLost(ctx context.Context, h *engine.Handle) error {
+	root, err := h.Files(ctx, files.WorkingDir)
+	if fault.CodeOf(err) == api.CodeUnsupported { // the syncer has another way to the files
+		return nil
+	}
+	if err != nil {
+		return access.GuestError("open workspace", err)
+	}
+	access.SetHandleNotice(ctx, h)
+	return root.Close()
 }
 
 type pruneVersions struct {

@@ -10,7 +10,6 @@ import (
 	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/files"
 	"github.com/berthdev/berth/internal/httpapi/access"
-	"github.com/berthdev/berth/internal/httpapi/exchange"
 	"github.com/berthdev/berth/internal/httpapi/rest"
 	"github.com/berthdev/berth/internal/sandbox"
 )
@@ -133,8 +132,6 @@ func (a *handlers) openFiles(ctx context.Context, ref, source, name string, open
 	if err != nil {
 		return nil, "", access.GuestError("open files", err)
 	}
-	if notice := h.Notice(); notice != "" {
-		exchange.Of(ctx).Header().Set(api.HeaderNotice, notice)
-	}
+	access.SetHandleNotice(ctx, h)
 	return root, at, nil
 }
