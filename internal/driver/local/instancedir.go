@@ -73,13 +73,15 @@ type instanceDirs struct{ d *Driver }
 
 func (dirs instanceDirs) path(id driver.ID) string { return filepath.Join(dirs.d.dir, string(id)) }
 
-// find opens an instance's directory.
+// find opens an instance's directory. If the directory was removed by hand, find ends what still runs of the instance
+// before it returns driver.ErrNotFound.
 func (dirs instanceDirs) find(id driver.ID) (*instanceDir, error) {
 	if !idForm.MatchString(string(id)) {
 		return nil, driver.ErrNotFound
 	}
 	p, err := openInstanceDir(id, dirs.path(id))
 	if errors.Is(err, fs.ErrNotExist) {
+		dirs.d.sweeper.endRemoved(id)
 		return nil, driver.ErrNotFound
 	}
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 )
 
-// maintain regularly measures the files of instances, attaches to instances that another driver started, and empties the
-// trash, until Close.
+// maintain regularly measures the files of instances, attaches to instances that another driver started, empties the
+// trash and ends instances without a directory, until Close.
 func (d *Driver) maintain() {
 	if d.opts.DiskEvery < 0 {
 		return
@@ -34,6 +34,7 @@ func (d *Driver) maintain() {
 		}
 		due = known
 		d.trash.empty() // tries failed removals again
+		d.sweeper.endRemoved("")
 	}
 }
 

@@ -25,6 +25,7 @@ func (sw sweeper) sweep() {
 	for _, id := range sw.d.dirs.ids() {
 		sw.adopt(id)
 	}
+	sw.endRemoved("")
 }
 
 // sweepUnlocked discards the subdirectories of name that no process has locked: unfinished claims, and prepared disks of

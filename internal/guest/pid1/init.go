@@ -22,7 +22,7 @@ import (
 const (
 	fdListener = 3 // the socket for requests, which listens after setup
 	fdLine     = 4 // the setup socket, with one Config and one Reply
-	fdSpools   = 5 // the directory of the spools
+	SpoolsFD   = 5 // the directory of the spools; the driver looks at it, too
 	fdHeld     = 6 // the lock file of the instance's uids, locked as long as the helper runs
 	fdName     = 7 // a socket whose name reserves the uids for servers of earlier releases
 )
@@ -51,7 +51,7 @@ func run() {
 		os.Exit(1)
 	}
 	err = Serve(Options{
-		Listener: fdListener, Spools: fdSpools,
+		Listener: fdListener, Spools: SpoolsFD,
 		Workdir: config.Workdir, Home: config.Home, Single: config.Single, SpoolBytes: int64(config.Limits.SpoolBytes),
 	})
 	if err != nil {

@@ -74,7 +74,7 @@ func (w *world) mountTree(i int) error {
 	return failed(name, attach(mount, at))
 }
 
-// holdSpools opens the directory of the spools as the descriptor fdSpools. The tree is not mounted in the instance: it
+// holdSpools opens the directory of the spools as the descriptor SpoolsFD. The tree is not mounted in the instance: it
 // exists as long as the descriptor.
 func holdSpools(tree int) error {
 	dir, err := unix.Openat(tree, ".", dirFlags, 0)
@@ -82,7 +82,7 @@ func holdSpools(tree int) error {
 		return err
 	}
 	defer unix.Close(dir)
-	return unix.Dup3(dir, fdSpools, unix.O_CLOEXEC)
+	return unix.Dup3(dir, SpoolsFD, unix.O_CLOEXEC)
 }
 
 // ownTree clones a tree by its path, for a server that may not clone mounts.

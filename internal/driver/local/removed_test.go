@@ -1,0 +1,58 @@
+package local_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/testkit"
+)
+
+// If the directory of a running instance is removed by hand, the answer that the instance is gone is true: nothing of it
+// runs when its sandbox gets the next one. Instances of other servers run on.
+func TestRemovedDirectoryEndsItsProcesses(t *testing.T) {
+	testkit.Proves(t, "O8")
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	d, other := open(t, dir), open(t, elsewhere)
+	neighbour := create(t, other, spec()).ID
+	for name, look := range map[string]func(id driver.ID) error{
+		"inspect": func(id driver.ID) error {
+			if _, err := d.Inspect(t.Context(), id); !errors.Is(err, driver.ErrNotFound) {
+				return fmt.Errorf("inspect: %w", err)
+			}
+			return nil
+		},
+		"stop": func(id driver.ID) error {
+			if err := d.Stop(t.Context(), id); !errors.Is(err, driver.ErrNotFound) {
+				return fmt.Errorf("stop: %w", err)
+			}
+			return nil
+		},
+		"destroy":     func(id driver.ID) error { return d.Destroy(t.Context(), id) },
+		"next server": func(driver.ID) error { open(t, dir); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := create(t, d, spec()).ID
+			if err := os.RemoveAll(filepath.Join(dir, string(id))); err != nil {
+				t.Fatal(err)
+			}
+			if err := look(id); err != nil {
+				t.Fatal(err)
+			}
+			if found := left(dir, id); len(found) > 0 {
+				t.Errorf("left behind: %q", found)
+			}
+		})
+	}
+	testkit.Eventually(t, 30*time.Second, func() error {
+		st, err := other.Inspect(t.Context(), neighbour)
+		if err == nil && st.Phase != driver.PhaseRunning {
+			err = fmt.Errorf("the instance of another server is %s", st.Phase)
+		}
+		return err
+	})
+}
