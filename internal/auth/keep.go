@@ -9,13 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/berthdev/berth/internal/store"
 )
 
 // The files kept in the data directory.
 const (
 	AdminKeyFile = "admin.key"
 	SecretFile   = "secret.key"
-	HostFile     = "host"
+	HostFile     = store.HostFile
 )
 
 // maxKeptBytes is the number of bytes that are read of a stored file.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -89,13 +90,29 @@ func (c *fileCheck) run(pragma string) error {
 }
 
 // damaged returns the error for a damaged file, with a hint how to repair it.
-func damaged(path string, cause error) error {
+func damaged(path string, cause error) *fault.Error {
 	name := filepath.Base(path)
 	e := fault.Errorf("check database", api.CodeDatabaseDamaged, "%s is damaged: %w", path, cause)
 	e.Hint = fmt.Sprintf("Stop the server, keep a copy of %[1]s, %[1]s-wal and %[1]s-shm, and put a backup in their place. Without a backup "+
 		"'sqlite3 %[1]s .recover | sqlite3 recovered.db' saves the rows that can still be read. 'berth doctor' checks the file; "+
 		"look for the cause, too (disk, memory, copies of a live file).", name)
 	return e
+}
+
+// checkEmptied returns an error if the file has no bytes although a server has used it. SQLite would take it for a new
+// database and remove the log beside it, which may have everything since the last checkpoint.
+func checkEmptied(path string) error {
+	if info, err := os.Stat(path); err != nil || info.Size() > 0 {
+		return nil
+	}
+	for _, sign := range []string{path + "-wal", filepath.Join(filepath.Dir(path), HostFile)} {
+		if info, err := os.Stat(sign); err == nil && info.Size() > 0 {
+			e := damaged(path, errors.New("it is empty, and a server has used it before"))
+			e.Hint += " To begin with an empty database, remove these files."
+			return e
+		}
+	}
+	return nil
 }
 
 // checkFile starts the check of the file and waits for it, at most checkWithin and at most half of the caller's

@@ -95,6 +95,29 @@ func TestDamagedFileIsRefused(t *testing.T) {
 	}
 }
 
+// An empty file is a damaged one if a server has used it: SQLite would begin a new database and remove the log.
+func TestEmptiedFileIsRefused(t *testing.T) {
+	testkit.Proves(t, "X1")
+	for _, sign := range []string{"berth.db-wal", "host"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "berth.db")
+		noError(t, os.WriteFile(path, nil, 0o600))
+		noError(t, os.WriteFile(filepath.Join(dir, sign), []byte("rows"), 0o600))
+		for range 2 {
+			_, err := store.Open(t.Context(), store.Options{DataDir: dir})
+			wantDamage(t, dir, err)
+		}
+		if left, err := os.ReadFile(filepath.Join(dir, sign)); string(left) != "rows" {
+			t.Errorf("%s has %q now, %v", sign, left, err)
+		}
+	}
+	dir := t.TempDir() // a first start was cut short
+	noError(t, os.WriteFile(filepath.Join(dir, "berth.db"), nil, 0o600))
+	db, err := store.Open(t.Context(), store.Options{DataDir: dir})
+	noError(t, err)
+	noError(t, db.Close())
+}
+
 // A file that takes longer to check opens, and is reported when the check has found something.
 func TestDamageIsFoundInTheBackground(t *testing.T) {
 	dir := filledFile(t)

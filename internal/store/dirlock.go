@@ -17,6 +17,9 @@ import (
 
 const lockFile = "berth.lock"
 
+// HostFile is the file in the data directory with the name of the host. Package auth makes it once the database was opened.
+const HostFile = "host"
+
 // dirLock is this process's lock on a data directory. The kernel releases it when the process ends. The pid in the
 // file is only for error messages.
 type dirLock struct{ file *os.File }

@@ -73,6 +73,9 @@ func openSQLite(ctx context.Context, opts Options) (*DB, error) {
 }
 
 func openSQLiteFile(ctx context.Context, path string) (*DB, error) {
+	if err := checkEmptied(path); err != nil {
+		return nil, err
+	}
 	// The file is created here with mode 0600. SQLite gives its other files the same mode.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -139,6 +142,9 @@ func dirProblem(dir string, err error) error {
 
 // fileProblem returns the error for a database that cannot be opened: a damaged file, or an unusable directory.
 func fileProblem(dir string, err error) error {
+	if fault.CodeOf(err) == api.CodeDatabaseDamaged {
+		return err
+	}
 	if !sqliteBroken(err) {
 		return dirProblem(dir, err)
 	}
