@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/berthdev/berth/api"
@@ -35,13 +36,14 @@ func (e *Engine) Delete(ctx context.Context, tenant, id, actor string, skipSave 
 func (e *Engine) awaitGone(ctx context.Context, s sandbox.Sandbox, actor string) error {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.GoneWait)
 	defer cancel()
-	if got, err := e.ensurer.settleShared(ctx, s, actor); err == nil {
+	got, away := e.ensurer.settleShared(ctx, s, actor)
+	if away == nil {
 		s = got
 	}
 	for poll := firstPoll; !s.Settled(); poll = min(2*poll, maxPoll) {
 		select {
 		case <-ctx.Done():
-			return deletingError(s)
+			return deletingError(s, away)
 		case <-time.After(poll):
 		}
 		if got, err := e.opts.Store.Sandbox(ctx, s.ID); err == nil {
@@ -53,10 +55,17 @@ func (e *Engine) awaitGone(ctx context.Context, s sandbox.Sandbox, actor string)
 	return nil
 }
 
-func deletingError(s sandbox.Sandbox) error {
-	why := "which is still being deleted"
-	if s.Failure != nil {
+// deletingError returns the error of code deleting for a sandbox. It says what the delete waits for: away is the error
+// of the work on it here, which may be that another machine has the sandbox.
+func deletingError(s sandbox.Sandbox, away error) error {
+	why, hint := "which is still being deleted", ""
+	switch machine, _ := errors.AsType[*fault.Error](away); {
+	case s.Failure != nil:
 		why += ": " + s.Failure.Message
+	case machine != nil && machine.Code == api.CodeWrongHost:
+		why, hint = why+": "+machine.Err.Error(), machine.Hint
 	}
-	return fault.Errorf("run sandbox", api.CodeDeleting, "%s has the sandbox %s, %s", s.Owner, s.ID, why)
+	e := fault.Errorf("run sandbox", api.CodeDeleting, "%s has the sandbox %s, %s", s.Owner, s.ID, why)
+	e.Hint = hint
+	return e
 }

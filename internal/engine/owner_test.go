@@ -147,8 +147,10 @@ func TestEnsureWaitsForADeleteOnAnotherMachine(t *testing.T) {
 		t.Fatalf("pinned to %q", old.Host)
 	}
 	here.deleteBriefly(t, old)
-	if _, _, err := here.Ensure(t.Context(), engine.Request{Owner: project("a")}); fault.CodeOf(err) != api.CodeDeleting {
-		t.Errorf("%v", err)
+	_, _, err := here.Ensure(t.Context(), engine.Request{Owner: project("a")})
+	problem, _ := errors.AsType[*fault.Error](err)
+	if problem == nil || problem.Code != api.CodeDeleting || !strings.Contains(err.Error(), "is on the machine there") || !strings.Contains(problem.Hint, "berth host forget there") {
+		t.Errorf("%#v", err)
 	}
 	there.reconcile(t, func() error {
 		sb, _, err := here.Ensure(t.Context(), engine.Request{Owner: project("a")})

@@ -39,6 +39,11 @@ func (a *handlers) explainSandbox(ctx context.Context, in *access.ByRef) (*rest.
 		return nil, err
 	}
 	t := story{now: time.Now(), s: s, past: past, ahead: a.Engine.Upcoming(s), holds: holds}
+	if s.Host != "" {
+		if host, err := a.Store.Hosts().Host(ctx, s.Host); err == nil && !host.Alive {
+			t.away = s.Host
+		}
+	}
 	out := a.explanation(t)
 	out.Instance = a.instanceNow(ctx, s)
 	return &rest.Reply[api.Explanation]{Body: out}, nil
@@ -113,4 +118,5 @@ type story struct {
 	past  []sandbox.Transition // newest first
 	ahead []sandbox.Upcoming
 	holds []store.Held
+	away  string // machine that has the sandbox and does not answer
 }

@@ -33,6 +33,7 @@ func TestSummaries(t *testing.T) {
 		past  []sandbox.Transition
 		ahead []sandbox.Upcoming
 		holds []store.Held
+		away  string
 		want  string
 	}{
 		{
@@ -119,9 +120,15 @@ func TestSummaries(t *testing.T) {
 			s:     sandbox.Sandbox{State: sandbox.Terminating, DeletedAt: ago(time.Minute), Finalizers: []string{"instance"}, Failure: failure},
 			ahead: []sandbox.Upcoming{{What: "work", At: now}},
 			want:  "Being deleted for 1 minute, with this left to do: instance: the driver is away (3 times in a row); Berth is at work on it.",
+		}, {
+			s:     sandbox.Sandbox{State: sandbox.Running, DeletedAt: ago(time.Minute)},
+			past:  []sandbox.Transition{wish("deleted", "key 7")},
+			ahead: []sandbox.Upcoming{{What: "work", At: now}},
+			away:  "vm-1",
+			want:  "Being deleted for 1 minute by key 7; its machine vm-1 does not answer: start the server there, or, if it is gone for good, run 'berth host forget vm-1'.",
 		},
 	} {
-		if got := (story{now, c.s, c.past, c.ahead, c.holds}).summary(); got != c.want {
+		if got := (story{now, c.s, c.past, c.ahead, c.holds, c.away}).summary(); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.s.State, got, c.want)
 		}
 	}

@@ -91,6 +91,9 @@ func (t story) terminated(since string) []string {
 
 // next describes the next automatic transition.
 func (t story) next() string {
+	if t.away != "" {
+		return "its machine " + t.away + " does not answer: start the server there, or, if it is gone for good, run 'berth host forget " + t.away + "'"
+	}
 	lead := t.heldBy()
 	if t.s.State == sandbox.Failed && slices.ContainsFunc(t.ahead, func(p sandbox.Upcoming) bool { return p.What == "retry" && p.At.IsZero() }) {
 		lead = "the next use tries again; " + lead
