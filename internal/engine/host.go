@@ -131,7 +131,11 @@ func (e *Engine) takeFromHost(ctx context.Context, s sandbox.Sandbox, host, acto
 	reason := "its machine " + host + " was forgotten"
 	_, cannot := sandbox.Next(s.State, sandbox.EventLost)
 	if cannot == nil && s.Want != sandbox.WantGone {
-		_, err = e.opts.Store.Commit(ctx, grant.Lease, sandbox.Change{Event: sandbox.EventLost, Reason: reason, Actor: actor, Synced: s.Synced}, store.Due{})
+		lost := sandbox.Change{Event: sandbox.EventLost, Reason: reason, Actor: actor, Synced: s.Synced}
+		addLost(&lost, lostSince(s, e.policy(s)))
+		if _, err = e.opts.Store.Commit(ctx, grant.Lease, lost, store.Due{}); err == nil && !lost.Lost.IsZero() {
+			e.opts.Metrics.LostChanges.Inc()
+		}
 	}
 	if err == nil {
 		_, err = e.opts.Store.Unpin(ctx, grant.Lease, reason, actor)

@@ -77,10 +77,15 @@ func TestWrongHostNamesTheOther(t *testing.T) {
 // A machine is gone for good. Once it is forgotten its sandboxes start elsewhere, the deletes that waited for
 // it are finished, and should it come back it stops what it had, and keeps the files.
 func TestForgottenMachine(t *testing.T) {
-	testkit.Proves(t, "O1", "O8", "X2")
+	testkit.Proves(t, "O1", "O8", "S18", "X2")
 	at := onPostgres(t)
 	gone, here := at.machine(t, "gone", ""), at.machine(t, "here", "https://here.example.com")
 	a, b, c := gone.ensure(t, project("a")), gone.ensure(t, project("b")), gone.ensure(t, project("c"))
+	gone.Handle("default", a.ID, "user").Changed(t.Context())
+	a, err := gone.db.Sandbox(t.Context(), a.ID)
+	if err != nil || a.UnsavedSince.IsZero() {
+		t.Fatalf("%+v, %v", a, err)
+	}
 	here.deleteBriefly(t, c)
 	gone.runHost(t, here.alive(t, "gone"))
 	if _, err := here.Forget(t.Context(), "gone", false, "admin"); fault.CodeOf(err) != api.CodeConflict {
@@ -102,6 +107,9 @@ func TestForgottenMachine(t *testing.T) {
 	reborn := here.ensure(t, project("a"))
 	if reborn.ID != a.ID || reborn.Host != "here" || reborn.Incarnation != 2 {
 		t.Errorf("reborn as %+v", reborn)
+	}
+	if !reborn.Lost.Since.Equal(a.UnsavedSince) || !strings.Contains(engine.Notice(a.ActiveAt, reborn), "were not saved and are lost") {
+		t.Errorf("it lost changes since %v, and the record has %+v", a.UnsavedSince, reborn.Lost)
 	}
 	here.reconcile(t, func() error {
 		sb, err := here.db.Sandbox(t.Context(), c.ID)

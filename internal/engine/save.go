@@ -185,19 +185,29 @@ func (w *work) addFileInfo(step sandbox.Step, c *sandbox.Change) {
 			c.Reason += fmt.Sprintf("; version %s, saved %s, was restored", c.Restored.Version, c.Restored.SavedAt.UTC().Format(time.RFC3339))
 		}
 	case sandbox.EventLost:
-		c.Lost = w.s.UnsavedSince
-		if w.policy.NoSave && !w.s.ChangedAt.IsZero() { // no files of this instance were ever saved
-			if c.Lost = w.s.CreatedAt; w.s.DestroyedAt.After(c.Lost) {
-				c.Lost = w.s.DestroyedAt
-			}
-		}
+		addLost(c, lostSince(w.s, w.policy))
 	case sandbox.EventEnd:
 		if step.Final != sandbox.FinalArchive && !w.s.SkipSave && !w.policy.NoSave {
-			c.Lost = w.s.UnsavedSince
+			addLost(c, w.s.UnsavedSince)
 		}
 	}
-	if !c.Lost.IsZero() {
-		c.Reason += fmt.Sprintf("; files changed since %s were not saved and are lost", c.Lost.UTC().Format(time.RFC3339))
+}
+
+// lostSince returns the time since when changes are lost with the sandbox's instance; zero: nothing is lost.
+func lostSince(s sandbox.Sandbox, p sandbox.Policy) time.Time {
+	if !p.NoSave || s.ChangedAt.IsZero() {
+		return s.UnsavedSince
+	}
+	if s.DestroyedAt.After(s.CreatedAt) { // no files of this instance were ever saved
+		return s.DestroyedAt
+	}
+	return s.CreatedAt
+}
+
+// addLost adds changes that are lost since a time to a change and its reason. A zero time adds nothing.
+func addLost(c *sandbox.Change, since time.Time) {
+	if c.Lost = since; !since.IsZero() {
+		c.Reason += fmt.Sprintf("; files changed since %s were not saved and are lost", since.UTC().Format(time.RFC3339))
 	}
 }
 
