@@ -28,7 +28,11 @@ func retryable(err error) bool {
 }
 
 func waitedFor(code api.Code) bool {
-	return code == api.CodeTurnRunning || code == api.CodeBlobUnreachable || code == api.CodeMessageStore
+	switch code {
+	case api.CodeTurnRunning, api.CodeBlobUnreachable, api.CodeSyncFailed, api.CodeMessageStore:
+		return true
+	}
+	return false
 }
 
 // wait returns the pause after the given attempt: the server's Retry-After, or else a pause that doubles with each

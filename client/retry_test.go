@@ -114,6 +114,17 @@ func TestWhatWillNotChangeIsSentOnce(t *testing.T) {
 	}
 }
 
+// The server has waited for its store already. Each repeat would wait as long again.
+func TestStoreThatTheServerWaitedForIsAskedOnce(t *testing.T) {
+	for _, code := range []api.Code{api.CodeBlobUnreachable, api.CodeSyncFailed, api.CodeMessageStore, api.CodeTurnRunning} {
+		c, s := scripted(t, refusal(code))
+		_, err := c.Sandboxes.Terminate(t.Context(), "box")
+		if p := problemOf(t, err); p.Code != code || len(s.keys) != 1 {
+			t.Errorf("%s: %v after %d requests", code, p, len(s.keys))
+		}
+	}
+}
+
 func TestAttemptsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := scripted(t, refused)

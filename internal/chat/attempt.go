@@ -101,17 +101,9 @@ func (w *work) firstAttempt(ctx context.Context) error {
 	return w.beginAttempt(ctx, c.Session, c.SessionTurns > 0, false)
 }
 
-// promptTime limits the wait for the message store before the turn goes on. The outbox keeps the prompt until it is
-// stored.
-const promptTime = 2 * time.Second
-
 // sendPrompt sends the user's message to the message store and runs the hooks for it.
 func (w *work) sendPrompt(ctx context.Context) {
-	brief, cancel := context.WithTimeout(ctx, promptTime)
-	defer cancel()
-	if err := w.opts.Outbox.Flush(brief, w.turn.Conversation); err != nil {
-		w.opts.Log.ErrorContext(ctx, "store message; it is kept and tried again", "message_id", w.turn.Message, "error", err)
-	}
+	w.flushMessages(ctx, w.turn.Message)
 	if w.opts.Hooks == nil {
 		return
 	}
@@ -193,7 +185,7 @@ func (w *work) history(ctx context.Context) (history []api.Message, err error) {
 	}
 	w.opts.Log.WarnContext(ctx, "read the history; the agent starts without it", "error", err)
 	return nil, w.say(ctx, api.TurnEvent{Type: api.EventStatus, Status: StatusNoHistory, Code: fault.CodeOf(err),
-		Message: "the messages so far cannot be read; the agent starts without them: " + err.Error()})
+		Message: "the message store cannot be read; if it lasts, have it checked with 'berth doctor'"})
 }
 
 // StatusNoHistory is the status of an agent that starts without the conversation's earlier messages.

@@ -103,19 +103,32 @@ func addUsage(u api.Usage) func(map[string]string) {
 	}
 }
 
-// deliverTime limits the wait for the message store before the turn ends. The outbox keeps the answer until it is
-// stored.
-const deliverTime = 2 * time.Second
+// undeliveredWarning is the warning of a turn that ends before its answer is in the message store.
+const undeliveredWarning = "the answer is kept, and could not be brought to the message store yet. The server goes on trying; " +
+	"if it lasts, have the message store checked with 'berth doctor'"
 
 // deliver sends the assistant's message to the message store. If that fails, it returns a warning.
 func (w *work) deliver(ctx context.Context, out outcome) (warnings []string) {
-	brief, cancel := context.WithTimeout(ctx, deliverTime)
-	defer cancel()
-	if err := w.opts.Outbox.Flush(brief, w.turn.Conversation); err != nil {
-		w.opts.Log.ErrorContext(ctx, "store message; it is kept and tried again", "message_id", out.Reply.ID, "error", err)
-		return []string{"the answer is kept, and could not be brought to the message store yet: " + err.Error()}
+	if !w.flushMessages(ctx, out.Reply.ID) {
+		return []string{undeliveredWarning}
 	}
 	return nil
+}
+
+// flushMessages sends the conversation's messages to the message store, and reports whether it has them. It waits only
+// for a short time, because the outbox keeps them until they are stored. The id is that of the newest message.
+func (w *work) flushMessages(ctx context.Context, id string) bool {
+	patience := flushTime
+	if _, failed, err := w.opts.Store.In(w.tenant).Outgoing().Count(ctx, w.turn.Conversation); err == nil && failed != "" {
+		patience = reflushTime
+	}
+	brief, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := w.opts.Outbox.Flush(brief, w.turn.Conversation)
+	if err != nil {
+		w.opts.Log.ErrorContext(ctx, "store message; it is kept and tried again", "message_id", id, "error", err)
+	}
+	return err == nil
 }
 
 // hooks runs the hooks for the answer and the hooks after the turn that come before the save. If no save follows, it

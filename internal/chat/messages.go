@@ -51,7 +51,7 @@ func (s *Service) deliver(ctx context.Context, out store.Message) error {
 	return nil
 }
 
-// Time limits of reads. A reader waits for messages that are not stored yet (flushTime), and less if storing them
+// Time limits of reads and turns. They wait for messages that are not stored yet (flushTime), and less if storing them
 // failed before (reflushTime). With the read itself (readTime) the sum is below 5 seconds, the time within which a
 // store that does not answer must be reported.
 const (

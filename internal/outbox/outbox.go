@@ -194,6 +194,9 @@ func (o *Outbox) Flush(ctx context.Context, ref string) error {
 			}
 		}
 		failed = append(failed, err)
+		if ctx.Err() != nil {
+			break // the other kinds would only say that there is no time left
+		}
 	}
 	return errors.Join(failed...)
 }
