@@ -142,9 +142,9 @@ func New(o Options) *Service {
 	if o.TranscriptInStore {
 		within = countTime
 	}
-	o.Outbox.RegisterWithin(store.OutboxMessage, within, s.deliver)
-	o.Outbox.Register(kindForget, s.forgetMessages)
-	o.Outbox.Register(kindEnd, s.endSandbox)
+	o.Outbox.RegisterOwn(store.OutboxMessage, within, s.deliver)
+	o.Outbox.RegisterOwn(kindForget, 0, s.forgetMessages)
+	o.Outbox.RegisterOwn(kindEnd, 0, s.endSandbox)
 	return s
 }
 

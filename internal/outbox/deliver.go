@@ -32,7 +32,7 @@ func (o *Outbox) deliver(ctx context.Context, k *kind, m store.Message) error {
 		o.record(ctx, m, func(ctx context.Context) error { return o.Store.Retry(ctx, m, 0, m.LastError) })
 		return err
 	}
-	wait := pause(m.Attempts)
+	wait := k.wait(m.Attempts)
 	if ctx.Err() != nil { // the caller's deadline was shorter than a delivery may take, and the caller may repeat the call
 		wait = min(wait, flushPause)
 	}
@@ -63,10 +63,10 @@ func (o *Outbox) record(ctx context.Context, m store.Message, write func(context
 	}
 }
 
-// pause returns the pause after a number of attempts. It doubles each time, and half of it is random, so that messages
+// wait returns the pause after a number of attempts. It doubles each time, and half of it is random, so that messages
 // which failed together are not retried together.
-func pause(attempts int64) time.Duration {
-	d := longestPause
+func (k *kind) wait(attempts int64) time.Duration {
+	d := k.pause
 	if attempts < 13 {
 		d = min(d, firstPause<<max(attempts-1, 0))
 	}

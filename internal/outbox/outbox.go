@@ -6,6 +6,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -38,6 +39,7 @@ const (
 	lanes          = 16               // limit of concurrent deliveries of one kind
 
 	firstPause, longestPause = time.Second, time.Hour
+	ownPause                 = time.Minute     // the longest pause between deliveries of RegisterOwn
 	flushPause               = 5 * time.Second // the longest pause after a Flush whose time ran out
 )
 
@@ -55,6 +57,7 @@ type kind struct {
 	name    string
 	deliver Deliver
 	within  time.Duration
+	pause   time.Duration // the longest pause between two deliveries
 	wake    chan struct{}
 }
 
@@ -67,16 +70,23 @@ func New(s Store, log *slog.Logger) *Outbox {
 	return &Outbox{Store: s, Log: log, kinds: map[string]*kind{}}
 }
 
-// Register sets the function that delivers messages of a kind. It is called before Run.
+// Register sets the function that delivers messages of a kind to others. It is called before Run.
 func (o *Outbox) Register(name string, deliver Deliver) {
-	o.RegisterWithin(name, deliverTimeout, deliver)
+	o.register(&kind{name: name, deliver: deliver, within: deliverTimeout, pause: longestPause})
 }
 
-// RegisterWithin is Register with another time limit. With a shorter limit, messages are retried sooner after a crash.
-func (o *Outbox) RegisterWithin(name string, within time.Duration, deliver Deliver) {
+// RegisterOwn is Register for deliveries to a part of Berth, such as the message store. It is retried every minute, so
+// that an outage ends for each message soon after it ended. With a shorter time limit, messages are also retried sooner
+// after a crash; zero is the default.
+func (o *Outbox) RegisterOwn(name string, within time.Duration, deliver Deliver) {
+	o.register(&kind{name: name, deliver: deliver, within: cmp.Or(within, deliverTimeout), pause: ownPause})
+}
+
+func (o *Outbox) register(k *kind) {
+	k.wake = make(chan struct{}, 1)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.kinds[name] = &kind{name: name, deliver: deliver, within: within, wake: make(chan struct{}, 1)}
+	o.kinds[k.name] = k
 }
 
 func (o *Outbox) registered() []*kind {

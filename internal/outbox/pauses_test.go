@@ -64,32 +64,44 @@ func (s *shelf) set(down bool) {
 	s.down = down
 }
 
-// Pauses grow from a second to an hour, and never end.
+// Pauses grow from a second to an hour, and never end. Deliveries to a part of Berth are tried every minute: after an
+// outage of hours a message must not wait for an hour more.
 func TestPausesGrow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{there: true, m: store.Message{ID: "m", Kind: "message"}}
-		o := outbox.New(s, slog.New(slog.DiscardHandler))
-		times := make(chan time.Time, 1000)
-		o.Register("message", func(ctx context.Context, _ store.Message) error {
-			times <- time.Now()
-			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Minute {
-				t.Error("a delivery has no end")
-			}
-			return errors.New("no")
+	for name, longest := range map[string]time.Duration{"others": time.Hour, "own": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { pausesGrow(t, longest) })
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go o.Run(ctx)
-		last := <-times
-		for attempt := range 40 {
-			next := <-times
-			want := min(time.Second<<min(attempt, 12), time.Hour)
-			if d := next.Sub(last); d < want/2 || d > want+2*time.Second {
-				t.Errorf("pause %d is %s, not about %s", attempt+1, d, want)
-			}
-			last = next
+	}
+}
+
+func pausesGrow(t *testing.T, longest time.Duration) {
+	s := &shelf{there: true, m: store.Message{ID: "m", Kind: "message"}}
+	o := outbox.New(s, slog.New(slog.DiscardHandler))
+	times := make(chan time.Time, 1000)
+	deliver := func(ctx context.Context, _ store.Message) error {
+		times <- time.Now()
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Minute {
+			t.Error("a delivery has no end")
 		}
-	})
+		return errors.New("no")
+	}
+	if longest == time.Hour {
+		o.Register("message", deliver)
+	} else {
+		o.RegisterOwn("message", 0, deliver)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go o.Run(ctx)
+	last := <-times
+	for attempt := range 40 {
+		next := <-times
+		want := min(time.Second<<min(attempt, 12), longest)
+		if d := next.Sub(last); d < want/2 || d > want+2*time.Second {
+			t.Errorf("pause %d is %s, not about %s", attempt+1, d, want)
+		}
+		last = next
+	}
 }
 
 // A delivery that could not be written down is repeated when the database is back.
