@@ -227,3 +227,36 @@ func TestWrongCredentialsRefuseTheStart(t *testing.T) {
 		t.Fatalf("the server started:\n%s", p.logs)
 	}
 }
+
+// A store that stops answering in the middle of a save does not hold up what else is wanted of the sandbox.
+func TestStopDuringASaveThatTheStoreLeavesHanging(t *testing.T) {
+	testkit.Proves(t, "S7")
+	f, bucket := newFlaky(t, "works")
+	p := start(t, append(onS3(local(t), bucket), "BERTH_SAVE_AFTER=1h"))
+	c := p.client(t, client.WithTimeout(2*time.Minute), client.WithAttempts(1))
+	s := saved(t, c, "box")
+	f.set("stalls")
+	before := f.about(s.ID)
+	refused := make(chan error, 1)
+	go func() {
+		_, err := c.Sandboxes.Sync(t.Context(), "box", api.SyncWorkspace{})
+		refused <- err
+	}()
+	testkit.Eventually(t, time.Minute, func() error {
+		if f.about(s.ID) == before {
+			return fmt.Errorf("the sync has not begun")
+		}
+		return nil
+	})
+	f.set("hangs")
+	begun := time.Now()
+	if got, err := c.Sandboxes.Stop(t.Context(), "box"); err != nil || got.State != "stopped" {
+		t.Errorf("stop: %s, %v", got.State, err)
+	}
+	if took := time.Since(begun); took > 40*time.Second {
+		t.Errorf("the stop took %s", took)
+	}
+	if err := <-refused; problem(err).Code != api.CodeBlobUnreachable || !strings.Contains(err.Error(), "stopped answering") {
+		t.Errorf("the sync ended with %v", err)
+	}
+}

@@ -26,6 +26,16 @@ func (s *Syncer) RestoreVersion(ctx context.Context, sb, from sandbox.Sandbox, v
 	if sb.Synced, _, err = s.Sync(ctx, sb, save); err != nil {
 		return sb.Synced, nil, fmt.Errorf("save the current files first: %w", err)
 	}
+	mark, res := sb.Synced, (*workspace.Result)(nil)
+	err = whileAnswering(ctx, s.CheckReachable, func(ctx context.Context) (err error) {
+		mark, res, err = s.replaceBy(ctx, sb, from, version)
+		return err
+	})
+	return mark, res, err
+}
+
+// replaceBy makes the workspace equal to a version, and saves that as a new version.
+func (s *Syncer) replaceBy(ctx context.Context, sb, from sandbox.Sandbox, version string) (sandbox.SyncMark, *workspace.Result, error) {
 	t, err := s.tree(ctx, sb, driver.ID(sb.Instance))
 	if err != nil {
 		return sb.Synced, nil, err

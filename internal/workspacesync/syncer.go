@@ -167,7 +167,11 @@ func (s *Syncer) Restore(ctx context.Context, sb sandbox.Sandbox, id driver.ID) 
 		s.touchIndex(sb)
 		return sb.Synced, nil
 	}
-	mark, err := s.pull(ctx, repo, sb, id, known)
+	mark := sb.Synced
+	err = whileAnswering(ctx, s.CheckReachable, func(ctx context.Context) (err error) {
+		mark, err = s.pull(ctx, repo, sb, id, known)
+		return err
+	})
 	if err == nil && mark.Version == newest {
 		mark.SavedAt = savedAt
 	}
@@ -182,7 +186,11 @@ func (s *Syncer) drainFor(ctx context.Context, sb sandbox.Sandbox) error {
 		return err
 	}
 	defer leave()
-	_, behind, err := s.captures.drain(ctx, sb)
+	var behind []*Entry
+	err = whileAnswering(ctx, s.CheckReachable, func(ctx context.Context) (err error) {
+		_, behind, err = s.captures.drain(ctx, sb)
+		return err
+	})
 	if len(behind) > 0 {
 		s.log().WarnContext(ctx, "captures do not follow the newest version and are not restored", "captures", len(behind))
 	}
@@ -324,6 +332,16 @@ func (s *Syncer) Sync(ctx context.Context, sb sandbox.Sandbox, o SyncOptions) (s
 		return sb.Synced, nil, err
 	}
 	defer leave()
+	mark, res := sb.Synced, (*workspace.Result)(nil)
+	err = whileAnswering(ctx, s.CheckReachable, func(ctx context.Context) (err error) {
+		mark, res, err = s.syncAll(ctx, sb, o)
+		return err
+	})
+	return mark, res, err
+}
+
+// syncAll commits the captures of the sandbox, and then saves its workspace.
+func (s *Syncer) syncAll(ctx context.Context, sb sandbox.Sandbox, o SyncOptions) (sandbox.SyncMark, *workspace.Result, error) {
 	was := sb.Synced
 	mark, behind, err := s.captures.drain(ctx, sb)
 	if err != nil {
