@@ -119,16 +119,33 @@ func (w *work) deliver(ctx context.Context, out outcome) (warnings []string) {
 // for a short time, because the outbox keeps them until they are stored. The id is that of the newest message.
 func (w *work) flushMessages(ctx context.Context, id string) bool {
 	patience := flushTime
-	if _, failed, err := w.opts.Store.In(w.tenant).Outgoing().Count(ctx, w.turn.Conversation); err == nil && failed != "" {
+	if w.storeFailed.Load() {
 		patience = reflushTime
 	}
 	brief, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := w.opts.Outbox.Flush(brief, w.turn.Conversation)
-	if err != nil {
+	err := w.untilDelivered(brief)
+	if w.storeFailed.Store(err != nil); err != nil {
 		w.opts.Log.ErrorContext(ctx, "store message; it is kept and tried again", "message_id", id, "error", err)
 	}
 	return err == nil
+}
+
+// untilDelivered sends the conversation's messages to the message store, and waits for those that the outbox is sending.
+func (w *work) untilDelivered(ctx context.Context) error {
+	for {
+		if err := w.opts.Outbox.Flush(ctx, w.turn.Conversation); err != nil {
+			return err
+		}
+		if n, _, err := w.opts.Store.In(w.tenant).Outgoing().Count(ctx, w.turn.Conversation); n == 0 || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // hooks runs the hooks for the answer and the hooks after the turn that come before the save. If no save follows, it

@@ -19,6 +19,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berthdev/berth/api"
@@ -114,6 +115,8 @@ type Service struct {
 	base context.Context // the context of background work, which outlives requests
 	stop context.CancelFunc
 	work sync.WaitGroup
+
+	storeFailed atomic.Bool // the message store did not take the last message that a turn waited for
 
 	mu      sync.Mutex
 	running map[string]bool          // turns that this process runs, by id
