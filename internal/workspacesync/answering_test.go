@@ -79,6 +79,12 @@ func TestStoreThatFallsSilentInATransfer(t *testing.T) {
 			}
 		})
 	}
+	synctest.Test(t, func(t *testing.T) {
+		w.Opts().Store = &falling{Store: real, at: func(string, string) bool { return true }}
+		if _, err := w.Save(t.Context(), sb); err == nil || !strings.HasSuffix(err.Error(), "the object store did not answer within 4s") {
+			t.Errorf("from the start: %v", err)
+		}
+	})
 	w.Opts().Store = real
 	sb = w.save(sb)
 	w.says(w.restore(w.born(sandbox.Sandbox{Incarnation: next.Incarnation, Synced: sb.Synced})), "g", strings.Repeat("two", 1<<20))

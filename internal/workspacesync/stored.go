@@ -86,13 +86,14 @@ func emptyVersion(repo *workspace.Repo, sb sandbox.Sandbox) files.FS {
 	return &storedFS{repo.SnapshotOf(workspace.Version{At: sb.CreatedAt}, &workspace.Manifest{At: sb.CreatedAt})}
 }
 
-// within calls do with a time limit. If do does not end in time, the result is an error with CodeBlobUnreachable.
+// within calls do with a time limit. If do does not end in time, the result is an error with CodeBlobUnreachable. Its
+// text is for tenants and does not have the store's address, which /readyz and the log of the server have.
 func within[T any](ctx context.Context, most time.Duration, do func(context.Context) (T, error)) (T, error) {
 	short, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	out, err := do(short)
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
-		err = fault.Errorf("read version", api.CodeBlobUnreachable, "the object store did not answer within %s: %w", most, err)
+		err = fault.Errorf("read version", api.CodeBlobUnreachable, "the object store did not answer within %s", most)
 	}
 	if err != nil {
 		err = WrapError("read version", err)
