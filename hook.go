@@ -40,7 +40,7 @@ type Hook struct {
 	Run     HookFunc // a function of this program
 	Command []string // a command in the sandbox
 	URL     string   // a webhook
-	Builtin string   // push, log or clone
+	Builtin string   // pull, store, push, tally, log or clone
 
 	Secret       string // the key that signs calls of the webhook: whsec_…
 	AllowPrivate bool   // allows a webhook at an address that is not public

@@ -51,7 +51,10 @@ type Template struct {
 	NoSync      bool   // workspaces are not saved
 
 	Hooks          []Hook // in the order in which they run
-	NoDefaultHooks bool   // omits the default hooks, which save after a turn and log the end
+	NoDefaultHooks bool   // omits the default hooks push and log, which save after a turn and log the end
+	// DropHooks names default hooks to omit: pull, store, tally, push or log. Without pull no workspace is restored,
+	// without store no message is kept or counted, without tally no tokens are added up in a sandbox's metadata.
+	DropHooks []string
 }
 
 // Mount shows a directory of the host inside sandboxes, read only.
@@ -69,7 +72,7 @@ func (t Template) convert() template.Template {
 		Timers: template.Timers{
 			AutoStop: timer(t.AutoStop), AutoArchive: timer(t.AutoArchive), AutoDelete: timer(t.AutoDelete), MaxAge: timer(t.MaxAge),
 		},
-		S3KeyPrefix: t.S3KeyPrefix,
+		S3KeyPrefix: t.S3KeyPrefix, DropHooks: slices.Clone(t.DropHooks),
 	}
 	if len(t.Tenants) == 0 {
 		out.Tenants = []string{template.AllTenants}

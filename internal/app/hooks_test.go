@@ -282,3 +282,76 @@ func TestHooksKnowWhereVersionsAre(t *testing.T) {
 		}
 	}
 }
+
+// Templates put hooks around the default hooks, replace them or drop them.
+func TestDefaultHooksAreWrappedReplacedAndDropped(t *testing.T) {
+	testkit.Proves(t, "H5", "H6")
+	p := start(t, withConfig(t, local(t), `[templates.wrapped]
+extends = "demo"
+hooks = [
+  {phase = "cold_start", name = "before", command = "ls /workspace > /home/agent/before"},
+  {phase = "cold_start", builtin = "pull"},
+  {phase = "cold_start", name = "after", command = "ls /workspace > /home/agent/after"},
+]
+[templates.replaced]
+extends = "demo"
+drop_hooks = ["pull"]
+hooks = [{phase = "cold_start", command = "echo new > seed"}]
+[templates.dropped]
+extends = "demo"
+drop_hooks = ["store", "tally"]
+`))
+	c := p.client(t)
+	reborn := func(template string) box {
+		b := make1(t, c, api.CreateSandbox{Name: template, Template: template})
+		b.sh("echo old > old")
+		if _, err := c.Sandboxes.Terminate(t.Context(), template); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Sandboxes.Start(t.Context(), template); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	b := reborn("wrapped")
+	b.says("cat /home/agent/before", "")
+	b.says("cat /home/agent/after", "old\n")
+
+	b = reborn("replaced")
+	b.says("ls", "seed\n")
+	if _, err := c.Sandboxes.Sync(t.Context(), "replaced", api.SyncWorkspace{}); err != nil {
+		t.Fatal(err)
+	}
+	b.says("ls", "seed\n")
+	versions := b.versions()
+	if len(versions) != 2 {
+		t.Fatalf("%d versions", len(versions))
+	}
+	if _, err := c.Sandboxes.Restore(t.Context(), "replaced", api.RestoreVersion{Version: versions[1].ID}); err != nil {
+		t.Fatal(err)
+	}
+	b.says("cat old", "old\n")
+
+	conv, _, err := c.Conversations.Create(t.Context(), api.CreateConversation{Template: "dropped"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := prompted(t, c, conv.ID, "run echo x > f")
+	testkit.Eventually(t, time.Minute, func() error {
+		turn, err := c.Conversations.Turn(t.Context(), conv.ID, id)
+		if err != nil || turn.Status != api.TurnCompleted || turn.VersionPending || turn.Version == "" {
+			return fmt.Errorf("%+v, %w", turn, err)
+		}
+		return nil
+	})
+	for m, err := range c.Conversations.Messages(t.Context(), conv.ID) {
+		t.Errorf("stored: %+v, %v", m, err)
+	}
+	got, err := c.Conversations.Get(t.Context(), conv.ID)
+	if err != nil || got.Stats.MessagesExchanged != 0 || got.Undelivered != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if s, err := c.Sandboxes.Get(t.Context(), got.SandboxID); err != nil || s.Metadata["total_input_tokens"] != "" {
+		t.Errorf("%+v, %v", s.Metadata, err)
+	}
+}

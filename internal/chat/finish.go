@@ -77,7 +77,7 @@ func (w *work) close(ctx context.Context, out outcome) error {
 	if err != nil {
 		return err
 	}
-	t, err := w.opts.Store.TurnRuns().Finish(ctx, w.lease, out.Status, outcome, store.Append{After: w.turn.Seq, To: w.turn.ReadTo, Events: events}, addUsage(out.Usage))
+	t, err := w.opts.Store.TurnRuns().Finish(ctx, w.lease, out.Status, outcome, store.Append{After: w.turn.Seq, To: w.turn.ReadTo, Events: events}, w.addUsage(ctx, out.Usage))
 	if err != nil {
 		return err
 	}
@@ -91,8 +91,13 @@ func (w *work) close(ctx context.Context, out outcome) error {
 	return nil
 }
 
-// addUsage returns a function that adds a turn's tokens to the metadata of its sandbox.
-func addUsage(u api.Usage) func(map[string]string) {
+// addUsage returns a function that adds a turn's tokens to the metadata of its sandbox, unless the template drops that.
+func (w *work) addUsage(ctx context.Context, u api.Usage) func(map[string]string) {
+	if w.opts.Hooks != nil {
+		if sb, err := w.handle.Record(ctx); err == nil && w.opts.Hooks.Drops(sb.Spec.Template, hook.Tally) {
+			return func(map[string]string) {}
+		}
+	}
 	return func(metadata map[string]string) {
 		for key, n := range map[string]int64{
 			"total_input_tokens": u.InputTokens, "total_output_tokens": u.OutputTokens, "total_cache_tokens": u.CacheReadTokens + u.CacheWriteTokens,

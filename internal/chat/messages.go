@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/hook"
 	"github.com/berthdev/berth/internal/outbox"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
@@ -27,10 +29,13 @@ func (s *Service) deliver(ctx context.Context, out store.Message) error {
 		return errors.Join(outbox.ErrDrop, err)
 	}
 	in := s.opts.Store.In(out.Tenant)
-	_, err := in.Conversation(ctx, m.ConversationID)
+	c, err := in.Conversation(ctx, m.ConversationID)
 	gone := errors.Is(err, fault.ErrDeleted)
 	if err != nil && !gone {
 		return err
+	}
+	if drops, err := s.dropsMessage(ctx, c); drops || err != nil {
+		return err // without an error, the outbox removes the message
 	}
 	if !s.opts.TranscriptInStore && !gone {
 		if err := s.opts.Transcript.Put(ctx, string(out.Tenant), m); err != nil {
@@ -49,6 +54,22 @@ func (s *Service) deliver(ctx context.Context, out store.Message) error {
 		"messages_exchanged", sum.Messages, "total_input_tokens", sum.Input, "total_output_tokens", sum.Output,
 		"total_cache_tokens", sum.CacheRead+sum.CacheWrite, "total_cost_usd", store.Dollars(sum.CostNanos))
 	return nil
+}
+
+// dropsMessage reports whether the template of the conversation's sandbox stores no messages.
+func (s *Service) dropsMessage(ctx context.Context, c store.Conversation) (bool, error) {
+	template := c.Template
+	if s.opts.Hooks == nil {
+		return false, nil
+	}
+	if c.Sandbox != "" {
+		sb, err := s.opts.Store.Sandbox(ctx, c.Sandbox)
+		if err != nil && !errors.Is(err, fault.ErrNotFound) {
+			return false, err
+		}
+		template = cmp.Or(sb.Spec.Template, template)
+	}
+	return s.opts.Hooks.Drops(template, hook.Store), nil
 }
 
 // Time limits of reads and turns. They wait for messages that are not stored yet (flushTime), and less if storing them

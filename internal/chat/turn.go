@@ -98,6 +98,8 @@ type Hooks interface {
 	// StreamFinish runs the hooks after a turn, before the save of the workspace, however the turn ended. It returns
 	// warnings for users.
 	StreamFinish(ctx context.Context, d *hook.Data) (warnings []string)
+	// Drops reports whether the template drops a default hook. An unknown template drops none.
+	Drops(template, builtin string) bool
 	// Pushes reports whether the workspace of the template is saved after each turn.
 	Pushes(template string) bool
 	// Push runs the save as one of the hooks, between the others.

@@ -143,6 +143,8 @@ func (h hooks) StreamFinish(_ context.Context, d *hook.Data) []string {
 	h.ran("finish " + d.TurnID)
 	return []string{"a warning"}
 }
+func (h hooks) Drops(string, string) bool { return false }
+
 func (h hooks) Pushes(string) bool { return true }
 func (h hooks) Behind(string) bool { return true }
 func (h hooks) Push(ctx context.Context, d *hook.Data, save hook.Func) error {

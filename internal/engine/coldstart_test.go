@@ -71,7 +71,10 @@ func (m *mishap) Save(_ context.Context, s sandbox.Sandbox) (sandbox.SyncMark, e
 	return s.Synced, nil
 }
 
-func (m *mishap) ColdStart(context.Context, *engine.Handle) error {
+func (m *mishap) ColdStart(ctx context.Context, _ *engine.Handle, pull func(context.Context) error) error {
+	if err := pull(ctx); err != nil {
+		return err
+	}
 	return m.at("hook", func() {})
 }
 func (m *mishap) Terminate(context.Context, *engine.Handle) error          { return nil }
@@ -309,7 +312,10 @@ type refusing struct {
 	tries int
 }
 
-func (r *refusing) ColdStart(context.Context, *engine.Handle) error {
+func (r *refusing) ColdStart(ctx context.Context, _ *engine.Handle, pull func(context.Context) error) error {
+	if err := pull(ctx); err != nil {
+		return err
+	}
 	if r.tries++; r.no {
 		return fault.Errorf("run cold start hooks", api.CodeHookFailed, "hook picky: the disk is haunted")
 	}

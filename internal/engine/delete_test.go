@@ -58,7 +58,9 @@ func (d *diary) refuse(what string, err error) {
 	d.fail = map[string]error{what: err}
 }
 
-func (d *diary) ColdStart(context.Context, *engine.Handle) error { return nil }
+func (d *diary) ColdStart(ctx context.Context, _ *engine.Handle, pull func(context.Context) error) error {
+	return pull(ctx)
+}
 func (d *diary) Terminate(context.Context, *engine.Handle) error { return d.write("hook") }
 
 func (d *diary) finalizer(name string) engine.Finalizer {

@@ -97,9 +97,9 @@ type Restorer interface {
 
 // Hooks runs the hooks of templates. Each method gets a handle on the instance; see HandleAt.
 type Hooks interface {
-	// ColdStart runs the cold start hooks when the instance is up and its workspace is restored. Its error fails the
-	// start.
-	ColdStart(ctx context.Context, h *Handle) error
+	// ColdStart runs the cold start hooks when the instance is up, and pull, which restores the workspace, at its place
+	// among them. Its error fails the start.
+	ColdStart(ctx context.Context, h *Handle, pull func(context.Context) error) error
 	// Terminate runs the terminate hooks before the instance is destroyed. Its error is logged.
 	Terminate(ctx context.Context, h *Handle) error
 }

@@ -52,7 +52,30 @@ func (w *work) countHealthRetry(ctx context.Context, why string) {
 
 // coldStart restores the workspace, runs the cold start hooks and starts the agent's server.
 func (w *work) coldStart(ctx context.Context) error {
-	id := driver.ID(w.instance())
+	id, pulling := driver.ID(w.instance()), error(nil)
+	pull := func(ctx context.Context) error {
+		pulling = w.restore(ctx, id)
+		return pulling
+	}
+	if w.opts.Hooks == nil {
+		_ = pull(ctx)
+	} else if err := w.opts.Hooks.ColdStart(ctx, w.HandleAt(w.s, id), pull); err != nil && pulling == nil {
+		return fmt.Errorf("run the cold start hook: %w", err)
+	}
+	if pulling != nil {
+		return pulling
+	}
+	if w.opts.Prober == nil {
+		return nil
+	}
+	if err := w.heal(ctx); err != nil {
+		return fmt.Errorf("start the agent's server: %w", err)
+	}
+	return nil
+}
+
+// restore restores the workspace of an instance that starts.
+func (w *work) restore(ctx context.Context, id driver.ID) error {
 	restoring, unwatch := w.untilDiscarded(ctx, w.s.ID)
 	synced, err := w.opts.Restorer.Restore(restoring, w.s, id)
 	unwatch()
@@ -64,17 +87,6 @@ func (w *work) coldStart(ctx context.Context) error {
 	}
 	if w.synced = synced; !synced.SavedAt.IsZero() {
 		w.restored = &sandbox.Restored{Version: synced.Version, SavedAt: synced.SavedAt, At: w.now()}
-	}
-	if w.opts.Hooks != nil {
-		if err := w.opts.Hooks.ColdStart(ctx, w.HandleAt(w.s, id)); err != nil {
-			return fmt.Errorf("run the cold start hook: %w", err)
-		}
-	}
-	if w.opts.Prober == nil {
-		return nil
-	}
-	if err := w.heal(ctx); err != nil {
-		return fmt.Errorf("start the agent's server: %w", err)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func (r *testRunner) handle(s sandbox.Sandbox, id driver.ID) *engine.Handle {
 }
 
 func (r *testRunner) ColdStart(ctx context.Context, s sandbox.Sandbox, id driver.ID) error {
-	return hook.New(r.Options).ColdStart(ctx, r.handle(s, id))
+	return hook.New(r.Options).ColdStart(ctx, r.handle(s, id), func(context.Context) error { return nil })
 }
 
 func (r *testRunner) Terminate(ctx context.Context, s sandbox.Sandbox) error {

@@ -40,18 +40,39 @@ func (p Phase) critical() bool { return p == OnColdStart }
 
 // The built-in hooks.
 const (
+	Pull  = "pull"  // restores the workspace; at a cold start
+	Store = "store" // stores and counts a message
 	Push  = "push"  // saves the workspace as a version; at the end of a turn
+	Tally = "tally" // adds up the tokens of a turn in the sandbox's metadata
 	Log   = "log"   // logs the end of an instance
 	Clone = "clone" // clones a repository into an empty workspace; at a cold start
 )
 
 // builtinPhases holds the phase of each built-in hook.
-var builtinPhases = map[string]Phase{Push: OnStreamFinish, Log: OnTerminate, Clone: OnColdStart}
+var builtinPhases = map[string]Phase{
+	Pull: OnColdStart, Store: OnMessage, Push: OnStreamFinish, Tally: OnStreamFinish, Log: OnTerminate, Clone: OnColdStart,
+}
 
-// Defaults returns the hooks that each template has unless it disables them or lists them itself. Restoring the
-// workspace at a cold start and storing messages are not hooks: nothing works without them.
+// Defaults returns the hooks that each template has unless it drops them or lists them itself.
 func Defaults() []Spec {
-	return []Spec{{Phase: OnStreamFinish, Builtin: Push}, {Phase: OnTerminate, Builtin: Log}}
+	return []Spec{
+		{Phase: OnColdStart, Builtin: Pull}, {Phase: OnMessage, Builtin: Store},
+		{Phase: OnStreamFinish, Builtin: Tally}, {Phase: OnStreamFinish, Builtin: Push}, {Phase: OnTerminate, Builtin: Log},
+	}
+}
+
+// Optional reports whether a default hook is among those that a template without default hooks does not have. The
+// others have to be dropped by name, because files, messages and totals depend on them.
+func Optional(builtin string) bool { return builtin == Push || builtin == Log }
+
+// outside reports whether another package does the hook's work at its own time: the engine pulls, and conversations
+// store messages, save workspaces and add up tokens. For Pull and Push the place in the list decides what comes before.
+func (s Spec) outside() bool {
+	switch s.Builtin {
+	case Pull, Store, Push, Tally:
+		return true
+	}
+	return false
 }
 
 // Func is a hook in Go. After a crash it may be called again for the same event.
@@ -66,7 +87,7 @@ type Spec struct {
 	Run     Func
 	Command []string // runs in the sandbox as the template's user
 	URL     string   // webhook to call
-	Builtin string   // built-in hook: Push, Log or Clone
+	Builtin string   // built-in hook: Pull, Store, Push, Tally, Log or Clone
 
 	Secret       string // signing key of the webhook's calls: whsec_…
 	AllowPrivate bool   // allows a webhook at a private address and without TLS
@@ -76,7 +97,7 @@ type Spec struct {
 const (
 	coldStartTimeout = 10 * time.Minute
 	defaultTimeout   = time.Minute
-	saveTimeout      = 30 * time.Minute // for Push, which takes long for a large workspace
+	saveTimeout      = 30 * time.Minute // for Push and Pull, which take long for a large workspace
 	// MostTimeout is the longest timeout that a hook may have.
 	MostTimeout = time.Hour
 )
@@ -85,7 +106,7 @@ func (s Spec) timeout() time.Duration {
 	switch {
 	case s.Timeout > 0:
 		return s.Timeout
-	case s.Builtin == Push:
+	case s.Builtin == Push || s.Builtin == Pull:
 		return saveTimeout
 	case s.Phase == OnColdStart:
 		return coldStartTimeout
@@ -144,7 +165,7 @@ func badBuiltin(s Spec) *Fault {
 	if phase, ok := builtinPhases[s.Builtin]; ok {
 		return &Fault{"builtin", s.Builtin, "is a hook of another phase", "write phase = \"" + string(phase) + "\""}
 	}
-	return &Fault{"builtin", s.Builtin, "is no hook that Berth has", "write one of: clone, log, push"}
+	return &Fault{"builtin", s.Builtin, "is no hook that Berth has", "write one of: clone, log, pull, push, store, tally"}
 }
 
 func joinPhases(phases []Phase) string {

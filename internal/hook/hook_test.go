@@ -7,7 +7,22 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/internal/hook"
+	"github.com/berthdev/berth/internal/testkit"
 )
+
+// A template that this server does not know, because it was removed or another server has it, drops nothing: messages
+// would be lost.
+func TestOnlyATemplateDropsHooks(t *testing.T) {
+	testkit.Proves(t, "H5")
+	r := hook.New(hook.Options{Of: func(template string) []hook.Spec {
+		return map[string][]hook.Spec{"all": hook.Defaults(), "some": {{Phase: hook.OnTerminate, Builtin: hook.Log}}, "none": {}}[template]
+	}})
+	for template, drops := range map[string]bool{"all": false, "some": true, "none": true, "unknown": false} {
+		if got := r.Drops(template, hook.Store); got != drops {
+			t.Errorf("%s: %t", template, got)
+		}
+	}
+}
 
 func TestWhatIsWrongWithAHook(t *testing.T) {
 	for _, spec := range hook.Defaults() {

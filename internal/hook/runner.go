@@ -18,7 +18,7 @@ import (
 
 // Options configures a Runner.
 type Options struct {
-	// Of returns the hooks of a template in the order in which they run.
+	// Of returns the hooks of a template in the order in which they run. Nil: the template is unknown.
 	Of func(template string) []Spec
 	// Builtins holds the built-in hooks by name.
 	Builtins map[string]Func
@@ -38,22 +38,53 @@ type Runner struct{ opts Options }
 // New returns a runner.
 func New(o Options) *Runner { return &Runner{o} }
 
-// ColdStart runs the cold start hooks of an instance that is up, with its workspace restored. It stops at the first
-// error, which fails the start.
-func (r *Runner) ColdStart(ctx context.Context, h *engine.Handle) error {
+// ColdStart runs the cold start hooks of an instance that is up, and pull at the place of Pull among them; first if it
+// is not listed. It stops at the first error, which fails the start.
+func (r *Runner) ColdStart(ctx context.Context, h *engine.Handle, pull func(context.Context) error) error {
 	d, err := dataOf(ctx, h)
 	if err != nil {
 		return err
 	}
-	failed := errors.Join(r.run(ctx, OnColdStart, d)...)
-	if failed == nil {
-		r.remember(ctx, d)
+	specs := r.opts.Of(d.Record.Spec.Template)
+	at := slices.IndexFunc(specs, func(s Spec) bool { return s.Builtin == Pull })
+	failed := r.runSome(ctx, OnColdStart, d, func(i int) bool { return i < at })
+	if len(failed) == 0 {
+		if err := r.pull(ctx, specs, at, d, pull); err != nil {
+			return err
+		}
+		failed = r.runSome(ctx, OnColdStart, d, func(i int) bool { return i > at })
 	}
-	works := func(spec Spec) bool { return spec.Phase == OnColdStart && spec.URL == "" }
-	if failed == nil && slices.ContainsFunc(r.opts.Of(d.Record.Spec.Template), works) {
+	if len(failed) > 0 {
+		return refusal(ctx, errors.Join(failed...))
+	}
+	r.remember(ctx, d)
+	if slices.ContainsFunc(specs, func(s Spec) bool { return s.Phase == OnColdStart && s.URL == "" && s.Builtin != Pull }) {
 		h.Changed(ctx)
 	}
-	return refusal(ctx, failed)
+	return nil
+}
+
+// pull restores the workspace. It is not abandoned at its timeout as other hooks are: nothing may write into the
+// workspace after the start has gone on.
+func (r *Runner) pull(ctx context.Context, specs []Spec, at int, d *Data, pull func(context.Context) error) error {
+	if at < 0 {
+		return pull(ctx)
+	}
+	ctx = r.prepare(ctx, OnColdStart, d)
+	short, cancel := context.WithTimeout(ctx, specs[at].timeout())
+	defer cancel()
+	begun := time.Now()
+	err := pull(short)
+	if !errors.Is(err, sandbox.ErrOvertaken) {
+		_ = r.report(ctx, specs[at], d, begun, err)
+	}
+	return err
+}
+
+// Drops reports whether the template drops a default hook.
+func (r *Runner) Drops(template, builtin string) bool {
+	specs := r.opts.Of(template)
+	return specs != nil && !slices.ContainsFunc(specs, func(s Spec) bool { return s.Builtin == builtin })
 }
 
 // refusal returns the error of a cold start. Its code is api.CodeHookFailed, unless the hook could not be run.
@@ -126,7 +157,7 @@ func (r *Runner) Push(ctx context.Context, d *Data, save Func) error {
 func (r *Runner) Behind(template string) bool {
 	push := r.pushAt(template)
 	for i, s := range r.opts.Of(template) {
-		if s.Phase == OnVersionSaved || s.Phase == OnStreamFinish && i > push {
+		if s.Phase == OnVersionSaved || s.Phase == OnStreamFinish && i > push && !s.outside() {
 			return true
 		}
 	}
@@ -166,7 +197,7 @@ func (r *Runner) run(ctx context.Context, phase Phase, d *Data) (failed []error)
 func (r *Runner) runSome(ctx context.Context, phase Phase, d *Data, picked func(place int) bool) (failed []error) {
 	ctx = r.prepare(ctx, phase, d)
 	for i, spec := range r.opts.Of(d.Sandbox.Template) {
-		if spec.Phase != phase || !picked(i) {
+		if spec.Phase != phase || spec.outside() || !picked(i) {
 			continue
 		}
 		if err := r.runHook(ctx, spec, i, d); err != nil {
@@ -202,10 +233,15 @@ func (r *Runner) runHook(ctx context.Context, spec Spec, index int, d *Data) err
 	own, begun := *d, time.Now()
 	do := r.action(spec, index)
 	left, err := guarded(ctx, spec.timeout(), func(ctx context.Context) error { return do(ctx, &own) })
-	took := time.Since(begun)
 	if !left {
 		d.take(&own)
 	}
+	return r.report(ctx, spec, d, begun, err)
+}
+
+// report logs and counts the result of a hook, and returns its error without secrets.
+func (r *Runner) report(ctx context.Context, spec Spec, d *Data, begun time.Time, err error) error {
+	took := time.Since(begun)
 	about := []any{"type", string(spec.Phase), "hook", spec.Title(), "template", d.Sandbox.Template, "duration", took.String()}
 	outcome := "ok"
 	if err != nil {

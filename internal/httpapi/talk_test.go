@@ -82,6 +82,8 @@ func (w *talks) StreamFinish(_ context.Context, d *hook.Data) []string {
 	return nil
 }
 
+func (w *talks) Drops(string, string) bool { return false }
+
 func (w *talks) Pushes(string) bool { return false }
 
 func (w *talks) Behind(string) bool { return false }

@@ -51,6 +51,7 @@ func TestTemplatesAreShownWithoutSecrets(t *testing.T) {
 		Services:  []api.TemplateService{{Listen: "127.0.0.1:8788"}},
 		Timers:    map[string]string{"auto_stop": "1h", "auto_delete": "off"},
 		Hooks: []api.TemplateHook{
+			{Name: "pull", Phase: "cold_start", Kind: "builtin"}, {Name: "store", Phase: "message", Kind: "builtin"}, {Name: "tally", Phase: "stream_finish", Kind: "builtin"},
 			{Name: "push", Phase: "stream_finish", Kind: "builtin"}, {Name: "log", Phase: "terminate", Kind: "builtin"},
 			{Name: "tell", Phase: "message", Kind: "webhook"},
 		},

@@ -3,6 +3,7 @@ package template
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berthdev/berth/internal/config"
@@ -53,19 +54,16 @@ func (d *Duration) UnmarshalTOML(v any) error {
 const maxHooks = 32
 
 // Hooks returns the hooks of a template in the order in which they run: first the default hooks, then its own. A
-// default hook is left out if the template turns default hooks off or lists that hook itself. An unknown template has
-// no hooks.
+// default hook is left out if the template drops it or lists it itself. The result is nil for an unknown template.
 func (r *Registry) Hooks(name string) []hook.Spec {
 	t, ok := r.all[name]
 	if !ok {
 		return nil
 	}
-	var specs []hook.Spec
-	if t.DefaultHooks == nil || *t.DefaultHooks {
-		for _, d := range hook.Defaults() {
-			if !slices.ContainsFunc(t.Hooks, func(h Hook) bool { return h.Builtin == d.Builtin }) {
-				specs = append(specs, d)
-			}
+	specs := []hook.Spec{}
+	for _, d := range hook.Defaults() {
+		if !t.lists(d.Builtin) && !t.drops(d.Builtin) {
+			specs = append(specs, d)
 		}
 	}
 	for _, h := range t.Hooks {
@@ -74,7 +72,36 @@ func (r *Registry) Hooks(name string) []hook.Spec {
 	return specs
 }
 
+// lists reports whether the template's own hooks have the built-in hook.
+func (t Template) lists(builtin string) bool {
+	return slices.ContainsFunc(t.Hooks, func(h Hook) bool { return h.Builtin == builtin })
+}
+
+// drops reports whether the template drops a default hook.
+func (t Template) drops(builtin string) bool {
+	return slices.Contains(t.DropHooks, builtin) || t.DefaultHooks != nil && !*t.DefaultHooks && hook.Optional(builtin)
+}
+
+func (c *checker) checkDropHooks() {
+	var names []string
+	for _, d := range hook.Defaults() {
+		names = append(names, d.Builtin)
+	}
+	for _, name := range c.DropHooks {
+		switch {
+		case !slices.Contains(names, name):
+			c.refuse("drop_hooks", name, "is no default hook", "write some of: "+strings.Join(names, ", "))
+		case c.lists(name):
+			c.refuse("drop_hooks", name, "is listed in hooks, too", "remove it from one of the two")
+		case name == hook.Pull && !uniquePattern(c.pattern()):
+			c.refuse("drop_hooks", name, "is needed where sandboxes share a workspace: the first save would remove the others' files",
+				"write {sandbox} or {owner} in s3_key_prefix, or init_from_s3 = false")
+		}
+	}
+}
+
 func (c *checker) checkHooks() {
+	c.checkDropHooks()
 	if len(c.Hooks) > maxHooks {
 		c.refuse("hooks", "", fmt.Sprintf("are %d, more than %d", len(c.Hooks), maxHooks), "write fewer")
 		return

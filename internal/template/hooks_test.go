@@ -45,18 +45,31 @@ hooks = [{phase = "terminate", url = "http://10.0.0.1/x", secret = "whsec_MfKQ9r
 [templates.empty]
 extends = "own"
 hooks = []
+[templates.dropped]
+extends = "default"
+drop_hooks = ["store", "push"]
+[templates.around]
+extends = "default"
+drop_hooks = ["pull", "store", "tally", "push", "log"]
+[templates.pulled]
+extends = "default"
+hooks = [{phase = "cold_start", command = ["before"], name = "before"}, {phase = "cold_start", builtin = "pull"}]
 `).registry(t)
 	for name, want := range map[string]string{
-		"default": "stream_finish:push terminate:log",
-		"demo":    "stream_finish:push terminate:log",
-		"none":    "",
-		"github":  "stream_finish:push terminate:log cold_start:clone",
-		"more":    "stream_finish:push terminate:log stream_finish:command",
-		"wrapped": "terminate:log stream_finish:before stream_finish:push stream_finish:after",
-		"own":     "terminate:webhook",
-		"empty":   "",
+		"default": "%sstream_finish:push terminate:log",
+		"demo":    "%sstream_finish:push terminate:log",
+		"none":    "%s",
+		"github":  "%sstream_finish:push terminate:log cold_start:clone",
+		"more":    "%sstream_finish:push terminate:log stream_finish:command",
+		"wrapped": "%sterminate:log stream_finish:before stream_finish:push stream_finish:after",
+		"own":     "%sterminate:webhook",
+		"empty":   "%s",
+		"dropped": "cold_start:pull stream_finish:tally terminate:log",
+		"around":  "",
+		"pulled":  "message:store stream_finish:tally stream_finish:push terminate:log cold_start:before cold_start:pull",
 		"nosuch":  "",
 	} {
+		want = strings.TrimSpace(strings.Replace(want, "%s", "cold_start:pull message:store stream_finish:tally ", 1))
 		if got := order(r.Hooks(name)); got != want {
 			t.Errorf("%s: %s", name, got)
 		}
@@ -72,11 +85,27 @@ func TestHooksWrittenInGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	specs := r.Hooks("mine")
-	if order(specs) != "message:function" || specs[0].Run(t.Context(), nil) != nil || !ran {
+	if !strings.HasSuffix(order(specs), " message:function") || specs[len(specs)-1].Run(t.Context(), nil) != nil || !ran {
 		t.Errorf("%+v", specs)
 	}
 	if err := r.Add(template.Template{Name: "mine", Hooks: []template.Hook{{Phase: "message"}}}); err == nil || !strings.Contains(err.Error(), "templates.mine.hooks[1] does nothing") {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestBadDropHooksAreRefusedWithWords(t *testing.T) {
+	testkit.Proves(t, "H5")
+	for keys, want := range map[string]string{
+		`drop_hooks = ["clone"]`: `.drop_hooks = "clone" (FILE:2) is no default hook; write some of: pull, store, tally, push, log`,
+		`drop_hooks = ["push"]` + "\n" + `hooks = [{phase = "stream_finish", builtin = "push"}]`: `.drop_hooks = "push" (FILE:2) is listed in hooks, too`,
+		`drop_hooks = ["pull"]` + "\n" + `s3_key_prefix = "docs/{account}"`:                      `.drop_hooks = "pull" (FILE:2) is needed where sandboxes share a workspace`,
+	} {
+		p := at(t, "[templates.x]\n"+keys+"\n")
+		_, report := p.load(t)
+		said := fmt.Sprint(report.Err())
+		if len(report.Problems) != 1 || !strings.Contains(said, "templates.x"+strings.ReplaceAll(want, "FILE", "file "+p.file)) {
+			t.Errorf("%s: want %s, got\n%s", keys, want, said)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berthdev/berth/internal/hook"
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
@@ -39,6 +40,7 @@ type Workspace struct {
 	Shared bool   // other sandboxes of the tenant may have the same prefix
 	Off    bool   // the workspace is not saved
 	Empty  bool   // the first incarnation starts empty, even if versions exist
+	NoPull bool   // no version is restored: each incarnation starts empty and continues the history
 	// The versions to keep: the KeepLast newest ones, and the newest of each of the last KeepDaily days. Both zero:
 	// all.
 	KeepLast, KeepDaily int
@@ -62,6 +64,7 @@ func (r *Registry) Workspace(s sandbox.Sandbox) Workspace {
 	w := Workspace{
 		Off:      t.Sync != nil && !*t.Sync,
 		Empty:    t.InitFromS3 != nil && !*t.InitFromS3,
+		NoPull:   t.drops(hook.Pull) && !t.lists(hook.Pull),
 		KeepLast: r.o.KeepLast, KeepDaily: r.o.KeepDaily, Layout: t.Layout,
 		Bytes: maxSparseRatio * disk, Stored: 2 * disk,
 	}

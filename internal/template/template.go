@@ -67,7 +67,9 @@ type Template struct {
 	MCPServers map[string]MCPServer `toml:"mcp_servers"` // by name; agents use their tools beside the built-in ones
 
 	Hooks        []Hook `toml:"hooks"`         // in the order in which they run
-	DefaultHooks *bool  `toml:"default_hooks"` // false: only the hooks in Hooks run
+	DefaultHooks *bool  `toml:"default_hooks"` // false: without the defaults that are hook.Optional
+	// DropHooks names default hooks that the template does not have.
+	DropHooks []string `toml:"drop_hooks"`
 }
 
 // Mount is a directory of the host that is visible inside, read-only.

@@ -41,6 +41,7 @@ type Plan struct {
 	Shared bool   // other sandboxes use the same prefix
 	Off    bool   // the workspace is not saved
 	Empty  bool   // the first incarnation starts empty, even if versions exist
+	NoPull bool   // no version is restored: each incarnation starts empty and continues the history
 	// KeepLast and KeepDaily select the versions to keep: the newest KeepLast versions, and the newest version of
 	// each of the last KeepDaily days. If both are zero, all are kept.
 	KeepLast, KeepDaily int
@@ -137,7 +138,7 @@ func (s *Syncer) Restore(ctx context.Context, sb sandbox.Sandbox, id driver.ID) 
 		return sandbox.SyncMark{Version: version, Incarnation: sb.Incarnation}
 	}
 	switch {
-	case plan.Off, known && s.syncedRecently(sb):
+	case plan.Off, known && (s.syncedRecently(sb) || plan.NoPull):
 		return sb.Synced, nil
 	case !known && plan.Empty && sb.Synced.Version == "", !s.hasFiles(sb), neverSaved(sb, plan):
 		return mine(sb.Synced.Version), nil
@@ -163,6 +164,8 @@ func (s *Syncer) Restore(ctx context.Context, sb sandbox.Sandbox, id driver.ID) 
 		return sb.Synced, fault.Errorf("restore workspace", api.CodeBadManifest, "version %s was saved, and the store has no version at all", sb.Synced.Version)
 	case newest == "":
 		return mine(""), nil
+	case plan.NoPull:
+		return mine(newest), nil
 	case known && newest == sb.Synced.Version:
 		s.touchIndex(sb)
 		return sb.Synced, nil
