@@ -92,6 +92,27 @@ func TestHogsAreHeldToTheirLimits(t *testing.T) {
 	}
 }
 
+// Memory of connections that the kernel does not bound ends the processes of its sandbox: one segment for each of many
+// connections, data of connections that were reset before they were accepted, and connections without data.
+func TestConnectionsHoldLittleMemory(t *testing.T) {
+	testkit.Proves(t, "E3")
+	a := pair(t)
+	for _, words := range [][]string{{"segments", "300"}, {"reset", "300"}, {"empty", "40"}} {
+		words = append([]string{"connections"}, words...)
+		if code, out := a.plain(nil, "", words...); code != 0 {
+			t.Errorf("a plain process does not get it, so this proves nothing: %q: %q", words, out)
+		}
+		for _, user := range []string{"agent", "root"} {
+			res := a.run("hog", api.Exec{Command: append([]string{"/workspace/attacker"}, words...), User: user})
+			if res.Signal == "" {
+				t.Errorf("%q as %s: %+v", words, user, res)
+			}
+			a.works("neighbour", 1)
+			a.works("hog", 1)
+		}
+	}
+}
+
 // dirs fills in where to work, and what stands before /tmp.
 func dirs(words []string, dir, tmp string) []string {
 	filled := make([]string, len(words))

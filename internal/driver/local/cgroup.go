@@ -132,9 +132,12 @@ func cpuSettings(unified bool, cpus float64) []setting {
 	return []setting{{"cpu.cfs_period_us", strconv.Itoa(cpuPeriod), false}, {"cpu.cfs_quota_us", quota, false}}
 }
 
-// socketsFile sets the limit of cgroup version 1 for the buffers of TCP and UDP sockets. Version 1 counts them
-// separately from the memory, version 2 as a part of it.
-const socketsFile = "memory.kmem.tcp.limit_in_bytes"
+// socketsFile sets the limit of cgroup version 1 for the buffers of TCP and UDP sockets, and socketsUsedFile has their
+// size. Version 1 counts them separately from the memory, version 2 as a part of it.
+const (
+	socketsFile     = "memory.kmem.tcp.limit_in_bytes"
+	socketsUsedFile = "memory.kmem.tcp.usage_in_bytes"
+)
 
 // socketBytes returns the limit for the buffers of sockets in version 1. It applies in addition to the memory limit.
 func socketBytes(memory int64) int64 { return min(max(memory/8, 4<<20), 256<<20) }

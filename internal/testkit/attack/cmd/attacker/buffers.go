@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,33 +17,62 @@ func buffers(args []string) error {
 	if err != nil {
 		return err
 	}
-	fill := map[string]func() (int, error){"tcp": fillStream, "udp": fillDatagrams}[what]
+	fill := map[string]func() (int, error){"tcp": func() (int, error) { return fillStream(bufferBytes) }, "udp": fillDatagrams}[what]
 	if fill == nil {
 		return errUsage
 	}
-	for total, idle := 0, 0; total < n*mebibyte; {
+	idle := 0
+	return fillUntil(n*mebibyte, func() (int, error) {
+		filled, err := fill()
+		if filled < 64<<10 {
+			idle++
+		}
+		if err == nil && idle > 20 {
+			err = errors.New("the buffers are full")
+		}
+		return filled, err
+	})
+}
+
+// fillUntil calls fill until it has filled the given number of bytes in total.
+func fillUntil(bytes int, fill func() (int, error)) error {
+	for total := 0; total < bytes; {
 		filled, err := fill()
 		if err != nil {
 			return fmt.Errorf("after %d MiB: %w", total/mebibyte, err)
 		}
-		if total += filled; filled < 64<<10 {
-			idle++
-		}
-		if idle > 20 {
-			return fmt.Errorf("after %d MiB the buffers are full", total/mebibyte)
-		}
+		total += filled
 	}
 	return nil
 }
 
-// listener makes a socket with a new address and a large receive buffer.
-func listener(kind int) (fd int, at unix.Sockaddr, err error) {
+// connections fills the given number of mebibytes with TCP connections that the kernel does not limit, and holds them
+// for ten seconds.
+func connections(args []string) error {
+	what, n, err := wordAndNumber(args)
+	if err != nil {
+		return err
+	}
+	fill := map[string]func() (int, error){"segments": func() (int, error) { return fillStream(0) }, "reset": fillReset, "empty": fillBacklog}[what]
+	if fill == nil {
+		return errUsage
+	}
+	if err := fillUntil(n*mebibyte, fill); err != nil {
+		return err
+	}
+	time.Sleep(10 * time.Second)
+	return nil
+}
+
+// listener makes a socket with a new address. bytes is the size of its receive buffer; 0: the usual size.
+func listener(kind, bytes int) (fd int, at unix.Sockaddr, err error) {
 	if fd, err = unix.Socket(unix.AF_INET, kind|unix.SOCK_NONBLOCK, 0); err != nil {
 		return -1, nil, err
 	}
-	err = errors.Join(
-		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bufferBytes),
-		unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	if bytes > 0 {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bytes)
+	}
+	err = errors.Join(err, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 	if err != nil {
 		return -1, nil, err
 	}
@@ -50,26 +80,29 @@ func listener(kind int) (fd int, at unix.Sockaddr, err error) {
 	return fd, at, err
 }
 
-// sender makes a socket that sends to an address.
-func sender(kind int, to unix.Sockaddr) (int, error) {
+// sender makes a socket that sends to an address. bytes is the size of its send buffer; 0: the usual size.
+func sender(kind int, to unix.Sockaddr, bytes int) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, kind, 0)
 	if err != nil {
 		return -1, err
 	}
-	return fd, errors.Join(
-		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, bufferBytes), unix.Connect(fd, to), unix.SetNonblock(fd, true))
+	if bytes > 0 {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, bytes)
+	}
+	return fd, errors.Join(err, unix.Connect(fd, to), unix.SetNonblock(fd, true))
 }
 
-// fillStream fills the buffers of a new TCP connection, and returns the number of bytes in them.
-func fillStream() (filled int, err error) {
-	at, addr, err := listener(unix.SOCK_STREAM)
+// fillStream fills the buffers of a new TCP connection, and returns the number of bytes in them. bytes is the size of
+// each buffer; 0: the usual size.
+func fillStream(bytes int) (filled int, err error) {
+	at, addr, err := listener(unix.SOCK_STREAM, bytes)
 	if err != nil {
 		return 0, err
 	}
 	if err := unix.Listen(at, 1); err != nil {
 		return 0, err
 	}
-	from, err := sender(unix.SOCK_STREAM, addr)
+	from, err := sender(unix.SOCK_STREAM, addr, bytes)
 	if err != nil {
 		return 0, err
 	}
@@ -94,11 +127,11 @@ func fillStream() (filled int, err error) {
 
 // fillDatagrams fills a socket's buffer with datagrams, and returns the bytes of memory that they take.
 func fillDatagrams() (int, error) {
-	at, addr, err := listener(unix.SOCK_DGRAM)
+	at, addr, err := listener(unix.SOCK_DGRAM, bufferBytes)
 	if err != nil {
 		return 0, err
 	}
-	from, err := sender(unix.SOCK_DGRAM, addr)
+	from, err := sender(unix.SOCK_DGRAM, addr, bufferBytes)
 	if err != nil {
 		return 0, err
 	}
@@ -116,4 +149,62 @@ func fillDatagrams() (int, error) {
 		return 0, errno
 	}
 	return int(used[0]), nil
+}
+
+// fillReset fills a connection that no process accepts, and resets it. It returns the number of bytes that the other
+// end keeps.
+func fillReset() (filled int, err error) {
+	at, addr, err := listener(unix.SOCK_STREAM, bufferBytes)
+	if err != nil {
+		return 0, err
+	}
+	if err := unix.Listen(at, 1); err != nil {
+		return 0, err
+	}
+	from, err := sender(unix.SOCK_STREAM, addr, bufferBytes)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(from)
+	block := make([]byte, 64<<10)
+	for pauses := 0; pauses < 3; {
+		n, err := unix.Write(from, block)
+		switch {
+		case err == unix.EAGAIN:
+			pauses++
+			time.Sleep(time.Millisecond)
+		case err != nil:
+			return 0, err
+		default:
+			filled += n
+		}
+	}
+	unsent, err := unix.IoctlGetInt(from, unix.TIOCOUTQ)
+	if err != nil {
+		return 0, err
+	}
+	return filled - unsent, unix.SetsockoptLinger(from, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+}
+
+// fillBacklog makes connections without data that no process accepts. The other end keeps a socket for each, also after
+// the connection was closed. It returns the number of bytes that the sockets take.
+func fillBacklog() (filled int, err error) {
+	const socketBytes, backlog = 2560, 1000
+	at, addr, err := listener(unix.SOCK_STREAM, 0)
+	if err != nil {
+		return 0, err
+	}
+	if err := unix.Listen(at, backlog); err != nil {
+		return 0, err
+	}
+	for range backlog {
+		from, err := sender(unix.SOCK_STREAM, addr, 0)
+		if err != nil {
+			return 0, err
+		}
+		if err := unix.Close(from); err != nil {
+			return 0, err
+		}
+	}
+	return backlog * socketBytes, nil
 }

@@ -41,7 +41,7 @@ var attacks = map[string]func(args []string) error{
 	// counters.go
 	"take": take,
 	// buffers.go
-	"buffers": buffers,
+	"buffers": buffers, "connections": connections,
 	// storms.go
 	"bomb": bomb, "storm": storm, "spin": spin, "flood": flood,
 	// siege.go
