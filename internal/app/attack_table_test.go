@@ -378,6 +378,7 @@ func onCalls() []attack {
 		"netlink audit":     {unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT},
 		"netlink uevent":    {unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_KOBJECT_UEVENT},
 		"netlink netfilter": {unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER},
+		"multipath TCP":     {unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP},
 		"vsock":             {unix.AF_VSOCK, unix.SOCK_STREAM, 0},
 	} {
 		all = append(all, attack{name: "open a socket of kind " + name, words: []string{"socket", fmt.Sprint(words[0]), fmt.Sprint(words[1]), fmt.Sprint(words[2])}, root: true})

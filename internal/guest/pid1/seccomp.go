@@ -27,6 +27,7 @@ const (
 	actRefuse  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	actMissing = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 	actFamily  = unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)
+	actProto   = unix.SECCOMP_RET_ERRNO | uint32(unix.EPROTONOSUPPORT)
 )
 
 // newSpaces are the flags of clone and unshare that make namespaces.
@@ -115,15 +116,24 @@ func ifOneOf(arg, mask, act uint32, values ...uint32) func(*program) {
 	}
 }
 
-// sockets allows Unix, IPv4 and IPv6 sockets, and netlink sockets only for NETLINK_ROUTE.
+// sockets allows Unix sockets, the usual protocols of IPv4 and IPv6, and netlink sockets only for NETLINK_ROUTE. A socket
+// of another protocol, such as SCTP, loads a module of the kernel. The kernel does not return all of the memory that it
+// charges for connections of MPTCP; programs use TCP without it.
 func sockets(p *program) {
 	p.load(argument(0))
-	p.equal(unix.AF_UNIX, 5, 0)
+	p.equal(unix.AF_UNIX, 12, 0)
 	p.equal(unix.AF_INET, 4, 0)
 	p.equal(unix.AF_INET6, 3, 0)
-	p.equal(unix.AF_NETLINK, 0, 3)
+	p.equal(unix.AF_NETLINK, 0, 10)
 	p.load(argument(2))
-	p.equal(unix.NETLINK_ROUTE, 0, 1)
+	p.equal(unix.NETLINK_ROUTE, 7, 8)
+	p.load(argument(2))
+	p.equal(0, 5, 0)
+	p.equal(unix.IPPROTO_ICMP, 4, 0)
+	p.equal(unix.IPPROTO_TCP, 3, 0)
+	p.equal(unix.IPPROTO_UDP, 2, 0)
+	p.equal(unix.IPPROTO_ICMPV6, 1, 0)
+	p.answer(actProto)
 	p.answer(actAllow)
 	p.answer(actFamily)
 }
@@ -141,6 +151,7 @@ func filterProgram() program {
 	p.on(unix.SYS_CLONE, ifAny(0, newSpaces, actRefuse))
 	p.on(unix.SYS_UNSHARE, ifAny(0, newSpaces|unix.CLONE_NEWTIME, actRefuse))
 	p.on(unix.SYS_SOCKET, sockets)
+	p.on(unix.SYS_SOCKETPAIR, sockets)
 	p.on(unix.SYS_IOCTL, ifOneOf(1, ^uint32(0), actRefuse, unix.TIOCSTI, unix.TIOCLINUX))
 	p.on(unix.SYS_MKNODAT, ifOneOf(2, unix.S_IFMT, actRefuse, unix.S_IFCHR, unix.S_IFBLK))
 	filterHere(&p)

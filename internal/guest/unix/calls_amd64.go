@@ -47,6 +47,7 @@ const (
 	SYS_SETNS             = 308
 	SYS_SETTIMEOFDAY      = 164
 	SYS_SOCKET            = 41
+	SYS_SOCKETPAIR        = 53
 	SYS_SWAPOFF           = 168
 	SYS_SWAPON            = 167
 	SYS_SYMLINKAT         = 266

@@ -40,6 +40,7 @@ const (
 	SYS_SETNS             = 268
 	SYS_SETTIMEOFDAY      = 170
 	SYS_SOCKET            = 198
+	SYS_SOCKETPAIR        = 199
 	SYS_SWAPOFF           = 225
 	SYS_SWAPON            = 224
 	SYS_SYMLINKAT         = 36

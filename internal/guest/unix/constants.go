@@ -43,6 +43,7 @@ const (
 	ENOTDIR          = syscall.ENOTDIR
 	ENXIO            = syscall.ENXIO
 	EPERM            = syscall.EPERM
+	EPROTONOSUPPORT  = syscall.EPROTONOSUPPORT
 	EROFS            = syscall.EROFS
 	ESRCH            = syscall.ESRCH
 	FD_CLOEXEC       = syscall.FD_CLOEXEC
@@ -59,6 +60,10 @@ const (
 	IN_NONBLOCK      = syscall.IN_NONBLOCK
 	IN_ONLYDIR       = syscall.IN_ONLYDIR
 	IN_Q_OVERFLOW    = syscall.IN_Q_OVERFLOW
+	IPPROTO_ICMP     = syscall.IPPROTO_ICMP
+	IPPROTO_ICMPV6   = syscall.IPPROTO_ICMPV6
+	IPPROTO_TCP      = syscall.IPPROTO_TCP
+	IPPROTO_UDP      = syscall.IPPROTO_UDP
 	MADV_DONTNEED    = syscall.MADV_DONTNEED
 	MNT_DETACH       = syscall.MNT_DETACH
 	MSG_CMSG_CLOEXEC = syscall.MSG_CMSG_CLOEXEC
