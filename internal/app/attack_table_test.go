@@ -368,7 +368,7 @@ func onCalls() []attack {
 	for name, root := range map[string]bool{
 		"keyctl": false, "add_key": false, "bpf": true, "perf_event_open": true, "io_uring_setup": false, "userfaultfd": false,
 		"fanotify_init": true, "name_to_handle_at": false, "open_tree": true, "fsopen": true, "syslog": true, "kcmp": false,
-		"mincore": false,
+		"mincore": false, "timestamping": false, "attach_filter": false,
 	} {
 		all = append(all, attack{name: "call " + name, words: []string{"call", name}, root: root})
 	}

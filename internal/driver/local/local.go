@@ -184,6 +184,7 @@ func newOn(opts Options, disk disk) (*Driver, error) {
 	}
 	d.io.sweep()
 	d.raiseOpenFiles()
+	d.refuseSendTimes()
 	return d, nil
 }
 

@@ -114,6 +114,9 @@ func notes(opts Options) []string {
 		notes = append(notes, findIOBounds(thisHost).describe(groups))
 	}
 	notes = append(notes, socketNotes()...)
+	if givesSendTimes() && unix.Access(sendTimes, unix.W_OK) != nil {
+		notes = append(notes, "limits partial on kernels before 6.13: sandboxes can take memory with the times of sent messages; refuse them: sysctl -w net.core.tstamp_allow_data=0")
+	}
 	return append(notes, fileNotes(opts.withDefaults().Defaults.Processes, maxOpenFiles(), enoughOpenFiles(), unix.Access(fileMax, unix.W_OK) == nil))
 }
 

@@ -15,9 +15,10 @@ import (
 )
 
 // The kernel does not bound some memory of sockets. No memory cgroup is charged for connections that no process has
-// accepted, and for unread answers of the kernel on a netlink socket, in both versions of cgroups. In version 1 each
-// socket can have one segment also beyond the limit for all sockets. The driver finds instances with much of this memory
-// and ends their processes.
+// accepted, for unread answers of the kernel on a netlink socket, and for unread errors of datagrams, in both versions of
+// cgroups. In version 1 each socket can have one segment also beyond the limit for all sockets. The driver finds
+// instances with much of this memory and ends their processes. The kernel also charges none for the times of sent
+// messages, which it queues on the sender's socket; their memory cannot be seen, so the kernel is made to refuse them.
 
 const (
 	// unchargedEvery is the interval of the checks for up to 50 instances. It is longer with more instances.
@@ -28,6 +29,9 @@ const (
 	fewSockets  = 16
 	manySockets = 1000
 	manyBytes   = 4 << 20
+
+	// fewDatagrams is the number of UDP sockets from which on they are listed.
+	fewDatagrams = 4
 
 	// queuedBytes is the memory of a connection that no process has accepted, without its data.
 	queuedBytes = 4 << 10
@@ -47,14 +51,14 @@ func (gov governor) watchUncharged() {
 // checkUncharged ends the processes of an instance whose sockets hold more memory than the limit for socket buffers, in
 // addition to the memory that the kernel bounds.
 func (gov governor) checkUncharged(ctx context.Context, id driver.ID, alive *running) error {
-	held, err := uncharged("/proc/" + strconv.Itoa(alive.pid) + "/net")
+	held, datagrams, err := uncharged("/proc/" + strconv.Itoa(alive.pid) + "/net")
 	if err != nil {
 		return err
 	}
 	if g := alive.group.Load(); g != nil {
 		held += g.excessSocketBytes()
 	}
-	if held < socketBytes(0) {
+	if held+datagrams < socketBytes(0) {
 		return nil
 	}
 	p, err := gov.d.dirs.find(id)
@@ -63,7 +67,9 @@ func (gov governor) checkUncharged(ctx context.Context, id driver.ID, alive *run
 	}
 	defer p.Close()
 	r, err := p.record()
-	if limit := socketBytes(r.Limits.MemoryBytes); err != nil || r.Limits.MemoryBytes <= 0 || held <= limit || !alive.alive() {
+	limit := socketBytes(r.Limits.MemoryBytes)
+	held += max(datagrams-limit, 0)
+	if err != nil || r.Limits.MemoryBytes <= 0 || held <= limit || !alive.alive() {
 		return err
 	}
 	return gov.d.endProcesses(ctx, p, fmt.Sprintf("its sockets held %d MiB of the machine's memory beyond its limits, in data that it did not accept or read", held>>20))
@@ -88,9 +94,10 @@ func kernelNumber(dir, name string) (int64, bool) {
 	return n, err == nil
 }
 
-// uncharged returns the size of the uncharged buffers of a network namespace. net is the directory with the kernel's
-// tables of the namespace, such as /proc/1/net.
-func uncharged(net string) (bytes int64, err error) {
+// uncharged returns the size of the uncharged buffers of a network namespace, and of all data and errors that its UDP
+// sockets have received. The data is charged, the errors are not. net is the directory with the kernel's tables of the
+// namespace, such as /proc/1/net.
+func uncharged(net string) (bytes, datagrams int64, err error) {
 	err = readTable(net+"/netlink", func(fields []string) {
 		const received = 4
 		if len(fields) > received {
@@ -99,21 +106,52 @@ func uncharged(net string) (bytes int64, err error) {
 		}
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	sockets := readShort(net, "sockstat")
-	inUse := counted(sockets, "TCP:", "inuse") + counted(readShort(net, "sockstat6"), "TCP6:", "inuse")
+	sockets, sockets6 := readShort(net, "sockstat"), readShort(net, "sockstat6")
+	if counted(sockets, "UDP:", "inuse")+counted(sockets6, "UDP6:", "inuse") >= fewDatagrams {
+		if datagrams, err = receivedDatagrams(net); err != nil {
+			return 0, 0, err
+		}
+	}
+	inUse := counted(sockets, "TCP:", "inuse") + counted(sockets6, "TCP6:", "inuse")
 	machine, buffers := counted(sockets, "TCP:", "alloc"), counted(sockets, "TCP:", "mem")*int64(os.Getpagesize())
 	if inUse == 0 || inUse < fewSockets && machine < manySockets && buffers < manyBytes {
-		return bytes, nil
+		return bytes, datagrams, nil
 	}
 	var q queues
 	for _, table := range []string{"/tcp", "/tcp6"} {
 		if err := readTable(net+table, q.add); err != nil {
+			return 0, 0, err
+		}
+	}
+	return bytes + q.bytes(largestReceiveBuffer(), buffers), datagrams, nil
+}
+
+// receivedDatagrams returns the memory of all data and errors that the UDP sockets of a network namespace have received.
+func receivedDatagrams(net string) (bytes int64, err error) {
+	for _, table := range []string{"/udp", "/udp6"} {
+		err := readTable(net+table, func(fields []string) {
+			received, _ := receivedBytes(fields)
+			bytes += received
+		})
+		if err != nil {
 			return 0, err
 		}
 	}
-	return bytes + q.bytes(largestReceiveBuffer(), buffers), nil
+	return bytes, nil
+}
+
+// receivedBytes returns the size of the receive queue of a socket. fields are those of its line in the kernel's table.
+// It returns false for another line.
+func receivedBytes(fields []string) (int64, bool) {
+	const sizes = 4
+	if len(fields) <= sizes {
+		return 0, false
+	}
+	_, size, _ := strings.Cut(fields[sizes], ":")
+	n, err := strconv.ParseInt(size, 16, 64)
+	return n, err == nil
 }
 
 // queues holds data about the connections of a network namespace that no process has accepted.
@@ -125,13 +163,9 @@ type queues struct {
 
 // add adds a socket. fields are those of its line in the kernel's table.
 func (q *queues) add(fields []string) {
-	const state, sizes, inode = 3, 4, 9
-	if len(fields) <= inode {
-		return
-	}
-	_, size, _ := strings.Cut(fields[sizes], ":")
-	received, err := strconv.ParseInt(size, 16, 64)
-	if err != nil {
+	const state, inode = 3, 9
+	received, ok := receivedBytes(fields)
+	if !ok || len(fields) <= inode {
 		return
 	}
 	const established, closeWait, listen = "01", "08", "0A"
@@ -184,4 +218,23 @@ func counted(statistics, kind, name string) int64 {
 	number, _, _ := strings.Cut(rest, " ")
 	n, _ := strconv.ParseInt(number, 10, 64)
 	return n
+}
+
+// sendTimes is the kernel's setting that lets ordinary users have the times of sent messages together with the messages.
+// Kernels before 6.13 have it only for the whole machine; in others the helper sets it for its instance.
+const sendTimes = "/proc/sys/net/core/tstamp_allow_data"
+
+// refuseSendTimes makes the kernel refuse the times of sent messages to ordinary users.
+func (d *Driver) refuseSendTimes() {
+	if d.opts.Tier != TierRoot || !givesSendTimes() {
+		return
+	}
+	if err := writeFile("/", sendTimes, "0"); err != nil {
+		d.opts.Log.Warn("refuse the times of sent messages, which take memory without a limit", "error", err)
+	}
+}
+
+func givesSendTimes() bool {
+	n, known := kernelNumber("/", sendTimes)
+	return known && n != 0
 }

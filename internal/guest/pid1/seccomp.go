@@ -27,6 +27,7 @@ const (
 	actRefuse  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	actMissing = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 	actFamily  = unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)
+	actOption  = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOPROTOOPT)
 	actProto   = unix.SECCOMP_RET_ERRNO | uint32(unix.EPROTONOSUPPORT)
 )
 
@@ -138,6 +139,17 @@ func sockets(p *program) {
 	p.answer(actFamily)
 }
 
+// socketOptions refuses options of sockets that take from the whole machine: filters, because all programs that the
+// kernel compiles share a limit, and the times of sent messages, because the kernel queues them with the messages and
+// charges no memory cgroup for them.
+func socketOptions(p *program) {
+	p.load(argument(1))
+	p.equal(unix.SOL_SOCKET, 1, 0)
+	p.answer(actAllow)
+	ifOneOf(2, ^uint32(0), actOption, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF,
+		unix.SO_ATTACH_REUSEPORT_EBPF, unix.SO_TIMESTAMPING, unix.SO_TIMESTAMPING_NEW)(p)
+}
+
 // filterProgram returns the whole filter.
 func filterProgram() program {
 	var p program
@@ -152,6 +164,7 @@ func filterProgram() program {
 	p.on(unix.SYS_UNSHARE, ifAny(0, newSpaces|unix.CLONE_NEWTIME, actRefuse))
 	p.on(unix.SYS_SOCKET, sockets)
 	p.on(unix.SYS_SOCKETPAIR, sockets)
+	p.on(unix.SYS_SETSOCKOPT, socketOptions)
 	p.on(unix.SYS_IOCTL, ifOneOf(1, ^uint32(0), actRefuse, unix.TIOCSTI, unix.TIOCLINUX))
 	p.on(unix.SYS_MKNODAT, ifOneOf(2, unix.S_IFMT, actRefuse, unix.S_IFCHR, unix.S_IFBLK))
 	filterHere(&p)

@@ -33,6 +33,7 @@ var kernelSettings = []struct{ path, value string }{
 	{"net/ipv4/tcp_wmem", "4096 16384 1048576"},
 	{"net/core/somaxconn", "1024"},
 	{"net/core/optmem_max", "20480"},
+	{"net/core/tstamp_allow_data", "0"}, // no times of sent messages, which the kernel would queue without a limit
 }
 
 // counters writes kernelSettings. No mount can be made after it: making a mount needs a mount namespace for a moment,

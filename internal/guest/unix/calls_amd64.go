@@ -45,6 +45,7 @@ const (
 	SYS_REQUEST_KEY       = 249
 	SYS_SECCOMP           = 317
 	SYS_SETNS             = 308
+	SYS_SETSOCKOPT        = 54
 	SYS_SETTIMEOFDAY      = 164
 	SYS_SOCKET            = 41
 	SYS_SOCKETPAIR        = 53

@@ -38,6 +38,7 @@ const (
 	SYS_REQUEST_KEY       = 218
 	SYS_SECCOMP           = 277
 	SYS_SETNS             = 268
+	SYS_SETSOCKOPT        = 208
 	SYS_SETTIMEOFDAY      = 170
 	SYS_SOCKET            = 198
 	SYS_SOCKETPAIR        = 199

@@ -38,6 +38,7 @@ const (
 	ENAMETOOLONG     = syscall.ENAMETOOLONG
 	ENETUNREACH      = syscall.ENETUNREACH
 	ENOENT           = syscall.ENOENT
+	ENOPROTOOPT      = syscall.ENOPROTOOPT
 	ENOSPC           = syscall.ENOSPC
 	ENOSYS           = syscall.ENOSYS
 	ENOTDIR          = syscall.ENOTDIR
@@ -101,7 +102,9 @@ const (
 	SOCK_SEQPACKET   = syscall.SOCK_SEQPACKET
 	SOCK_STREAM      = syscall.SOCK_STREAM
 	SOL_SOCKET       = syscall.SOL_SOCKET
+	SO_ATTACH_FILTER = syscall.SO_ATTACH_FILTER
 	SO_REUSEADDR     = syscall.SO_REUSEADDR
+	SO_TIMESTAMPING  = syscall.SO_TIMESTAMPING
 	S_IFBLK          = syscall.S_IFBLK
 	S_IFCHR          = syscall.S_IFCHR
 	S_IFDIR          = syscall.S_IFDIR
@@ -172,6 +175,10 @@ const (
 	SECCOMP_RET_ALLOW          = 0x7fff0000
 	SECCOMP_RET_ERRNO          = 0x50000
 	SECCOMP_RET_KILL_PROCESS   = 0x80000000
+	SO_ATTACH_BPF              = 0x32
+	SO_ATTACH_REUSEPORT_CBPF   = 0x33
+	SO_ATTACH_REUSEPORT_EBPF   = 0x34
+	SO_TIMESTAMPING_NEW        = 0x41
 	SECCOMP_SET_MODE_FILTER    = 0x1
 	SEEK_SET                   = 0x0
 	ST_RDONLY                  = 0x1

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,14 +48,15 @@ func fillUntil(bytes int, fill func() (int, error)) error {
 	return nil
 }
 
-// connections fills the given number of mebibytes with TCP connections that the kernel does not limit, and holds them
-// for ten seconds.
+// connections fills the given number of mebibytes with data in sockets that the kernel does not limit, and holds them for
+// ten seconds.
 func connections(args []string) error {
 	what, n, err := wordAndNumber(args)
 	if err != nil {
 		return err
 	}
-	fill := map[string]func() (int, error){"segments": func() (int, error) { return fillStream(0) }, "reset": fillReset, "empty": fillBacklog}[what]
+	fill := map[string]func() (int, error){"segments": func() (int, error) { return fillStream(0) }, "reset": fillReset, "empty": fillBacklog,
+		"timestamps": fillTimestamps, "errors": fillErrors}[what]
 	if fill == nil {
 		return errUsage
 	}
@@ -142,9 +145,14 @@ func fillDatagrams() (int, error) {
 			return 0, err
 		}
 	}
+	return received(at)
+}
+
+// received returns the bytes of memory of the data that a socket has received.
+func received(fd int) (int, error) {
 	var used [9]uint32 // the first element is the memory of the received data
 	size := uint32(len(used) * 4)
-	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(at), unix.SOL_SOCKET, unix.SO_MEMINFO, pointer(&used), pointer(&size), 0)
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO, pointer(&used), pointer(&size), 0)
 	if errno != 0 {
 		return 0, errno
 	}
@@ -207,4 +215,74 @@ func fillBacklog() (filled int, err error) {
 		}
 	}
 	return backlog * socketBytes, nil
+}
+
+// fillTimestamps sends data over a connection and asks with each message for the time when it was sent. The kernel queues
+// the times on the sender's socket, with the data. It returns the bytes of memory of the queue.
+func fillTimestamps() (int, error) {
+	at, addr, err := listener(unix.SOCK_STREAM, 0)
+	if err != nil {
+		return 0, err
+	}
+	if err := unix.Listen(at, 1); err != nil {
+		return 0, err
+	}
+	from, err := sender(unix.SOCK_STREAM, addr, bufferBytes)
+	if err != nil {
+		return 0, err
+	}
+	to, _, err := unix.Accept(at)
+	if err != nil {
+		return 0, err
+	}
+	if err := errors.Join(unix.SetsockoptInt(from, unix.SOL_SOCKET, unix.SO_RCVBUF, bufferBytes), unix.Close(at)); err != nil {
+		return 0, err
+	}
+	request := make([]byte, unix.CmsgSpace(4))
+	header := (*unix.Cmsghdr)(unsafe.Pointer(&request[0]))
+	header.Level, header.Type = unix.SOL_SOCKET, unix.SO_TIMESTAMPING
+	header.SetLen(unix.CmsgLen(4))
+	binary.NativeEndian.PutUint32(request[unix.CmsgLen(0):], unix.SOF_TIMESTAMPING_TX_SOFTWARE)
+	block := make([]byte, 32<<10)
+	for range 2 * bufferBytes / len(block) {
+		if n, err := unix.SendmsgN(from, block, request, nil, 0); err != nil || n != len(block) {
+			return 0, fmt.Errorf("sent %d bytes: %w", n, err)
+		}
+		for left := len(block); left > 0; {
+			n, err := unix.Read(to, block)
+			if err != nil || n == 0 {
+				return 0, fmt.Errorf("read %d bytes: %w", n, err)
+			}
+			left -= n
+		}
+	}
+	if filled, err := received(from); filled > 0 || err != nil {
+		return filled, err
+	}
+	return 0, errors.New("the kernel does not queue times")
+}
+
+// fillErrors sends datagrams to a port without a listener. The kernel queues an error for each. It returns the bytes of
+// memory of the queue.
+func fillErrors() (int, error) {
+	nowhere, addr, err := listener(unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return 0, err
+	}
+	if err := unix.Close(nowhere); err != nil {
+		return 0, err
+	}
+	from, err := sender(unix.SOCK_DGRAM, addr, bufferBytes)
+	if err != nil {
+		return 0, err
+	}
+	err = errors.Join(unix.SetsockoptInt(from, unix.SOL_SOCKET, unix.SO_RCVBUF, bufferBytes), unix.SetsockoptInt(from, unix.IPPROTO_IP, unix.IP_RECVERR, 1))
+	if err != nil {
+		return 0, err
+	}
+	block := make([]byte, 1000)
+	for range 8000 {
+		_, _ = unix.Write(from, block) // every second call returns the error of the one before
+	}
+	return received(from)
 }

@@ -82,7 +82,29 @@ var calls = map[string]func() error{
 		var resident [1]byte
 		return rawSyscall(unix.SYS_MINCORE, pointer(&data[0]), uintptr(len(data)), pointer(&resident))
 	},
+	"timestamping": func() error {
+		return onSocket(func(fd int) error {
+			return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, unix.SOF_TIMESTAMPING_TX_SOFTWARE)
+		})
+	},
+	"attach_filter": func() error {
+		const acceptAll = unix.BPF_RET | unix.BPF_K
+		program := []unix.SockFilter{{Code: acceptAll, K: 1}}
+		return onSocket(func(fd int) error {
+			return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &program[0]})
+		})
+	},
 	"sethostname": func() error { return unix.Sethostname([]byte("taken")) },
+}
+
+// onSocket calls do with a new socket.
+func onSocket(do func(fd int) error) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return do(fd)
 }
 
 func rawSyscall(number, a, b, c uintptr) error {
