@@ -95,17 +95,24 @@ func sender(kind int, to unix.Sockaddr, bytes int) (int, error) {
 	return fd, errors.Join(err, unix.Connect(fd, to), unix.SetNonblock(fd, true))
 }
 
+// connection makes a TCP connection to a new listening socket, which has not accepted it. The arguments are the sizes of
+// the listening socket's receive buffer and of the sender's send buffer.
+func connection(receive, send int) (at, from int, err error) {
+	at, addr, err := listener(unix.SOCK_STREAM, receive)
+	if err != nil {
+		return -1, -1, err
+	}
+	if err := unix.Listen(at, 1); err != nil {
+		return -1, -1, err
+	}
+	from, err = sender(unix.SOCK_STREAM, addr, send)
+	return at, from, err
+}
+
 // fillStream fills the buffers of a new TCP connection, and returns the number of bytes in them. bytes is the size of
 // each buffer; 0: the usual size.
 func fillStream(bytes int) (filled int, err error) {
-	at, addr, err := listener(unix.SOCK_STREAM, bytes)
-	if err != nil {
-		return 0, err
-	}
-	if err := unix.Listen(at, 1); err != nil {
-		return 0, err
-	}
-	from, err := sender(unix.SOCK_STREAM, addr, bytes)
+	at, from, err := connection(bytes, bytes)
 	if err != nil {
 		return 0, err
 	}
@@ -162,14 +169,7 @@ func received(fd int) (int, error) {
 // fillReset fills a connection that no process accepts, and resets it. It returns the number of bytes that the other
 // end keeps.
 func fillReset() (filled int, err error) {
-	at, addr, err := listener(unix.SOCK_STREAM, bufferBytes)
-	if err != nil {
-		return 0, err
-	}
-	if err := unix.Listen(at, 1); err != nil {
-		return 0, err
-	}
-	from, err := sender(unix.SOCK_STREAM, addr, bufferBytes)
+	_, from, err := connection(bufferBytes, bufferBytes)
 	if err != nil {
 		return 0, err
 	}
@@ -220,14 +220,7 @@ func fillBacklog() (filled int, err error) {
 // fillTimestamps sends data over a connection and asks with each message for the time when it was sent. The kernel queues
 // the times on the sender's socket, with the data. It returns the bytes of memory of the queue.
 func fillTimestamps() (int, error) {
-	at, addr, err := listener(unix.SOCK_STREAM, 0)
-	if err != nil {
-		return 0, err
-	}
-	if err := unix.Listen(at, 1); err != nil {
-		return 0, err
-	}
-	from, err := sender(unix.SOCK_STREAM, addr, bufferBytes)
+	at, from, err := connection(0, bufferBytes)
 	if err != nil {
 		return 0, err
 	}
