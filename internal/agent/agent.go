@@ -43,10 +43,11 @@ type Turn struct {
 	ID          string // a UUID
 	Attempt     int    // from 1; each attempt has its own process in the sandbox
 	Prompt      string
-	Model       string   // empty: the agent's default
-	Agent       string   // the kind of agent, for a runtime that runs several; empty: the runtime's default
-	Command     []string // the command line of the agent, from the template; nil: the runtime's default
-	Permissions string   // the permission mode, as the agent names it; empty: everything is allowed
+	Attachments []Attachment // of the prompt, in order
+	Model       string       // empty: the agent's default
+	Agent       string       // the kind of agent, for a runtime that runs several; empty: the runtime's default
+	Command     []string     // the command line of the agent, from the template; nil: the runtime's default
+	Permissions string       // the permission mode, as the agent names it; empty: everything is allowed
 	Session     Session
 	// Servers are MCP servers, by name. The agent starts them itself and has their tools in addition to its own.
 	Servers map[string]Server
