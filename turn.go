@@ -16,7 +16,7 @@ import (
 // Prompt asks the agent of a sandbox to do something.
 type Prompt struct {
 	Text  string // the text of the prompt: 1 byte to 1 MiB
-	Model string // the model; empty: the agent's choice
+	Model string // the model, one that the template allows; empty: the agent's choice
 	Queue bool   // wait while another turn of the conversation runs, instead of failing with ErrTurnRunning
 	// TurnID is the id of the turn, a UUID; empty: a new one. A repeated id starts no second turn: it yields the
 	// events of the first.

@@ -102,6 +102,7 @@ const (
 	CodeModelRateLimited  Code = "model_rate_limited"
 	CodeModelUnavailable  Code = "model_unavailable"
 	CodeModelRefusal      Code = "model_refusal"
+	CodeModelNotAllowed   Code = "model_not_allowed"
 	CodePromptTooLong     Code = "prompt_too_long"
 	CodeAnswerTooLong     Code = "answer_too_long"
 	CodeTurnTimeout       Code = "turn_timeout"
@@ -226,6 +227,7 @@ var Codes = []CodeInfo{
 	{CodeModelRateLimited, http.StatusBadGateway, true, "The model's service limits the rate", "Ask again later, run fewer turns at once, or raise the account's limit at the service."},
 	{CodeModelUnavailable, http.StatusBadGateway, true, "The model's service does not answer", "Ask again later; if it lasts, check the service's address and whether the template's egress allows it."},
 	{CodeModelRefusal, http.StatusBadGateway, false, "The model refused to answer", "Word the prompt differently, begin another conversation, or choose another model."},
+	{CodeModelNotAllowed, http.StatusUnprocessableEntity, false, "The template does not allow the model", "Ask for one of the models that the detail lists, or for none."},
 	{CodePromptTooLong, http.StatusBadGateway, false, "The prompt is too long for the model", "Begin another conversation, or shorten the prompt and what it attaches."},
 	{CodeAnswerTooLong, http.StatusBadGateway, false, "The answer reached the model's limit", "Ask for less at once; what came before is kept."},
 	{CodeTurnTimeout, http.StatusGatewayTimeout, false, "The turn took too long", "Ask for less at once, or raise turn_timeout; what it had done by then is kept."},

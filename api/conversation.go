@@ -94,7 +94,7 @@ type Message struct {
 	Content        []Block   `json:"content"`
 	Status         string    `json:"status" enum:"completed,failed,cancelled,interrupted"`
 	Error          string    `json:"error,omitempty" doc:"The error, if it did not complete"`
-	Model          string    `json:"model,omitempty"`
+	Model          string    `json:"model,omitempty" doc:"The model that answered; of a prompt, the one that was asked for"`
 	Usage          Usage     `json:"usage"`
 	CostUSD        float64   `json:"cost_usd"`
 	DurationMS     int64     `json:"duration_ms,omitempty" doc:"Time from the prompt to the end of the turn, in milliseconds"`
@@ -159,7 +159,7 @@ type Prompt struct {
 	Prompt   string `json:"prompt" doc:"The prompt: 1 byte to 1 MiB of text"`
 	AgentID  string `json:"agent_id,omitempty" maxLength:"63"`
 	Template string `json:"template,omitempty" maxLength:"63"`
-	Model    string `json:"model,omitempty" maxLength:"200" doc:"The model; default: the agent's"`
+	Model    string `json:"model,omitempty" maxLength:"200" doc:"The model, one of the template's if it lists models; default: the agent's, then the template's"`
 }
 
 // Types of the events of a turn.
@@ -223,6 +223,7 @@ type Turn struct {
 	ConversationID string     `json:"conversation_id"`
 	SandboxID      string     `json:"sandbox_id"`
 	MessageID      string     `json:"message_id"`
+	Model          string     `json:"model,omitempty" doc:"The model that was asked for; absent: the agent's choice"`
 	Status         string     `json:"status" enum:"queued,running,completed,failed,cancelled,interrupted"`
 	Code           Code       `json:"code,omitempty"`
 	Message        string     `json:"message,omitempty"`

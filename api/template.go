@@ -22,6 +22,8 @@ type Template struct {
 	Image            string   `json:"image,omitempty"`
 	Runtime          string   `json:"runtime,omitempty"`
 	AgentCommand     []string `json:"agent_command,omitempty"`
+	Model            string   `json:"model,omitempty" doc:"The model of prompts and agents that name none; absent: the agent's choice"`
+	Models           []string `json:"models,omitempty" doc:"The models that they may name; absent: any"`
 	PermissionMode   string   `json:"permission_mode,omitempty" doc:"What the agent may do without asking"`
 	Volume           string   `json:"volume,omitempty"`
 	S3BucketName     string   `json:"s3_bucket_name,omitempty"`

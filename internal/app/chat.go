@@ -37,7 +37,7 @@ func runtimes() map[string]agent.Runtime {
 func (s *System) turnPlan(name string) (chat.Plan, error) {
 	t, err := s.templates.Lookup(name)
 	return chat.Plan{
-		Runtime: t.Runtime, Agent: t.Agent, Command: t.AgentCommand, Permissions: t.Permissions,
+		Runtime: t.Runtime, Agent: t.Agent, Command: t.AgentCommand, Permissions: t.Permissions, Model: t.Model, Models: t.Models,
 		MaxConcurrent: int64(max(t.Turns, 1)), Servers: serversFor(t.MCPServers),
 	}, err
 }

@@ -28,9 +28,6 @@ type Overrides struct {
 // overridable lists the keys of Overrides for error messages.
 const overridable = "model, profile and env"
 
-// maxModel is the length of the longest model name in bytes, as for prompts.
-const maxModel = 200
-
 // ParseOverrides parses the overrides in a request that creates or changes an agent. It refuses keys that would have
 // no effect.
 func ParseOverrides(text json.RawMessage) (o Overrides, err error) {
@@ -63,11 +60,12 @@ func ParseOverrides(text json.RawMessage) (o Overrides, err error) {
 	if _, err := d.Token(); err != io.EOF {
 		return refuse("expected one object")
 	}
+	if err := sandbox.CheckModel(o.Model); err != nil {
+		return Overrides{}, err
+	}
 	switch {
 	case o.Profile != "" && !slices.Contains(sandbox.Profiles, o.Profile):
 		return refuse("there is no profile %q; there are: %s", o.Profile, strings.Join(sandbox.Profiles, ", "))
-	case len(o.Model) > maxModel || strings.ContainsFunc(o.Model, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return refuse("model: expected at most %d printable characters", maxModel)
 	}
 	return o, sandbox.CheckEnv(o.Env)
 }

@@ -116,7 +116,7 @@ func firstEvents(t store.Turn) (message []byte, events [][]byte, err error) {
 func userMessage(t store.Turn) api.Message {
 	return api.Message{
 		ID: t.Message, ConversationID: t.Conversation, TurnID: t.ID, Role: api.RoleUser, Status: api.TurnCompleted,
-		Content: []api.Block{{Type: api.BlockText, Text: t.Prompt}}, CreatedAt: t.CreatedAt,
+		Content: []api.Block{{Type: api.BlockText, Text: t.Prompt}}, Model: t.Model, CreatedAt: t.CreatedAt,
 	}
 }
 

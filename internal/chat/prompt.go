@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/engine"
@@ -33,27 +35,53 @@ func (c Conversations) Prompt(ctx context.Context, a PromptRequest) (store.Turn,
 	if err != nil {
 		return store.Turn{}, err
 	}
-	over, err := c.overrides(ctx, conv.Agent)
+	model, err := c.model(ctx, conv, a.Model)
 	if err != nil {
 		return store.Turn{}, err
 	}
 	if conv, err = c.assignSandbox(ctx, conv, a.Sandbox); err != nil {
 		return store.Turn{}, err
 	}
-	model := a.Model
-	if model == "" {
-		model = over.Model
-	}
 	return c.post(ctx, ask{
 		ID: a.TurnID, Conversation: conv, Prompt: a.Prompt.Prompt, Model: model, Template: conv.Template, Queue: a.Queue, Actor: c.actor,
 	})
+}
+
+// model returns the model of a prompt: the requested one, or the agent's, or the template's. The template may list the
+// allowed ones.
+func (c Conversations) model(ctx context.Context, conv store.Conversation, asked string) (string, error) {
+	const op = "choose model"
+	if err := sandbox.CheckModel(asked); err != nil {
+		return "", err
+	}
+	over, err := c.overrides(ctx, conv.Agent)
+	if err != nil {
+		return "", err
+	}
+	plan, err := c.opts.Plan(conv.Template)
+	if err != nil {
+		return "", err
+	}
+	model := cmp.Or(asked, over.Model, plan.Model)
+	if model == plan.Model || len(plan.Models) == 0 || slices.Contains(plan.Models, model) {
+		return model, nil
+	}
+	allowed := slices.Clone(plan.Models)
+	if plan.Model != "" && !slices.Contains(allowed, plan.Model) {
+		allowed = append([]string{plan.Model}, allowed...)
+	}
+	whose := "the model"
+	if asked == "" {
+		whose = "the agent's model"
+	}
+	return "", fault.Errorf(op, api.CodeModelNotAllowed, "%s %q is not one of those that the template %q allows: %s", whose, model, conv.Template, strings.Join(allowed, ", "))
 }
 
 // find returns the conversation and creates it if the request says so. The fields of the request must agree with it.
 func (c Conversations) find(ctx context.Context, a PromptRequest) (store.Conversation, error) {
 	want := api.CreateConversation{ID: a.Conversation, AgentID: a.AgentID, Template: a.Template, SandboxID: a.Sandbox}
 	if a.Default {
-		return c.findDefault(ctx, want)
+		return c.findDefault(ctx, want, a.Model)
 	}
 	id, err := sandbox.ParseID(a.Conversation)
 	if err != nil {
@@ -64,19 +92,27 @@ func (c Conversations) find(ctx context.Context, a PromptRequest) (store.Convers
 	case err == nil:
 		err = c.agree(ctx, conv, want)
 	case a.Make && errors.Is(err, fault.ErrNotFound):
-		conv, _, err = c.Create(ctx, want)
+		if conv, err = c.draft(ctx, want); err == nil {
+			_, err = c.model(ctx, conv, a.Model)
+		}
+		if err == nil {
+			conv, _, err = c.Create(ctx, want)
+		}
 	}
 	return conv, err
 }
 
 // findDefault returns the default conversation of a sandbox, and creates it if there is none. A prompt that is refused
 // creates nothing.
-func (c Conversations) findDefault(ctx context.Context, want api.CreateConversation) (store.Conversation, error) {
+func (c Conversations) findDefault(ctx context.Context, want api.CreateConversation, model string) (store.Conversation, error) {
 	conv, err := c.ofSandbox(ctx, want.SandboxID)
 	if err == nil {
 		err = c.agree(ctx, conv, want)
 	}
 	if err != nil || conv.ID != "" {
+		return conv, err
+	}
+	if _, err := c.model(ctx, conv, model); err != nil {
 		return conv, err
 	}
 	conv, _, err = c.scope().CreateConversation(ctx, conv)

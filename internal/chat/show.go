@@ -16,7 +16,7 @@ func Show(t store.Turn) api.Turn {
 		_ = json.Unmarshal(t.Outcome, &end) // an outcome that cannot be read fails the turn, and the failure replaces it
 	}
 	shown := api.Turn{
-		ID: t.ID, ConversationID: sandbox.PublicID(t.Conversation), SandboxID: sandbox.PublicID(t.Sandbox), MessageID: t.Message,
+		ID: t.ID, ConversationID: sandbox.PublicID(t.Conversation), SandboxID: sandbox.PublicID(t.Sandbox), MessageID: t.Message, Model: t.Model,
 		Status: t.Status, Code: end.Code, Message: end.Message, StopReason: end.StopReason, Usage: end.Usage, Version: t.Version, VersionPending: t.Saving, Warnings: t.Warnings,
 		CreatedAt: t.CreatedAt, StartedAt: timeOrNil(t.StartedAt), FinishedAt: timeOrNil(t.FinishedAt),
 	}

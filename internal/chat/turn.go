@@ -86,6 +86,8 @@ type Plan struct {
 	Agent         string                  // the kind of agent, for a runtime that runs several
 	Command       []string                // the template's command line for the agent; nil: the runtime's default
 	Permissions   string                  // the agent's permission mode; empty: everything is allowed
+	Model         string                  // for prompts and agents that name none; empty: the agent's choice
+	Models        []string                // that prompts and agents may name beside Model; empty: any
 	MaxConcurrent int64                   // limit of running turns in one sandbox; at least 1
 	Servers       map[string]agent.Server // MCP servers for the agent, by name
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/berthdev/berth/api"
@@ -38,6 +39,19 @@ func CheckEnv(env map[string]string) error {
 
 // CheckMetadata returns an error if the metadata of a sandbox is not valid.
 func CheckMetadata(metadata map[string]string) error { return checkEntries(metadata) }
+
+// maxModel is the length of the longest name of a model in bytes.
+const maxModel = 200
+
+// CheckModel returns an error if the name of a model is not valid. The empty name is valid. Which models exist is known
+// to agents and their services only.
+func CheckModel(name string) error {
+	unfit := func(r rune) bool { return !unicode.IsPrint(r) }
+	if len(name) > maxModel || !utf8.ValidString(name) || strings.ContainsFunc(name, unfit) || strings.HasPrefix(name, "-") || strings.TrimSpace(name) != name {
+		return badSpec("a model has a name of at most %d printable characters, with no '-' and no space before it", maxModel)
+	}
+	return nil
+}
 
 func checkEntries(entries map[string]string) error {
 	if len(entries) > maxEntries {

@@ -49,6 +49,10 @@ func (usage UsageCounts) count(ctx context.Context, tx *txn, m api.Message) (sum
 	if err != nil {
 		return sum, err
 	}
+	model := m.Model
+	if m.Role == api.RoleUser { // it was asked for, perhaps by another name than that of the model that answers
+		model = ""
+	}
 	_, err = tx.exec(ctx, `
 		insert into usage_days (tenant, day, model, conversation, messages, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos)
 		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
@@ -56,7 +60,7 @@ func (usage UsageCounts) count(ctx context.Context, tx *txn, m api.Message) (sum
 			messages = usage_days.messages + excluded.messages, input_tokens = usage_days.input_tokens + excluded.input_tokens,
 			output_tokens = usage_days.output_tokens + excluded.output_tokens, cache_read_tokens = usage_days.cache_read_tokens + excluded.cache_read_tokens,
 			cache_write_tokens = usage_days.cache_write_tokens + excluded.cache_write_tokens, cost_nanos = usage_days.cost_nanos + excluded.cost_nanos`,
-		usage.scope.tenant, m.CreatedAt.UTC().Format(time.DateOnly), m.Model, m.ConversationID, t.Messages, t.Input, t.Output, t.CacheRead, t.CacheWrite, t.CostNanos)
+		usage.scope.tenant, m.CreatedAt.UTC().Format(time.DateOnly), model, m.ConversationID, t.Messages, t.Input, t.Output, t.CacheRead, t.CacheWrite, t.CostNanos)
 	return c.Stats, err
 }
 

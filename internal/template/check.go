@@ -44,6 +44,7 @@ func (r *Registry) check(t Template, origin func(path ...string) string) []confi
 	c.checkPrefix()
 	c.checkHooks()
 	c.checkMCPServers()
+	c.checkModels()
 	c.checkSpec()
 	return c.problems
 }
@@ -141,6 +142,21 @@ func (c *checker) checkSizes() {
 	}
 	if c.Turns < 0 {
 		c.refuse("turns", strconv.Itoa(c.Turns), "is negative", fix)
+	}
+}
+
+func (c *checker) checkModels() {
+	const fix = `write names such as models = ["opus", "sonnet"]`
+	if err := sandbox.CheckModel(c.Model); err != nil {
+		c.refuse("model", c.Model, "cannot be used: "+err.Error(), `write a name such as model = "opus"`)
+	}
+	for i, name := range c.Models {
+		key := fmt.Sprintf("models[%d]", i+1)
+		if err := sandbox.CheckModel(name); err != nil {
+			c.refuse(key, name, "cannot be used: "+err.Error(), fix)
+		} else if name == "" {
+			c.refuse(key, name, "is empty", fix)
+		}
 	}
 }
 

@@ -92,6 +92,8 @@ memory = "768MiB"
 disk = "3GiB loop"
 processes = 99
 image = "img"
+model = "opus"
+models = ["opus", "sonnet"]
 runtime = "claude-cli"
 agent_command = ["claude", "-p"]
 volume = "vol"
@@ -147,7 +149,7 @@ func TestEveryFieldOfATemplate(t *testing.T) {
 		Services: map[string]string{"127.0.0.1:8788": "http://127.0.0.1:4000"},
 		Profile:  "full", CPU: 1.5, Memory: 768 << 20, Disk: template.Disk{Bytes: 3 << 30, Kind: "loop"}, Processes: 99,
 		Timers: template.Timers{AutoStop: template.After(5 * time.Minute), AutoArchive: template.After(0), MaxAge: template.After(time.Hour)},
-		Image:  "img", Runtime: "claude-cli", AgentCommand: template.Command{"claude", "-p"}, Volume: "vol",
+		Image:  "img", Runtime: "claude-cli", Model: "opus", Models: []string{"opus", "sonnet"}, AgentCommand: template.Command{"claude", "-p"}, Volume: "vol",
 		S3BucketName: "bucket", S3KeyPrefix: "docs/{account}/", InitFromS3: &yes, Sync: &no, Unreachable: "fence", UnreachableAfter: template.After(3 * time.Minute), Turns: 2,
 		DefaultHooks: &no,
 		Hooks: []template.Hook{
@@ -331,6 +333,10 @@ func TestBadTemplatesAreRefusedWithWords(t *testing.T) {
 		{`disk = ""`, `templates.x.disk (FILE:2) is not a disk limit`},
 		{`disk = "1MiB loop"`, `templates.x.disk = "1MiB" (FILE:2) is too small`},
 		{`processes = -5`, `templates.x.processes = "-5" (FILE:2) is negative`},
+		{`model = "-x"`, `templates.x.model = "-x" (FILE:2) cannot be used: a model has a name of at most 200 printable characters`},
+		{`models = ["opus", ""]`, `templates.x.models[2] (FILE:2) is empty; write names such as`},
+		{`models = ["a\nb"]`, `templates.x.models[1] = `},
+		{`models = "opus"`, `templates.x.models (FILE:2) has a type that does not fit`},
 		{`turns = -1`, `templates.x.turns = "-1" (FILE:2) is negative`},
 		{`unreachable = "shrug"`, `templates.x.unreachable = "shrug" (FILE:2) is not one of the choices; write one of: wait, replace, fence`},
 		{`timers.auto_stop = "soon"`, `templates.x.timers.auto_stop (FILE:2) is not a duration`},

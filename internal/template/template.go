@@ -64,6 +64,9 @@ type Template struct {
 	SaveEvery    Timer   `toml:"save_every"`     // longest time that such changes wait
 	Turns        int     `toml:"turns"`          // maximum of simultaneous turns in one sandbox
 
+	Model  string   `toml:"model"`  // for prompts and agents that name none; empty: the agent's choice
+	Models []string `toml:"models"` // that prompts and agents may name beside Model; empty: any
+
 	MCPServers map[string]MCPServer `toml:"mcp_servers"` // by name; agents use their tools beside the built-in ones
 
 	Hooks        []Hook `toml:"hooks"`         // in the order in which they run
@@ -121,6 +124,7 @@ func (t *Template) mergeProfile() {
 // clone returns a copy of t that shares no map or slice with it.
 func (t Template) clone() Template {
 	t.Tenants, t.EnvFrom = slices.Clone(t.Tenants), slices.Clone(t.EnvFrom)
+	t.Models = slices.Clone(t.Models)
 	t.Mounts, t.Egress, t.AgentCommand = slices.Clone(t.Mounts), slices.Clone(t.Egress), slices.Clone(t.AgentCommand)
 	t.Env, t.Services = maps.Clone(t.Env), maps.Clone(t.Services)
 	t.Hooks, t.MCPServers = slices.Clone(t.Hooks), cloneServers(t.MCPServers)

@@ -26,6 +26,7 @@ const maxPromptBody = 6*chat.MaxPrompt + 64<<10
 var promptProblems = conversationProblems(
 	api.CodeTurnRunning, api.CodeQueueFull, api.CodeQuotaExceeded, api.CodeSpecMismatch, api.CodeSandboxMismatch,
 	api.CodeUnknownAgent, api.CodeUnknownTemplate, api.CodeUnknownRuntime,
+	api.CodeModelNotAllowed,
 )
 
 // addPrompts adds the routes that take prompts.
