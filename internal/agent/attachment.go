@@ -10,11 +10,23 @@ import (
 type Attachment struct {
 	Name      string // the user's name for it: for people, not a path
 	Path      string // absolute, in the sandbox: letters, digits and ._-+=@,~ only
-	MediaType string // "image/png" and others
+	MediaType string // "image/png" and others; one of the types of IsImage was found in the content
 	Size      int64
-	// Inline reports that the file is an image that models accept as image content: its type and its size were checked.
-	// Agents read all other files, and larger images, from Path.
-	Inline bool
+	Inline    bool // see MaxInline
+}
+
+// MaxInline is the size of the largest image that the models' services accept as image content: they limit its base64
+// form to 5 MiB. Attachment.Inline is true for images up to this size. Agents read other files from their paths, and
+// larger images too unless they make them smaller.
+const MaxInline = 5 << 20 / 4 * 3
+
+// IsImage reports whether models accept images of the type.
+func IsImage(mediaType string) bool {
+	switch mediaType {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return true
+	}
+	return false
 }
 
 // Text returns the prompt with the paths of its attachments after it: the text that the agent gets.

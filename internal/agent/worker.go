@@ -41,7 +41,8 @@ type Worker struct {
 // Job describes the process of a turn.
 type Job struct {
 	// Prelude is a POSIX shell script that runs before the command. It may change the command "$@" and the path
-	// $input. It may write a note with "tell NOTE" and exit. The file $aside exists if Aside is not empty.
+	// $input, or set feed to the name of a function whose output is the command's input in place of that file. It may
+	// write a note with "tell NOTE" and exit. The file $aside exists if Aside is not empty.
 	Prelude string
 	Argv    []string
 	Env     []string
@@ -61,10 +62,14 @@ func (w *Worker) Name() string { return w.Kind }
 const wrapper = `mark=$1 input=$2 aside=$2` + aside + `
 shift 2
 tell() { printf '\n{"berth":"%%s"}\n' "$1"; }
-cancelled=
+cancelled= feed=
 trap 'cancelled=1' INT
 %s
-BERTH_TURN=$mark "$@" <"$input"
+if [ -n "$feed" ]; then
+	"$feed" | BERTH_TURN=$mark "$@"
+else
+	BERTH_TURN=$mark "$@" <"$input"
+fi
 code=$?
 [ -z "$cancelled" ] || tell cancelled
 exit $code

@@ -50,7 +50,7 @@ func job(t agent.Turn) agent.Job {
 func turnOf(p profile.Profile, t agent.Turn) client.Turn {
 	c := client.Turn{
 		Command: p.Command, Bin: p.Bin(), Env: slices.Clone(p.Env), StateDir: p.StateDir(), Files: p.Files,
-		Session: t.Session.ID, Resume: t.Session.Resume, Prompt: t.Prompt,
+		Session: t.Session.ID, Resume: t.Session.Resume, Prompt: t.Text(),
 		Servers: servers(t.Servers), Allow: policy(t.Permissions), QuietMS: p.QuietMS, Lingers: p.LingersOnEOF,
 		Shape: client.Shape{
 			Whole: p.WholeCalls, Grows: p.GrowingCalls, Failures: p.Failures, Notes: p.Notes, Retries: p.Retries, Repeats: p.RepeatsCut,
@@ -66,7 +66,7 @@ func turnOf(p profile.Profile, t agent.Turn) client.Turn {
 		c.Rename = &client.Rename{Dir: p.Rename.Dir, From: p.Rename.From, To: p.Rename.To}
 	}
 	if !t.Session.Resume {
-		c.Fresh = agent.Recall(t.History, t.Prompt)
+		c.Fresh = agent.Recall(t.History, t.Text())
 	}
 	settings, _ := p.Settings(t.Permissions) // the mode was checked with the template
 	apply(&c, settings)

@@ -158,7 +158,7 @@ func (r *reader) usage() api.TurnEvent {
 }
 
 func (r *reader) used() api.Usage {
-	return r.state.Tally.total(r.profile.Usage, r.turn.Prompt, r.state.End != nil)
+	return r.state.Tally.total(r.profile.Usage, r.turn.Text(), r.state.End != nil)
 }
 
 // End returns the end that the agent reported.

@@ -5,9 +5,11 @@
 package agenttest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,6 +48,7 @@ var cases = []struct {
 }{
 	{"Answer", testAnswer},
 	{"ToolsWriteFiles", testTools},
+	{"Attachments", testAttachments},
 	{"Resume", testResume},
 	{"SessionThatIsGone", testSessionGone},
 	{"SecondAttemptOfAFirstTurn", testAgain},
@@ -187,6 +190,22 @@ func (h Harness) File(t testing.TB, root, path string) (text string, ok bool) {
 		t.Fatal(err)
 	}
 	return string(raw), true
+}
+
+// Attach writes a file of the workspace and returns it as an attachment.
+func (h Harness) Attach(t testing.TB, path, mediaType string, data []byte) agent.Attachment {
+	t.Helper()
+	fs, err := h.Box.Files(t.Context(), files.WorkingDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fs.Close()
+	if _, _, err := fs.Write(t.Context(), path, bytes.NewReader(data), files.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return agent.Attachment{
+		Name: filepath.Base(path), Path: guest.Workspace + "/" + path, MediaType: mediaType, Size: int64(len(data)), Inline: agent.IsImage(mediaType),
+	}
 }
 
 // Awaits waits for a file of the workspace.

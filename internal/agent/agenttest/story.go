@@ -59,6 +59,26 @@ func testTools(t *testing.T, h Harness) {
 	}
 }
 
+// The agent gets the paths of the files that a prompt brings, and whatever is in them leaves the turn as it is.
+func testAttachments(t *testing.T, h Harness) {
+	turn := Turn(h.Say("seen"))
+	turn.Attachments = []agent.Attachment{
+		h.Attach(t, "attachments/1/größe.csv", "text/csv", []byte("a;b\n")),
+		h.Attach(t, "attachments/1/empty.png", "image/png", nil),
+	}
+	o := h.Do(t, turn)
+	ended(t, o, api.TurnCompleted, "")
+	if !strings.Contains(o.Text(), "seen") {
+		t.Errorf("it says %q", o.Text())
+	}
+	if again := h.Do(t, Next(turn, h.Say("more"))); again.End.Status != api.TurnCompleted {
+		t.Errorf("the next turn ended %+v", again.End)
+	}
+	if text, _ := h.File(t, files.WorkingDir, "attachments/1/größe.csv"); text != "a;b\n" {
+		t.Errorf("the file holds %q", text)
+	}
+}
+
 func testResume(t *testing.T, h Harness) {
 	turn := Turn(h.Say("first"))
 	for n, text := range []string{"first", "second", "third"} {

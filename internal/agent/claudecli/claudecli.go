@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/berthdev/berth/internal/agent"
 	"github.com/berthdev/berth/internal/guest"
@@ -56,6 +57,26 @@ else
 	set -- "$@" --session-id "$session"
 fi`
 
+// imagePrelude makes the prompt one message with images before its text. It is appended to prelude. The images are read
+// in the sandbox; those that are gone are left out. $input is the block of the text. The CLI gets a pipe: 2.1.197 ends
+// at once, without a word, if its stream of messages is a file.
+const imagePrelude = `
+images=$BERTH_IMAGES
+unset BERTH_IMAGES
+message() {
+	printf '{"type":"user","message":{"role":"user","content":['
+	for image in $images; do
+		[ -f "${image#*:}" ] && [ -r "${image#*:}" ] || continue
+		printf '{"type":"image","source":{"type":"base64","media_type":"%s","data":"' "${image%%:*}"
+		base64 <"${image#*:}" | tr -d '\n'
+		printf '"}},'
+	done
+	cat "$input"
+	printf ']}}\n'
+}
+feed=message
+set -- "$@" --input-format=stream-json`
+
 // testedVersion is the newest version of the CLI that the runtime is tested with.
 var testedVersion = [3]int{2, 1, 325}
 
@@ -87,19 +108,42 @@ func job(t agent.Turn) agent.Job {
 	if t.Model != "" {
 		argv = append(argv, "--model="+t.Model)
 	}
-	input, resume := t.Prompt, "1"
+	input, resume := t.Text(), "1"
 	if !t.Session.Resume {
-		input, resume = agent.Recall(t.History, t.Prompt), ""
+		input, resume = agent.Recall(t.History, t.Text()), ""
 	}
 	config, env := servers(t.Servers)
+	script := prelude
+	if images := imagesOf(t); len(images) > 0 {
+		script += imagePrelude
+		input = textBlock(input)
+		env = append(env, "BERTH_IMAGES="+strings.Join(images, " "))
+	}
 	return agent.Job{
-		Prelude: prelude, Argv: argv, Input: input, Aside: config,
+		Prelude: script, Argv: argv, Input: input, Aside: config,
 		Env: append(env,
 			"CLAUDE_CONFIG_DIR="+ConfigDir, "BERTH_SESSION="+t.Session.ID, "BERTH_RESUME="+resume,
 			"IS_SANDBOX=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
 			"DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1", "DISABLE_AUTOUPDATER=1",
 		),
 	}
+}
+
+// imagesOf returns the images of the prompt in the form TYPE:PATH. There is no limit to their size: the CLI makes them
+// smaller.
+func imagesOf(t agent.Turn) (images []string) {
+	for _, a := range t.Attachments {
+		if agent.IsImage(a.MediaType) {
+			images = append(images, a.MediaType+":"+a.Path)
+		}
+	}
+	return images
+}
+
+// textBlock returns a text as a content block.
+func textBlock(text string) string {
+	block, _ := json.Marshal(map[string]string{"type": "text", "text": text})
+	return string(block)
 }
 
 func read(t agent.Turn, state json.RawMessage) (agent.Reader, error) {

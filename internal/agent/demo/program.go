@@ -36,6 +36,7 @@ func program(t agent.Turn) string {
 	var b strings.Builder
 	b.WriteString(functions)
 	say(&b, greeting(t))
+	say(&b, received(t.Attachments))
 	if d := understand(t.Prompt); d != nil {
 		d.write(&b)
 	} else {

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"encoding/json"
+	"fmt"
 	"path"
 	"regexp"
 	"strings"
@@ -92,6 +93,18 @@ func greeting(t agent.Turn) string {
 		text += " We have talked before; what we said is kept, but I do not remember it."
 	}
 	return text
+}
+
+// received returns a text about the prompt's attachments; empty: there are none.
+func received(files []agent.Attachment) string {
+	var names []string
+	for _, f := range files {
+		names = append(names, fmt.Sprintf("%s (%s, %d bytes)", f.Path, f.MediaType, f.Size))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "You attached " + strings.Join(names, ", ") + "."
 }
 
 // echo returns the answer to a prompt that no rule matches.

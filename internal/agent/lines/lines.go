@@ -44,6 +44,7 @@ type turnContext struct {
 	Session string            `json:"session_id"`
 	Resume  bool              `json:"resume"`
 	Model   string            `json:"model,omitempty"`
+	Files   []attachment      `json:"attachments"`
 	History []message         `json:"history"`
 	Servers map[string]server `json:"mcp_servers"`
 }
@@ -52,6 +53,14 @@ type turnContext struct {
 type message struct {
 	Role string `json:"role"`
 	Text string `json:"text"`
+}
+
+// attachment is a file of the prompt.
+type attachment struct {
+	Name      string `json:"name"`
+	Path      string `json:"path"`
+	MediaType string `json:"media_type"`
+	Size      int64  `json:"size"`
 }
 
 // server is an MCP server, in the form that most MCP clients read.
@@ -69,14 +78,17 @@ func job(t agent.Turn) agent.Job {
 	}
 	about := turnContext{
 		Turn: t.ID, Session: t.Session.ID, Resume: t.Session.Resume, Model: t.Model,
-		History: earlier(t.History), Servers: map[string]server{},
+		Files: []attachment{}, History: earlier(t.History), Servers: map[string]server{},
+	}
+	for _, a := range t.Attachments {
+		about.Files = append(about.Files, attachment{a.Name, a.Path, a.MediaType, a.Size})
 	}
 	for name, s := range t.Servers {
 		about.Servers[name] = server{Command: s.Command[0], Args: s.Command[1:], Env: s.Env, TimeoutMS: int64(s.Timeout / time.Millisecond)}
 	}
 	raw, _ := json.Marshal(about)
 	return agent.Job{
-		Prelude: prelude, Argv: t.Command, Input: t.Prompt, Aside: raw,
+		Prelude: prelude, Argv: t.Command, Input: t.Text(), Aside: raw,
 		Env: []string{
 			"BERTH_TURN_ID=" + t.ID, "BERTH_SESSION=" + t.Session.ID, "BERTH_SESSION_DIR=" + sessions + "/" + t.Session.ID,
 			"BERTH_RESUME=" + resume, "BERTH_MODEL=" + t.Model,

@@ -168,7 +168,7 @@ func (r *reader) End() (agent.End, bool) {
 	e := agent.End{Usage: r.state.Usage, Model: r.model(), CostUSD: r.state.Cost, StopReason: r.state.Stop}
 	if !r.state.Exact {
 		e.Usage = api.Usage{
-			InputTokens: tokens(int64(len(r.turn.Prompt))), OutputTokens: tokens(r.state.Spoken), Estimated: true,
+			InputTokens: tokens(int64(len(r.turn.Text()))), OutputTokens: tokens(r.state.Spoken), Estimated: true,
 		}
 	}
 	if r.state.Failed {

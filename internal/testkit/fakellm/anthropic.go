@@ -44,6 +44,7 @@ func parseMessages(body []byte) (*call, error) {
 				c.result = result
 			}
 			c.addPrompt(text)
+			c.addImages(m.Content)
 		}
 		last = m.Role
 	}

@@ -19,6 +19,7 @@ type call struct {
 	turn    int      // number of the model's answers since the last prompt
 	total   int      // number of the model's answers in the whole conversation
 	result  string   // newest tool result
+	images  []Image  // in messages of the user
 
 	usageAsked bool // Chat Completions: stream_options.include_usage
 }
@@ -87,6 +88,25 @@ const suggestion = "[SUGGESTION MODE"
 func (c *call) addAnswer() {
 	c.turn++
 	c.total++
+}
+
+// addImages adds the images of a message's content.
+func (c *call) addImages(raw json.RawMessage) {
+	var blocks []struct {
+		Type   string `json:"type"`
+		Source struct {
+			MediaType string `json:"media_type"`
+			Data      []byte `json:"data"`
+		} `json:"source"`
+	}
+	if json.Unmarshal(raw, &blocks) != nil {
+		return
+	}
+	for _, b := range blocks {
+		if b.Type == "image" {
+			c.images = append(c.images, Image{b.Source.MediaType, b.Source.Data})
+		}
+	}
 }
 
 const added = `(system-reminder|local-command-caveat|environment_context|user_instructions|command-name|command-message|command-args|local-command-stdout` +

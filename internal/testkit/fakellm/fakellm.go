@@ -116,9 +116,16 @@ type Request struct {
 	Turn   int // number of the turn in the conversation, from 1
 	Step   int // number of the step in the turn, from 0
 	Prompt string
+	Images []Image // of the whole conversation, in order; only in the Messages protocol
 	Status int
 	Usage  *Usage
 	Note   string // reason why the answer is incomplete; empty: it is complete
+}
+
+// Image is an image in a message of the user.
+type Image struct {
+	MediaType string
+	Data      []byte
 }
 
 // Totals returns the sums so far.
