@@ -103,6 +103,8 @@ const (
 	CodeModelUnavailable  Code = "model_unavailable"
 	CodeModelRefusal      Code = "model_refusal"
 	CodeModelNotAllowed   Code = "model_not_allowed"
+	CodeManyAttachments   Code = "too_many_attachments"
+	CodeLargeAttachment   Code = "attachment_too_large"
 	CodePromptTooLong     Code = "prompt_too_long"
 	CodeAnswerTooLong     Code = "answer_too_long"
 	CodeTurnTimeout       Code = "turn_timeout"
@@ -228,6 +230,8 @@ var Codes = []CodeInfo{
 	{CodeModelUnavailable, http.StatusBadGateway, true, "The model's service does not answer", "Ask again later; if it lasts, check the service's address and whether the template's egress allows it."},
 	{CodeModelRefusal, http.StatusBadGateway, false, "The model refused to answer", "Word the prompt differently, begin another conversation, or choose another model."},
 	{CodeModelNotAllowed, http.StatusUnprocessableEntity, false, "The template does not allow the model", "Ask for one of the models that the detail lists, or for none."},
+	{CodeManyAttachments, http.StatusUnprocessableEntity, false, "The prompt has too many attachments", "Send fewer, or one archive of them; 'berth cp' brings any number of files into the sandbox."},
+	{CodeLargeAttachment, http.StatusRequestEntityTooLarge, false, "The attachments are too large", "Send less with the prompt: 'berth cp' brings files of any size into the sandbox, and the prompt can name them."},
 	{CodePromptTooLong, http.StatusBadGateway, false, "The prompt is too long for the model", "Begin another conversation, or shorten the prompt and what it attaches."},
 	{CodeAnswerTooLong, http.StatusBadGateway, false, "The answer reached the model's limit", "Ask for less at once; what came before is kept."},
 	{CodeTurnTimeout, http.StatusGatewayTimeout, false, "The turn took too long", "Ask for less at once, or raise turn_timeout; what it had done by then is kept."},

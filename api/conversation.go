@@ -87,18 +87,28 @@ const (
 
 // Message is a prompt of a user or an answer of the agent.
 type Message struct {
-	ID             string    `json:"id"`
-	ConversationID string    `json:"conversation_id"`
-	TurnID         string    `json:"turn_id,omitempty"`
-	Role           string    `json:"role" enum:"user,assistant"`
-	Content        []Block   `json:"content"`
-	Status         string    `json:"status" enum:"completed,failed,cancelled,interrupted"`
-	Error          string    `json:"error,omitempty" doc:"The error, if it did not complete"`
-	Model          string    `json:"model,omitempty" doc:"The model that answered; of a prompt, the one that was asked for"`
-	Usage          Usage     `json:"usage"`
-	CostUSD        float64   `json:"cost_usd"`
-	DurationMS     int64     `json:"duration_ms,omitempty" doc:"Time from the prompt to the end of the turn, in milliseconds"`
-	CreatedAt      time.Time `json:"created_at"`
+	ID             string  `json:"id"`
+	ConversationID string  `json:"conversation_id"`
+	TurnID         string  `json:"turn_id,omitempty"`
+	Role           string  `json:"role" enum:"user,assistant"`
+	Content        []Block `json:"content"`
+	// Attachments are the files of a user's message.
+	Attachments []Attachment `json:"attachments,omitempty" doc:"The files that were sent with a prompt"`
+	Status      string       `json:"status" enum:"completed,failed,cancelled,interrupted"`
+	Error       string       `json:"error,omitempty" doc:"The error, if it did not complete"`
+	Model       string       `json:"model,omitempty" doc:"The model that answered; of a prompt, the one that was asked for"`
+	Usage       Usage        `json:"usage"`
+	CostUSD     float64      `json:"cost_usd"`
+	DurationMS  int64        `json:"duration_ms,omitempty" doc:"Time from the prompt to the end of the turn, in milliseconds"`
+	CreatedAt   time.Time    `json:"created_at"`
+}
+
+// Attachment is a file that was sent with a prompt.
+type Attachment struct {
+	Name      string `json:"name"`
+	MediaType string `json:"media_type"`
+	Size      int64  `json:"size" doc:"Bytes"`
+	Path      string `json:"path" doc:"Where it was put, below the workspace; the agent may have changed it since"`
 }
 
 // Text returns the text blocks of the message, separated by empty lines.
@@ -160,6 +170,15 @@ type Prompt struct {
 	AgentID  string `json:"agent_id,omitempty" maxLength:"63"`
 	Template string `json:"template,omitempty" maxLength:"63"`
 	Model    string `json:"model,omitempty" maxLength:"200" doc:"The model, one of the template's if it lists models; default: the agent's, then the template's"`
+	// Attachments are put into the workspace before the agent starts.
+	Attachments []PromptFile `json:"attachments,omitempty" doc:"Files and images for the agent"`
+}
+
+// PromptFile is a file to send with a prompt.
+type PromptFile struct {
+	Name      string `json:"name" minLength:"1" maxLength:"255" doc:"The file's name; directories before it are dropped" example:"chart.png"`
+	MediaType string `json:"media_type,omitempty" maxLength:"100" doc:"Default: found from content and name. Images are always found from their content" example:"image/png"`
+	Data      []byte `json:"data" doc:"The content, in base64"`
 }
 
 // Types of the events of a turn.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/guest"
 )
 
 // Limits in bytes of the recalled history: of one message, and of all messages.
@@ -60,6 +61,9 @@ func paragraph(m api.Message) string {
 	if len(tools) > 0 {
 		names, _ := Clip(strings.Join(tools, ", "), 200)
 		text = strings.TrimSpace(text + "\n[tools called: " + names + "]")
+	}
+	for _, a := range m.Attachments {
+		text += "\n[attached: " + guest.Workspace + "/" + a.Path + "]"
 	}
 	if text == "" {
 		return ""

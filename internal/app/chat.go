@@ -21,6 +21,9 @@ func (s *System) openChat() {
 		Runtimes: runtimes(), Plan: s.turnPlan, Hooks: s.hooks, Saver: saver{s}, Price: s.cfg.Prices.Of,
 		DefaultTemplate: s.cfg.DefaultTemplate, DeleteSandbox: s.cfg.DeleteSandboxWithConversation,
 		MaxTurns: int64(s.cfg.Caps().TurnsPerTenant), Timeout: s.cfg.TurnTimeout, MaxLog: s.cfg.MaxTurnBytes, KeepLog: s.cfg.EventRetention,
+		Attachments: chat.AttachmentLimits{
+			Count: s.cfg.MaxPromptAttachments, File: s.cfg.MaxAttachmentBytes, Prompt: s.cfg.MaxPromptAttachmentBytes, Waiting: s.cfg.MaxWaitingAttachmentBytes,
+		},
 		Metrics: s.metrics, Log: s.log, At: s.opts.At, Host: s.engine.Host(),
 	})
 }

@@ -1,8 +1,10 @@
 package chat
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -14,6 +16,7 @@ import (
 	"github.com/berthdev/berth/internal/agent"
 	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/files"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
@@ -149,7 +152,9 @@ func (w *work) start(ctx context.Context) (*agent.End, error) {
 		return nil, err
 	}
 	w.at("before-start", w.turn.ID)
-	err = w.runtime.Start(ctx, w.handle, w.asked(history))
+	if err = w.putFiles(ctx); err == nil {
+		err = w.runtime.Start(ctx, w.handle, w.asked(history))
+	}
 	w.at("after-start", w.turn.ID)
 	switch {
 	case err == nil:
@@ -160,6 +165,31 @@ func (w *work) start(ctx context.Context) (*agent.End, error) {
 	end := failed(err)
 	end.Again = fault.CodeOf(err).Info().Retryable || fault.CodeOf(err) == api.CodeNotRunning
 	return end, nil
+}
+
+// putFiles writes the attachments into the workspace, each as a whole. It leaves a file that exists: an earlier holder
+// of this turn has written it, because the directory is the turn's.
+func (w *work) putFiles(ctx context.Context) error {
+	if len(w.turn.Files) == 0 {
+		return nil
+	}
+	workspace, err := w.handle.Files(ctx, files.WorkingDir)
+	if err != nil {
+		return err
+	}
+	defer workspace.Close()
+	for i, f := range w.turn.Files {
+		data, err := w.opts.Store.TurnRuns().File(ctx, w.turn.ID, i)
+		if err != nil {
+			return err
+		}
+		_, _, err = workspace.Write(ctx, f.Path, bytes.NewReader(data), files.WriteOptions{New: true})
+		if err != nil && fault.CodeOf(err) != api.CodeFileExists {
+			return fmt.Errorf("put attachment %s into the workspace: %w", f.Name, err)
+		}
+		w.at("file", w.turn.ID)
+	}
+	return nil
 }
 
 // maxHistory is the number of messages that a new session starts with.
@@ -210,7 +240,7 @@ const StatusRestored = "workspace_restored"
 // asked returns the turn for the runtime.
 func (w *work) asked(history []api.Message) agent.Turn {
 	return agent.Turn{
-		ID: w.turn.ID, Attempt: int(w.turn.Attempt), Prompt: w.turn.Prompt, Model: w.turn.Model, Agent: w.plan.Agent, Command: w.plan.Command, Permissions: w.plan.Permissions,
+		ID: w.turn.ID, Attempt: int(w.turn.Attempt), Prompt: w.turn.Prompt, Attachments: inSandbox(w.turn), Model: w.turn.Model, Agent: w.plan.Agent, Command: w.plan.Command, Permissions: w.plan.Permissions,
 		Session: agent.Session{ID: w.turn.Session, Resume: w.turn.Resume}, History: history, Seconds: int64(w.opts.Timeout / time.Second),
 		Servers: w.plan.Servers,
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/berthdev/berth/api"
@@ -30,15 +29,7 @@ func TestTurnOutlivesItsServer(t *testing.T) {
 		t.Run(window, func(t *testing.T) {
 			t.Parallel()
 			crashing(t, func(w *world) {
-				var first *replica
-				var dead atomic.Bool
-				first = w.serve(func(o *chat.Options) {
-					o.At = func(point, _ string) {
-						if point == window && dead.CompareAndSwap(false, true) {
-							first.die()
-						}
-					}
-				})
+				first, died := w.dies(window)
 				c := first.talk()
 				asked := make(chan store.Turn, 1)
 				go func() { // accepting may be where it dies
@@ -47,12 +38,7 @@ func TestTurnOutlivesItsServer(t *testing.T) {
 						asked <- turn
 					}
 				}()
-				testkit.Eventually(w, patience, func() error {
-					if !dead.Load() {
-						return fmt.Errorf("the window %q is not hit", window)
-					}
-					return nil
-				})
+				died()
 				second := w.serve()
 				turn := only(second, c)
 				events := second.hear(turn, 0)

@@ -21,6 +21,7 @@ type ask struct {
 	ID           string // of the turn; a second request with the same id returns the same turn
 	Conversation store.Conversation
 	Prompt       string
+	Files        []store.PromptFile
 	Model        string
 	Template     string // the template whose agent answers
 	Queue        bool   // wait while another turn runs
@@ -59,9 +60,9 @@ func (s *Service) post(ctx context.Context, a ask) (store.Turn, error) {
 	}
 	t, added, err := in.Turns().Add(ctx, store.NewTurn{
 		Turn: store.Turn{
-			ID: a.ID, Conversation: c.ID, Sandbox: c.Sandbox, Prompt: a.Prompt, Model: a.Model, Template: a.Template, Actor: a.Actor,
+			ID: a.ID, Conversation: c.ID, Sandbox: c.Sandbox, Prompt: a.Prompt, Files: a.Files, Model: a.Model, Template: a.Template, Actor: a.Actor,
 		},
-		Queue: a.Queue, Places: max(plan.MaxConcurrent, 1), MostQueue: s.opts.MaxQueue,
+		Queue: a.Queue, Places: max(plan.MaxConcurrent, 1), MostQueue: s.opts.MaxQueue, MostBytes: s.opts.Attachments.Waiting,
 		Begin: firstEvents,
 	})
 	if err != nil {
@@ -116,7 +117,7 @@ func firstEvents(t store.Turn) (message []byte, events [][]byte, err error) {
 func userMessage(t store.Turn) api.Message {
 	return api.Message{
 		ID: t.Message, ConversationID: t.Conversation, TurnID: t.ID, Role: api.RoleUser, Status: api.TurnCompleted,
-		Content: []api.Block{{Type: api.BlockText, Text: t.Prompt}}, Model: t.Model, CreatedAt: t.CreatedAt,
+		Content: []api.Block{{Type: api.BlockText, Text: t.Prompt}}, Attachments: attachments(t), Model: t.Model, CreatedAt: t.CreatedAt,
 	}
 }
 

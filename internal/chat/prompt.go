@@ -31,6 +31,10 @@ func (c Conversations) Prompt(ctx context.Context, a PromptRequest) (store.Turn,
 	if err := CheckPrompt(a.Prompt.Prompt); err != nil {
 		return store.Turn{}, err
 	}
+	files, err := c.opts.Attachments.filesOf(a.TurnID, a.Attachments)
+	if err != nil {
+		return store.Turn{}, err
+	}
 	conv, err := c.find(ctx, a)
 	if err != nil {
 		return store.Turn{}, err
@@ -43,7 +47,7 @@ func (c Conversations) Prompt(ctx context.Context, a PromptRequest) (store.Turn,
 		return store.Turn{}, err
 	}
 	return c.post(ctx, ask{
-		ID: a.TurnID, Conversation: conv, Prompt: a.Prompt.Prompt, Model: model, Template: conv.Template, Queue: a.Queue, Actor: c.actor,
+		ID: a.TurnID, Conversation: conv, Prompt: a.Prompt.Prompt, Files: files, Model: model, Template: conv.Template, Queue: a.Queue, Actor: c.actor,
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/berthdev/berth/api"
@@ -242,23 +241,10 @@ func TestSaveOutlivesItsServer(t *testing.T) {
 		t.Run(window, func(t *testing.T) {
 			t.Parallel()
 			crashing(t, func(w *world) {
-				var first *replica
-				var dead atomic.Bool
-				first = w.serve(func(o *chat.Options) {
-					o.At = func(point, _ string) {
-						if point == window && dead.CompareAndSwap(false, true) {
-							first.die()
-						}
-					}
-				})
+				first, died := w.dies(window)
 				c := first.talk()
 				turn := first.ask(c, "one two three")
-				testkit.Eventually(w, patience, func() error {
-					if !dead.Load() {
-						return fmt.Errorf("the window %q is not hit", window)
-					}
-					return nil
-				})
+				died()
 				second := w.serve()
 				if end := last(second.hear(turn, 0)); end.Status != api.TurnCompleted {
 					w.Errorf("the turn ended with %+v", end)

@@ -17,6 +17,7 @@ package chat
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -76,6 +77,9 @@ type Options struct {
 	Patience time.Duration // time that a sandbox may take to start; zero: five minutes
 	Metrics  *telemetry.Metrics
 	Log      *slog.Logger
+
+	Attachments AttachmentLimits
+
 	// At is called at named points of the work, for tests that stop a server there.
 	At func(point, turn string)
 }
@@ -134,6 +138,7 @@ func New(o Options) *Service {
 	o.Timeout = cmp.Or(o.Timeout, time.Hour)
 	o.MaxLog = cmp.Or(o.MaxLog, 64<<20)
 	o.MaxQueue = cmp.Or(o.MaxQueue, 100)
+	o.Attachments = o.Attachments.orDefault()
 	o.Poll = cmp.Or(o.Poll, 250*time.Millisecond)
 	o.Patience = cmp.Or(o.Patience, 5*time.Minute)
 	if o.Metrics == nil {
@@ -175,7 +180,7 @@ func (s *Service) Run(ctx context.Context) {
 		case <-s.wakeup:
 		case <-forget.C:
 			next := forgetEvery
-			if err := s.dropOldLogs(ctx); err != nil {
+			if err := errors.Join(s.dropOldLogs(ctx), s.opts.Store.TurnRuns().DropFiles(ctx)); err != nil {
 				next = forgetAgain
 			}
 			forget.Reset(next)

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,7 +97,7 @@ func newWorld(t *testing.T, opts store.Options) *world {
 // serve starts a server's part. It is killed with the test, if not before.
 func (w *world) serve(change ...func(*chat.Options)) *replica {
 	w.Helper()
-	d, err := fake.New(w.dir)
+	d, err := fake.Open(w.dir)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -133,6 +134,28 @@ func (r *replica) die() {
 	r.chat.Abandon()
 	go r.end()
 	runtime.Goexit()
+}
+
+// dies starts a server's part that dies at a point. died waits until it has.
+func (w *world) dies(at string) (r *replica, died func()) {
+	w.Helper()
+	var dead atomic.Bool
+	r = w.serve(func(o *chat.Options) {
+		o.At = func(point, _ string) {
+			if point == at && dead.CompareAndSwap(false, true) {
+				r.die()
+			}
+		}
+	})
+	return r, func() {
+		w.Helper()
+		testkit.Eventually(w, patience, func() error {
+			if !dead.Load() {
+				return fmt.Errorf("the window %q is not hit", at)
+			}
+			return nil
+		})
+	}
 }
 
 // hooks count what they ran for.

@@ -70,6 +70,10 @@ type Config struct {
 
 	TurnTimeout                   time.Duration
 	MaxTurnBytes                  int64
+	MaxAttachmentBytes            int64
+	MaxPromptAttachments          int
+	MaxPromptAttachmentBytes      int64
+	MaxWaitingAttachmentBytes     int64
 	EventRetention                time.Duration // zero: events are kept for ever
 	DeleteSandboxWithConversation bool
 	Prices                        Prices

@@ -364,3 +364,19 @@ func TestPreviousSecrets(t *testing.T) {
 		t.Errorf("a short one: %+v", p)
 	}
 }
+
+// Attachments are held in memory, so that their sizes have an end.
+func TestLimitsOfAttachments(t *testing.T) {
+	good := load(t, config.Sources{File: writeFile(t, "max_attachment_bytes = \"256MiB\"\nmax_prompt_attachments = 100\nmax_prompt_attachment_bytes = \"1MiB\"\nmax_waiting_attachment_bytes = \"9GiB\"\n")})
+	if good.MaxAttachmentBytes != 256<<20 || good.MaxPromptAttachments != 100 || good.MaxPromptAttachmentBytes != 1<<20 || good.MaxWaitingAttachmentBytes != 9<<30 {
+		t.Errorf("%+v", good.Config)
+	}
+	for _, bad := range []string{
+		`max_attachment_bytes = "257MiB"`, `max_prompt_attachment_bytes = "1GiB"`, `max_prompt_attachments = 0`, `max_prompt_attachments = 101`, `max_prompt_attachments = "many"`,
+	} {
+		l := load(t, config.Sources{File: writeFile(t, bad)})
+		if l.MaxAttachmentBytes != 10<<20 || l.MaxPromptAttachments != 20 || l.MaxPromptAttachmentBytes != 20<<20 || len(l.Warnings) != 1 {
+			t.Errorf("%s: %d, %d, %d and warnings %v", bad, l.MaxAttachmentBytes, l.MaxPromptAttachments, l.MaxPromptAttachmentBytes, l.Warnings)
+		}
+	}
+}

@@ -142,6 +142,30 @@ func parseSize(raw string) (int64, *badValue) {
 	return n * unit.factor, nil
 }
 
+// mostHeld limits settings for data that requests hold in memory.
+const mostHeld = 256 << 20
+
+// parseHeld reads the size of data that is held in memory.
+func parseHeld(raw string) (int64, *badValue) {
+	n, f := parseSize(raw)
+	if f == nil && n > mostHeld {
+		return 0, badValuef("write at most 256MiB", "is too large")
+	}
+	return n, f
+}
+
+// mostAttached limits the number of attachments of a prompt.
+const mostAttached = 100
+
+// parseAttached reads a number of attachments.
+func parseAttached(raw string) (int, *badValue) {
+	n, err := strconv.Atoi(strings.TrimSpace(raw))
+	if err != nil || n < 1 || n > mostAttached {
+		return 0, badValuef("write a number from 1 to 100", "is no number of attachments")
+	}
+	return n, nil
+}
+
 func formatSize(n int64) string {
 	i := slices.IndexFunc(sizeUnits, func(u sizeUnit) bool { return n%u.factor == 0 })
 	return strconv.FormatInt(n/sizeUnits[i].factor, 10) + sizeUnits[i].suffix

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 var table = withOwnEnv([]Setting{
 	{Key: "listen", Flag: "listen", Kind: Address, Default: "127.0.0.1:7070",
@@ -156,6 +159,18 @@ var table = withOwnEnv([]Setting{
 	{Key: "max_turn_bytes", Kind: Size, Default: "64MiB", Tuning: true,
 		Help:  "How much an agent may say in one turn before it is ended.",
 		field: bind(func(c *Config) *int64 { return &c.MaxTurnBytes }, parseSize, formatSize)},
+	{Key: "max_attachment_bytes", Kind: Size, Default: "10MiB", Tuning: true,
+		Help:  "Largest file that may be attached to a prompt, 256MiB at most.",
+		field: bind(func(c *Config) *int64 { return &c.MaxAttachmentBytes }, parseHeld, formatSize)},
+	{Key: "max_prompt_attachments", Kind: Cap, Default: "20", Tuning: true,
+		Help:  "How many files may be attached to one prompt, 100 at most.",
+		field: bind(func(c *Config) *int { return &c.MaxPromptAttachments }, parseAttached, strconv.Itoa)},
+	{Key: "max_prompt_attachment_bytes", Kind: Size, Default: "20MiB", Tuning: true,
+		Help:  "How large the files of one prompt may be together, 256MiB at most. The server holds them in memory while it accepts the prompt.",
+		field: bind(func(c *Config) *int64 { return &c.MaxPromptAttachmentBytes }, parseHeld, formatSize)},
+	{Key: "max_waiting_attachment_bytes", Kind: Size, Default: "1GiB", Tuning: true,
+		Help:  "How large the attachments of a tenant's unfinished turns may be together. The database keeps them until the agent has ended.",
+		field: bind(func(c *Config) *int64 { return &c.MaxWaitingAttachmentBytes }, parseSize, formatSize)},
 	{Key: "event_retention", Kind: Duration, Default: "168h",
 		Help:  "How long the events of a turn that finished can be read again; messages stay. 0 or off: for ever.",
 		field: bind(func(c *Config) *time.Duration { return &c.EventRetention }, parseRetention, formatRetention)},

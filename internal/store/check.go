@@ -15,6 +15,8 @@ var checks = []struct{ what, query string }{
 		select turns.id from turns join (select turn, max(last) as last from turn_log group by turn) as logs on logs.turn = turns.id
 		where logs.last < turns.seq or logs.last > turns.seq and finished_at is not null limit 20`},
 	{"events belong to no turn", `select distinct turn from turn_log where not exists (select 1 from turns where turns.id = turn_log.turn) limit 20`},
+	{"the attachments of a turn are left whose agent has ended", `select turn from prompt_files where not exists
+		(select 1 from turns where turns.id = prompt_files.turn and outcome is null and finished_at is null) limit 20`},
 	{"a turn has ended and still has a place", `select id from turns where finished_at is not null and slot is not null limit 20`},
 	{"a turn has a place twice over", `select sandbox from turns where slot is not null group by sandbox, slot having count(*) > 1 limit 20`},
 	{"two turns of a conversation run", `select conversation from turns where slot is not null group by conversation having count(*) > 1 limit 20`},

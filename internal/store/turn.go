@@ -37,6 +37,7 @@ type Turn struct {
 	Message      string // id of the user's message
 	Reply        string // id of the assistant's message, once there is one
 	Prompt       string
+	Files        []PromptFile // of the prompt, without their bytes; nil in lists
 	Model        string
 	Template     string
 	Actor        string
@@ -65,10 +66,10 @@ type Turn struct {
 // Finished reports whether the turn has its final status.
 func (t Turn) Finished() bool { return !t.FinishedAt.IsZero() }
 
-const turnColumns = turnHead + `prompt` + turnMiddle + `outcome` + turnRest
+const turnColumns = turnHead + `prompt, files` + turnMiddle + `outcome` + turnRest
 
 // listedColumns are the columns for lists. Large values are left out.
-const listedColumns = turnHead + `''` + turnMiddle + `case when finished_at is null then null else outcome end` + turnRest
+const listedColumns = turnHead + `'', '[]'` + turnMiddle + `case when finished_at is null then null else outcome end` + turnRest
 
 const (
 	turnHead   = `turns.id, turns.tenant, conversation, sandbox, slot is not null, status, message, reply, `
@@ -78,7 +79,7 @@ const (
 
 func scanTurn(row scanner) (t Turn, err error) {
 	var state, outcome sql.NullString
-	err = row.Scan(&t.ID, &t.Tenant, &t.Conversation, &t.Sandbox, &t.Placed, &t.Status, &t.Message, &t.Reply, &t.Prompt, &t.Model, &t.Template, &t.Actor,
+	err = row.Scan(&t.ID, &t.Tenant, &t.Conversation, &t.Sandbox, &t.Placed, &t.Status, &t.Message, &t.Reply, &t.Prompt, document{&t.Files}, &t.Model, &t.Template, &t.Actor,
 		instant{&t.CancelAt}, &t.CancelReason, &t.Epoch, &t.Session, &t.Resume, &t.Attempt, &t.Seq, &t.ReadTo, &state, &outcome, &t.Version,
 		document{&t.Warnings}, document{&t.Done}, instant{&t.CreatedAt}, instant{&t.StartedAt}, instant{&t.FinishedAt}, &t.Saving)
 	if state.String != "" {
@@ -99,6 +100,7 @@ type NewTurn struct {
 	Queue     bool  // wait if no slot is free
 	Places    int64 // limit of running turns in the sandbox
 	MostQueue int64 // limit of waiting turns in the conversation
+	MostBytes int64 // limit of the tenant's files that prompt_files holds, in bytes
 	// Begin returns the user's message for the outbox and the first events of the log. It is called when the ids are
 	// known.
 	Begin func(Turn) (message []byte, events [][]byte, err error)
@@ -148,6 +150,9 @@ func (tu Turns) add(ctx context.Context, tx *txn, op string, n NewTurn) (t Turn,
 	n.Message = idAfter(c.LastMessage)
 	n.Reply = idAfter(n.Message)
 	if t, err = tu.insert(ctx, tx, n.Turn, slot); err != nil {
+		return t, false, err
+	}
+	if err := tu.addFiles(ctx, tx, op, n); err != nil {
 		return t, false, err
 	}
 	if _, err := tx.exec(ctx, `update conversations set last_message = $2 where id = $1`, c.ID, n.Reply); err != nil {
@@ -210,10 +215,10 @@ func (tu Turns) insert(ctx context.Context, tx *txn, t Turn, slot any) (Turn, er
 		status = TurnQueued
 	}
 	return first(ctx, tx, scanTurn, `
-		insert into turns (id, tenant, conversation, sandbox, slot, status, message, reply, prompt, model, template, actor,
+		insert into turns (id, tenant, conversation, sandbox, slot, status, message, reply, prompt, files, model, template, actor,
 			cancel_reason, epoch, session, resume, attempt, seq, read_to, state, version, warnings, done, created_at)
-		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, '', 0, '', false, 0, 0, 0, '', '', '[]', '[]', {now})
-		returning `+turnColumns, t.ID, tu.scope.tenant, t.Conversation, t.Sandbox, slot, status, t.Message, t.Reply, t.Prompt, t.Model, t.Template, t.Actor)
+		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, '', 0, '', false, 0, 0, 0, '', '', '[]', '[]', {now})
+		returning `+turnColumns, t.ID, tu.scope.tenant, t.Conversation, t.Sandbox, slot, status, t.Message, t.Reply, t.Prompt, listArg(t.Files), t.Model, t.Template, t.Actor)
 }
 
 // idAfter returns a new id that sorts after last, even if the clock went back.

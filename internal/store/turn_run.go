@@ -134,6 +134,11 @@ func (runs TurnRuns) End(ctx context.Context, l Lease, e Ending) (t Turn, err er
 		if t, err = runs.appendOne(ctx, tx, op, l, e.Append); err != nil {
 			return err
 		}
+		if len(t.Files) > 0 {
+			if err := dropFiles(ctx, tx, t.ID); err != nil {
+				return err
+			}
+		}
 		used := 0
 		if e.Used {
 			used = 1

@@ -64,14 +64,14 @@ func orNull[T ~string](word T) any {
 	return string(word)
 }
 
-// listArg converts a list of names to an argument.
-func listArg(names []string) string {
-	if len(names) == 0 {
+// listArg converts a list of texts and numbers to an argument.
+func listArg[T any](items []T) string {
+	if len(items) == 0 {
 		return "[]"
 	}
-	text, err := json.Marshal(names)
+	text, err := json.Marshal(items)
 	if err != nil {
-		panic(err) // strings always marshal
+		panic(err) // texts and numbers always marshal
 	}
 	return string(text)
 }
