@@ -432,7 +432,7 @@ func TestBadConversations(t *testing.T) {
 		{path + "/messages?raw=perhaps", promptBody("a"), api.CodeInvalidRequest},
 		{path + "/messages?que=true", promptBody("a"), api.CodeInvalidRequest},
 		{path + "/messages", `{"prompt":"` + strings.Repeat("x", 1<<20+1) + `"}`, api.CodeInvalidRequest},
-		{path + "/messages", `{"prompt":"` + strings.Repeat("x", 7<<20) + `"}`, api.CodeBodyTooLarge},
+		{path + "/messages", `{"prompt":"` + strings.Repeat("x", 7<<20) + `"}`, api.CodeInvalidRequest},
 		{conversationsPath + "/x/messages", promptBody("a"), api.CodeInvalidID},
 		{conversationsPath + "/x/sandbox", "", api.CodeInvalidID},
 		{conversationsPath + "/" + someID + "/messages", promptBody("a"), api.CodeNotFound},

@@ -48,11 +48,16 @@ func talksOnBoth(t *testing.T, test func(t *testing.T, w *talks)) {
 func newTalksOn(t *testing.T, at store.Options, change ...func(*Options)) *talks {
 	t.Helper()
 	w := &talks{agents: &scripted{gates: map[string]chan struct{}{}, cancelled: map[string]chan struct{}{}}}
-	w.site = newSiteOn(t, at, t.TempDir(), append([]func(*Options){w.talk}, change...)...)
+	return w.on(newSiteOn(t, at, t.TempDir(), append([]func(*Options){w.talk}, change...)...))
+}
+
+// on runs the conversations of a server until the test ends.
+func (w *talks) on(s *site) *talks {
+	w.site = s
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { w.Chat.Run(ctx) })
-	t.Cleanup(func() { w.server.CloseClientConnections(); cancel(); wg.Wait() })
+	s.t.Cleanup(func() { w.server.CloseClientConnections(); cancel(); wg.Wait() })
 	return w
 }
 

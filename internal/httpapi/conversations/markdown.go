@@ -46,6 +46,12 @@ func (markdownExport) message(w io.Writer, m api.Message, _ bool) error {
 	for _, block := range m.Content {
 		writeBlock(&b, block)
 	}
+	for i, a := range m.Attachments {
+		if i == 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "- attached: `%s` (%s, %d bytes)\n", a.Path, a.MediaType, a.Size)
+	}
 	if m.Error != "" {
 		fmt.Fprintf(&b, "\n**%s:**\n%s", m.Status, fenced("", m.Error))
 	}

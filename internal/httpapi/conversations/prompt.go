@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"reflect"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -19,14 +20,17 @@ import (
 	"github.com/berthdev/berth/internal/store"
 )
 
-// maxPromptBody is the maximum size of a body with a prompt. JSON may need six bytes for one byte of text.
-const maxPromptBody = 6*chat.MaxPrompt + 64<<10
+// maxPromptBody returns the maximum size of a body with a prompt and its attachments. JSON may need six bytes for one
+// byte of text, and base64 needs four for three.
+func maxPromptBody(limits chat.AttachmentLimits) int64 {
+	return 6*chat.MaxPrompt + 64<<10 + limits.Prompt/3*4 + int64(limits.Count)<<10
+}
 
 // promptProblems are the problems of routes that take prompts.
 var promptProblems = conversationProblems(
 	api.CodeTurnRunning, api.CodeQueueFull, api.CodeQuotaExceeded, api.CodeSpecMismatch, api.CodeSandboxMismatch,
 	api.CodeUnknownAgent, api.CodeUnknownTemplate, api.CodeUnknownRuntime,
-	api.CodeModelNotAllowed,
+	api.CodeModelNotAllowed, api.CodeManyAttachments, api.CodeLargeAttachment,
 )
 
 // addPrompts adds the routes that take prompts.
@@ -52,10 +56,19 @@ type promptTarget func(w http.ResponseWriter, r *http.Request) (chat.PromptReque
 func (a *handlers) servePrompt(op rest.Operation, to promptTarget, more ...func(*huma.Operation)) {
 	op.Description += "Streams the turn's events. The turn continues if the client disconnects; GET …/turns/{turn_id}/events streams it again. With 'Accept: application/json' the turn is returned at once, with 202. " +
 		"The same request with the same Idempotency-Key streams the turn that the first request started, from its first event."
-	op.Timeout, op.MaxBody, op.Claims = exchange.Unlimited, maxPromptBody, func(*http.Request) bool { return true }
+	limits := chat.DefaultAttachments
+	if a.Chat != nil {
+		limits = a.Chat.AttachmentLimits()
+	}
+	op.Description += "The body is JSON or a form (multipart/form-data). Attachments are in the workspace, below attachments/{turn_id}/, before the agent starts; the agent gets their paths, and images as images if it can. "
+	op.Timeout, op.MaxBody, op.Form, op.Claims = exchange.Unlimited, maxPromptBody(limits), true, func(*http.Request) bool { return true }
 	op.Also = map[int]string{http.StatusAccepted: "The turn, with 'Accept: application/json'"}
-	body := rest.NewBody[api.Prompt](a.Spec, nil)
-	a.ServeRaw(op, "text/event-stream", a.prompt(body, to), append(more, body.Document, rest.Streams[api.TurnEvent](a.Spec, api.TurnEvents), turnAccepted(a),
+	body := rest.NewBody[api.Prompt](a.Spec, func(*huma.Schema) {
+		// The check of base64 in the schema refuses an empty file, and is slow.
+		file := a.API.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.PromptFile](), false, "")
+		file.Properties["data"].ContentEncoding, file.Properties["data"].Format = "", "byte"
+	})
+	a.ServeRaw(op, "text/event-stream", a.prompt(body, limits, to), append(more, body.Document, documentForm, rest.Streams[api.TurnEvent](a.Spec, api.TurnEvents), turnAccepted(a),
 		rest.InQuery("queue", "boolean", "Wait while another turn runs, instead of returning an error"), inRaw)...)
 }
 
@@ -88,14 +101,18 @@ func (a *handlers) toDefault(w http.ResponseWriter, r *http.Request) (chat.Promp
 }
 
 // prompt returns the handler of the routes that take prompts.
-func (a *handlers) prompt(body *rest.Body[api.Prompt], to promptTarget) http.HandlerFunc {
+func (a *handlers) prompt(body *rest.Body[api.Prompt], limits chat.AttachmentLimits, to promptTarget) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		data, err := io.ReadAll(r.Body)
 		if err == nil {
 			err = rest.ReadQuery(r, "queue", "raw")
 		}
 		var want api.Prompt
-		if err == nil {
+		switch {
+		case err != nil:
+		case middleware.IsForm(r):
+			want, err = readForm(r.Header.Get("Content-Type"), data, limits)
+		default:
 			want, err = body.Read(data)
 		}
 		if err == nil {
@@ -110,8 +127,16 @@ func (a *handlers) prompt(body *rest.Body[api.Prompt], to promptTarget) http.Han
 		}
 		var t store.Turn
 		if err == nil {
+			if len(want.Attachments) > 0 || middleware.IsForm(r) {
+				data = digest(want)
+			}
 			r.Body = io.NopCloser(bytes.NewReader(data)) // the hash of the request needs the body
 			t, err = a.accept(w, r, want, to)
+		}
+		// The answer may be a stream of many minutes, and the body may be large.
+		r.Body = http.NoBody
+		if drop := exchange.Of(r.Context()).DropBody; drop != nil {
+			drop()
 		}
 		switch {
 		case err != nil:

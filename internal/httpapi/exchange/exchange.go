@@ -27,6 +27,7 @@ type Exchange struct {
 
 	ID        string
 	Body      io.Reader // the request's body without a size limit
+	DropBody  func()    // gives the place of a large body back, once the handler has no reference to it; nil: it is not large
 	Route     *Route
 	Principal auth.Principal
 	Session   *session // nil: the request is not authenticated

@@ -31,6 +31,7 @@ type Route struct {
 	Hidden   bool          // not in the OpenAPI document
 
 	Bytes   bool  // the body is bytes, not JSON
+	Form    bool  // the body may also be multipart/form-data
 	MaxBody int64 // maximum bytes of the body, if more than the server's limit
 	Raw     bool  // the handler streams the body, of any size; an Idempotency-Key is ignored
 

@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/berthdev/berth/api"
@@ -19,7 +19,10 @@ import (
 
 // Limits of reading a body.
 const (
-	BodyTime   = 30 * time.Second // time limit for sending a body
+	BodyTime   = 30 * time.Second // time limit for sending a body of normal size
+	bodyRate   = 256 << 10        // bytes that a sender of a larger body must send per second beyond BodyTime
+	largeBody  = 4 << 20          // bodies from this size on are limited in number
+	mostLarge  = 8                // maximum of them that one tenant's requests hold in memory at once
 	DrainBytes = 32 << 20         // maximum bytes of a refused body that are still read
 	DrainTime  = 2 * time.Second  // maximum time for reading them
 )
@@ -69,7 +72,11 @@ func RefuseLargeBody(w http.ResponseWriter, r *http.Request, most int64) {
 	control := http.NewResponseController(w)
 	_ = control.EnableFullDuplex()
 	w.Header().Set("Connection", "close")
-	exchange.FailWith(w, r, api.CodeBodyTooLarge, fmt.Sprintf("the body is larger than %d bytes", most))
+	code := api.CodeBodyTooLarge
+	if exchange.Of(r.Context()).Route.Form { // only attachments make such a body large
+		code = api.CodeLargeAttachment
+	}
+	exchange.FailWith(w, r, code, fmt.Sprintf("the body is larger than %d bytes", most))
 	_ = control.Flush()
 	if control.SetReadDeadline(time.Now().Add(DrainTime)) == nil {
 		_, _ = io.CopyN(io.Discard, exchange.Of(r.Context()).Body, DrainBytes)
@@ -79,11 +86,27 @@ func RefuseLargeBody(w http.ResponseWriter, r *http.Request, most int64) {
 // ReadBody reads the whole body into memory after the caller was authenticated. The read deadline does not limit the
 // handler: net/http removes it at the end of the body.
 func ReadBody(most int64) Middleware {
+	gate := &largeGate{tenants: map[string]chan struct{}{}}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Body == nil || r.Body == http.NoBody || exchange.SafeMethod(r.Method) || exchange.Of(r.Context()).Route.Raw {
+			x := exchange.Of(r.Context())
+			if r.Body == nil || r.Body == http.NoBody || exchange.SafeMethod(r.Method) || x.Route.Raw {
 				next.ServeHTTP(w, r)
 				return
+			}
+			size := r.ContentLength
+			if size < 0 {
+				size = x.Route.BodyLimit(most)
+			}
+			if size >= largeBody {
+				leave, err := gate.enter(r.Context(), x.Principal.Tenant)
+				if err != nil {
+					exchange.Fail(w, r, err)
+					return
+				}
+				defer leave()
+				x.DropBody = leave
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(BodyTime + time.Duration(size/bodyRate)*time.Second))
 			}
 			data, err := io.ReadAll(r.Body)
 			if _, large := errors.AsType[*http.MaxBytesError](err); large {
@@ -95,9 +118,49 @@ func ReadBody(most int64) Middleware {
 				return
 			}
 			buffered := *r
-			buffered.Body, buffered.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
+			buffered.Body, buffered.ContentLength = io.NopCloser(&once{data}), int64(len(data))
 			next.ServeHTTP(w, &buffered)
 		})
+	}
+}
+
+// once reads bytes and forgets them at the end: the answer of a request may be a stream of many minutes.
+type once struct{ left []byte }
+
+func (o *once) Read(to []byte) (int, error) {
+	if len(o.left) == 0 {
+		o.left = nil
+		return 0, io.EOF
+	}
+	n := copy(to, o.left)
+	o.left = o.left[n:]
+	return n, nil
+}
+
+// largeGate limits the large bodies that are held in memory, for each tenant.
+type largeGate struct {
+	mu      sync.Mutex
+	tenants map[string]chan struct{}
+}
+
+// enter waits for a place. leave gives it back and may be called more than once.
+func (g *largeGate) enter(ctx context.Context, tenant string) (leave func(), err error) {
+	g.mu.Lock()
+	places := g.tenants[tenant]
+	if places == nil {
+		places = make(chan struct{}, mostLarge)
+		g.tenants[tenant] = places
+	}
+	g.mu.Unlock()
+	wait := time.NewTimer(BodyTime)
+	defer wait.Stop()
+	select {
+	case places <- struct{}{}:
+		return sync.OnceFunc(func() { <-places }), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-wait.C:
+		return nil, fault.Errorf("", api.CodeRateLimited, "%d requests of this tenant with large bodies are under way", mostLarge)
 	}
 }
 
@@ -111,10 +174,18 @@ func checkBody(r *http.Request, data []byte, err error) error {
 		return fault.Errorf("", api.CodeInvalidRequest, "the body broke off: %w", err)
 	case len(data) == 0 || exchange.Of(r.Context()).Route.Bytes || isJSON(r.Header.Get("Content-Type")):
 		return nil
+	case exchange.Of(r.Context()).Route.Form && IsForm(r):
+		return nil
 	}
 	e := fault.Errorf("", api.CodeUnsupportedMedia, "the content type %q is not JSON", exchange.Clip(r.Header.Get("Content-Type")))
 	e.Hint = "Send 'Content-Type: application/json'; with curl, --json instead of -d."
 	return e
+}
+
+// IsForm reports whether the body is multipart/form-data.
+func IsForm(r *http.Request) bool {
+	mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && mt == "multipart/form-data"
 }
 
 // isJSON reports whether the content type is JSON. A missing content type counts as JSON.
