@@ -3,6 +3,7 @@ package berth_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -184,6 +185,37 @@ func useTerminated(t *testing.T, s *berth.Sandbox, ran *calls) {
 	}
 	if err := s.Stop(t.Context()); err != nil || s.Model().State != "stopped" {
 		t.Errorf("stop: %s, %v", s.Model().State, err)
+	}
+}
+
+// The agent has the files of a prompt in the workspace. A file that is too large, or a model that the template does not
+// allow, begins no turn.
+func TestPromptWithAttachmentsAndModel(t *testing.T) {
+	testkit.Proves(t, "X9", "T5")
+	b := open(t, berth.Config{Templates: []berth.Template{{Name: "listed", Extends: "demo", Models: []string{"small"}}}})
+	s := newSandbox(t, b, berth.WithTemplate("listed"))
+	file := func(data string) []api.PromptFile { return []api.PromptFile{{Name: "a b.txt", Data: []byte(data)}} }
+	var said string
+	for event, err := range s.ExecuteAgentStream(t.Context(), berth.Prompt{Text: "run cat attachments/*/*", Model: "small", Attachments: file("hello from a file")}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event.Type == api.EventText {
+			said += event.Text
+		}
+	}
+	if !strings.Contains(said, "hello from a file") || !strings.Contains(said, "a_b.txt") {
+		t.Errorf("it says %q", said)
+	}
+	for want, p := range map[api.Code]berth.Prompt{
+		api.CodeModelNotAllowed: {Text: "x", Model: "large"},
+		api.CodeLargeAttachment: {Text: "x", Attachments: file(strings.Repeat("x", 10<<20+1))},
+	} {
+		for _, err := range s.ExecuteAgentStream(t.Context(), p) {
+			if e, ok := errors.AsType[*berth.Error](err); !ok || e.Code != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}
 	}
 }
 

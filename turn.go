@@ -17,7 +17,10 @@ import (
 type Prompt struct {
 	Text  string // the text of the prompt: 1 byte to 1 MiB
 	Model string // the model, one that the template allows; empty: the agent's choice
-	Queue bool   // wait while another turn of the conversation runs, instead of failing with ErrTurnRunning
+	// Attachments are put into the workspace before the agent starts, which gets their paths, and images as images if
+	// it can. The message of the prompt lists them.
+	Attachments []api.PromptFile
+	Queue       bool // wait while another turn of the conversation runs, instead of failing with ErrTurnRunning
 	// TurnID is the id of the turn, a UUID; empty: a new one. A repeated id starts no second turn: it yields the
 	// events of the first.
 	TurnID string
@@ -58,7 +61,7 @@ func (s *Sandbox) prompt(ctx context.Context, p Prompt) (store.Turn, error) {
 		turnID = parsed
 	}
 	return s.conversations().Prompt(ctx, chat.PromptRequest{
-		Prompt:       api.Prompt{Prompt: p.Text, Model: p.Model},
+		Prompt:       api.Prompt{Prompt: p.Text, Model: p.Model, Attachments: p.Attachments},
 		Conversation: id, Make: id != "", Default: id == "", Sandbox: s.id, Queue: p.Queue, TurnID: turnID,
 	})
 }

@@ -59,7 +59,8 @@ func WithRaw() TurnOption { return func(t *TurnStream) { t.query.Set("raw", "tru
 
 // Prompt sends a prompt to the conversation's agent and returns a stream of the turn's events. When it returns, the
 // prompt is stored and will be answered, even if the client disconnects; Cancel ends the turn. The prompt is stored
-// once, even if the request is repeated.
+// once, even if the request is repeated. Its attachments are sent in the same request, so they are held in memory until
+// the server has answered.
 func (s Conversations) Prompt(ctx context.Context, id string, want api.Prompt, opts ...TurnOption) (*TurnStream, error) {
 	const op = "send prompt"
 	body, err := encode(want)
@@ -69,8 +70,12 @@ func (s Conversations) Prompt(ctx context.Context, id string, want api.Prompt, o
 	t := s.newStream(ctx, id, "", 0)
 	t.prompt = &call{method: http.MethodPost, path: path{conversationsPath, id, "messages"}, body: want}
 	t.sent, t.key = body, rand.Text()
+	t.patience += time.Duration(len(body)/leastRate) * time.Second
 	return t.begin(op, opts)
 }
+
+// leastRate is the rate in bytes per second at which the server accepts a large prompt.
+const leastRate = 256 << 10
 
 // Follow returns a stream of the events of a turn with a number greater than after. It also works after the end of
 // the turn, as long as the events are kept.

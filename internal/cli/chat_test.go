@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/testkit"
@@ -45,6 +48,51 @@ func TestChatInAPipe(t *testing.T) {
 	}
 	if r = newShell(t, f).berth("chat", "-c", "c1", "once more"); r.code != 0 || r.out != "You said: once more\n" || len(k.convs) != 1 {
 		t.Errorf("%+v, %d conversations", r, len(k.convs))
+	}
+}
+
+// The files of --file go with the prompt, at a terminal with the first one. What cannot be attached is refused before
+// anything is sent.
+func TestChatSendsFiles(t *testing.T) {
+	f, k := newTalking(t)
+	dir := t.TempDir()
+	for name, data := range map[string]string{"größe 1.png": "\x89PNG", "b.txt": "", "..c": "c"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return "--file=" + filepath.Join(dir, name) }
+	if r := newShell(t, f).berth("chat", at("größe 1.png"), "look", at("b.txt"), at("..c"), at("b.txt")); r.code != 0 || r.out != "You said: look\n" {
+		t.Errorf("%+v", r)
+	}
+	want := []api.PromptFile{{Name: "größe 1.png", Data: []byte("\x89PNG")}, {Name: "b.txt", Data: []byte{}}, {Name: "..c", Data: []byte("c")}, {Name: "b.txt", Data: []byte{}}}
+	if diff := cmp.Diff([][]api.PromptFile{want}, k.sent); diff != "" {
+		t.Errorf("sent %s", diff)
+	}
+	for args, says := range map[string]string{
+		at("none"): "there is no file", "--file=" + dir: "is a folder, and only files can be attached", at("pipe"): "is not a regular file", "--file=": "there is no file",
+	} {
+		if r := newShell(t, f).berth("chat", args, "look"); r.code != 125 || !strings.Contains(r.err, says) || len(k.sent) != 1 {
+			t.Errorf("%s: %+v; %d prompts", args, r, len(k.sent))
+		}
+	}
+	m := newTerminal(t)
+	if r := sit(t, f, m, func() {
+		m.Wait("Ctrl-D leaves.")
+		m.Type("first\r")
+		m.Wait("You said: first\n")
+		m.Wait("version …a1b2c3")
+		m.Type("second\r")
+		m.Wait("You said: second\n")
+		m.Type("\x04")
+	}, "chat", at("b.txt")); r.code != 0 {
+		t.Errorf("exit %d", r.code)
+	}
+	if n := len(k.sent); n != 3 || len(k.sent[1]) != 1 || k.sent[2] != nil {
+		t.Errorf("sent %+v", k.sent)
 	}
 }
 

@@ -22,6 +22,7 @@ type talks struct {
 	turns  map[string]*fakeTurn
 	said   map[string][]api.Message
 	asked  []string // prompts, with what was asked beside them
+	sent   [][]api.PromptFile
 	ended  []string // deletes
 	usage  api.UsageReport
 	query  string // of the newest request for usage
@@ -270,6 +271,7 @@ func (k *talks) one(w http.ResponseWriter, r *http.Request, i int, what string) 
 		var want api.Prompt
 		_ = json.NewDecoder(r.Body).Decode(&want)
 		k.asked = append(k.asked, strings.TrimSpace(want.Prompt+" "+want.Model+" "+r.URL.RawQuery))
+		k.sent = append(k.sent, want.Attachments)
 		if c.TurnID != "" && r.URL.Query().Get("queue") == "" {
 			refuse(w, api.CodeTurnRunning, "turn "+c.TurnID+" is running")
 			break

@@ -48,6 +48,7 @@ func (a *app) chat() *cobra.Command {
 		Example: `  berth chat "write notes.txt: hello"
   berth chat --continue "read notes.txt"
   git diff | berth chat "review this:" - --template claude_code
+  berth chat --file shot.png "find the error on this page"
   berth chat`,
 		Args:              cobra.ArbitraryArgs,
 		RunE:              ui.Run(func(ctx context.Context, words []string) error { return a.runChat(ctx, &t, words) }),
@@ -59,6 +60,7 @@ func (a *app) chat() *cobra.Command {
 	flags.StringVarP(&t.want.Template, "template", "t", "", "`TEMPLATE` of the agent and its sandbox (default: the server's)")
 	flags.StringVar(&t.want.AgentID, "agent", "", "`ID|NAME` of the agent to talk with, see 'berth agent ls'")
 	flags.StringVar(&t.model, "model", "", "`MODEL` to ask (default: the agent's own choice)")
+	flags.StringArrayVar(&t.paths, "file", nil, "send this `FILE` or image with the prompt; may be repeated")
 	flags.StringVar(&t.want.SandboxID, "sandbox", "", "`ID|NAME` of a sandbox to work in (default: a new one)")
 	a.EnvFlags(cmd, &t.env)
 	flags.BoolVar(&t.queue, "queue", false, "wait while another turn of the conversation runs")
@@ -78,6 +80,8 @@ type talk struct {
 	newest bool
 	id     string
 	model  string
+	paths  []string         // of files for the first prompt
+	files  []api.PromptFile // for the next prompt
 	queue  bool
 
 	a    *app
@@ -92,6 +96,9 @@ func (a *app) runChat(ctx context.Context, t *talk, words []string) error {
 	}
 	prompt, typed, err := a.chatPrompt(words)
 	if err != nil {
+		return err
+	}
+	if t.files, err = readAttachments(t.paths); err != nil {
 		return err
 	}
 	if t.c, err = a.Connect(); err != nil {

@@ -94,6 +94,9 @@ func (a *app) printMessage(m api.Message) error {
 			return err
 		}
 	}
+	for _, f := range m.Attachments {
+		fmt.Fprintln(a.Out, a.Out.Paint(ui.Dim, ui.Clean(fmt.Sprintf("attached: %s (%s, %s)", f.Path, f.MediaType, ui.Size(f.Size)))))
+	}
 	if m.Error != "" {
 		fmt.Fprintln(a.Out, a.Out.Paint(ui.Red, ui.CleanLines(m.Error)))
 	}

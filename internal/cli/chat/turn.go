@@ -59,7 +59,10 @@ func (t *talk) ask(ctx context.Context, prompt string) (api.TurnEvent, error) {
 		if t.queue {
 			opts = append(opts, client.Queued())
 		}
-		stream, err := c.Conversations.Prompt(ctx, t.conv.ID, api.Prompt{Prompt: prompt, Model: t.model}, opts...)
+		stream, err := c.Conversations.Prompt(ctx, t.conv.ID, api.Prompt{Prompt: prompt, Model: t.model, Attachments: t.files}, opts...)
+		if err == nil {
+			t.files = nil // they were for this prompt
+		}
 		if remote.IsCode(err, api.CodeTurnRunning) {
 			err = ui.Hint(err, fmt.Sprintf("'berth chat -c %s' shows what it does; --queue lets the prompt wait for its end.", t.conv.ID))
 		}
