@@ -83,8 +83,13 @@ done
 exit 1
 `
 
+// KillMarked returns the command that kills every process whose variable BERTH_TURN has the value mark.
+func KillMarked(mark string) guest.Cmd {
+	return guest.Cmd{Argv: []string{"/bin/sh", "-c", sweep, "sweep", mark}, Dir: "/"}
+}
+
 func (w *Worker) sweep(ctx context.Context, h *engine.Handle, conn guest.Conn, t Turn) error {
-	exit, err := conn.Run(ctx, h.Command(guest.Cmd{Argv: []string{"/bin/sh", "-c", sweep, "sweep", ProcessID(t)}, Dir: "/"}), guest.Stdio{})
+	exit, err := conn.Run(ctx, h.Command(KillMarked(ProcessID(t))), guest.Stdio{})
 	switch {
 	case err != nil:
 		return problem("end what the turn started", err)

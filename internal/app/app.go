@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berthdev/berth/internal/agent/sandboxagent"
 	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/chat"
 	"github.com/berthdev/berth/internal/config"
@@ -41,7 +42,7 @@ type Options struct {
 	Templates []template.Template
 	// Exe is the program that runs as the helper in local sandboxes; empty: this program.
 	Exe string
-	// Prober checks the agent's server in sandboxes; nil: no sandbox has one.
+	// Prober replaces the check of agents' servers in sandboxes. Tests set it; nil: package sandboxagent.
 	Prober engine.Prober
 	// At, if set, is called at named points of the work on sandboxes. Tests use it to stop a server there.
 	At func(point, id string)
@@ -49,13 +50,14 @@ type Options struct {
 
 // System holds the parts of Berth that run sandboxes: the database, the drivers, the object store and the engine.
 type System struct {
-	opts      Options
-	cfg       *config.Loaded
-	templates *template.Registry
-	redactor  *telemetry.Redactor
-	metrics   *telemetry.Metrics
-	log       *slog.Logger
-	stopOnly  bool // the System only stops sandboxes, and needs no object store, message store or secret
+	opts         Options
+	cfg          *config.Loaded
+	templates    *template.Registry
+	redactor     *telemetry.Redactor
+	metrics      *telemetry.Metrics
+	log          *slog.Logger
+	agentServers *sandboxagent.Server
+	stopOnly     bool // the System only stops sandboxes, and needs no object store, message store or secret
 
 	store    *store.DB
 	drivers  map[string]driver.Driver
@@ -147,7 +149,7 @@ func (s *System) newEngine(ctx context.Context) error {
 		Hooks:     s.hooks,
 		Store:     engine.OnDB(s.store),
 		Drivers:   s.drivers,
-		Prober:    s.opts.Prober,
+		Prober:    s.prober(),
 		Defaults:  sandbox.Spec{Template: s.cfg.DefaultTemplate, Driver: s.cfg.DefaultDriver, Profile: s.cfg.SandboxProfileType},
 		Templates: s.templates,
 		Prefix:    s.templates.Prefix,

@@ -9,6 +9,7 @@ import (
 	"github.com/berthdev/berth/internal/agent/claudecli"
 	"github.com/berthdev/berth/internal/agent/demo"
 	"github.com/berthdev/berth/internal/agent/lines"
+	"github.com/berthdev/berth/internal/agent/sandboxagent"
 	"github.com/berthdev/berth/internal/chat"
 	"github.com/berthdev/berth/internal/template"
 	"github.com/berthdev/berth/internal/tool"
@@ -18,7 +19,7 @@ import (
 func (s *System) openChat() {
 	s.chat = chat.New(chat.Options{
 		Store: s.store, Engine: s.engine, Outbox: s.outbox, Transcript: s.messages, TranscriptInStore: s.cfg.MessageStore == "",
-		Runtimes: runtimes(), Plan: s.turnPlan, Hooks: s.hooks, Saver: saver{s}, Price: s.cfg.Prices.Of,
+		Runtimes: s.runtimes(), Plan: s.turnPlan, Hooks: s.hooks, Saver: saver{s}, Price: s.cfg.Prices.Of,
 		DefaultTemplate: s.cfg.DefaultTemplate, DeleteSandbox: s.cfg.DeleteSandboxWithConversation,
 		MaxTurns: int64(s.cfg.Caps().TurnsPerTenant), Timeout: s.cfg.TurnTimeout, MaxLog: s.cfg.MaxTurnBytes, KeepLog: s.cfg.EventRetention,
 		Attachments: chat.AttachmentLimits{
@@ -28,9 +29,9 @@ func (s *System) openChat() {
 	})
 }
 
-func runtimes() map[string]agent.Runtime {
+func (s *System) runtimes() map[string]agent.Runtime {
 	all := map[string]agent.Runtime{}
-	for _, r := range []agent.Runtime{acp.New(), claudecli.New(), demo.New(), lines.New()} {
+	for _, r := range []agent.Runtime{acp.New(), claudecli.New(), demo.New(), lines.New(), sandboxagent.New(s.agentServers, acp.New(), acp.Job)} {
 		all[r.Name()] = r
 	}
 	return all

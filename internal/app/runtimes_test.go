@@ -23,7 +23,7 @@ func TestEveryTemplateHasARuntime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := runtimes()
+	known := new(System).runtimes()
 	for _, name := range registry.Names() {
 		got, err := registry.Lookup(name)
 		if err != nil || known[got.Runtime] == nil {

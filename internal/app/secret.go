@@ -26,7 +26,10 @@ func (s *System) openSecret(ctx context.Context) error {
 	for _, previous := range s.cfg.SecretKeyPrevious {
 		from.Previous = append(from.Previous, previous.Reveal())
 	}
-	_, err := auth.UseSecret(ctx, s.store, from)
+	root, err := auth.UseSecret(ctx, s.store, from)
+	if err == nil {
+		s.openAgentServers(root)
+	}
 	return err
 }
 

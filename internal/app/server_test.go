@@ -204,7 +204,7 @@ func TestServerRefusesToStartWithWords(t *testing.T) {
 		"bad address":          {append(fresh(t), "BERTH_LISTEN=nowhere"), []string{"BERTH_LISTEN", "nowhere"}},
 		"data dir is a file":   {append(fresh(t), "BERTH_DATA_DIR=/dev/null/x"), []string{"/dev/null/x"}},
 		"no such driver":       {append(fresh(t), "BERTH_DEFAULT_DRIVER=nope"), []string{`default_driver = "nope" (env BERTH_DEFAULT_DRIVER)`, "write one of: fake"}},
-		"no such template":     {append(fresh(t), "BERTH_DEFAULT_TEMPLATE=nope"), []string{`default_template = "nope" (env BERTH_DEFAULT_TEMPLATE)`, "claude_code, codex, copilot, cursor, default, demo, gemini, github, goose, none, opencode, qwen"}},
+		"no such template":     {append(fresh(t), "BERTH_DEFAULT_TEMPLATE=nope"), []string{`default_template = "nope" (env BERTH_DEFAULT_TEMPLATE)`, "claude_code, codex, copilot, cursor, default, demo, gemini, github, goose, none, opencode, qwen, sandbox_agent"}},
 		"template section":     {append(fresh(t), "BERTH_CONFIG="+file), []string{`templates.small.driver = "nope" (file ` + file + ":3) is no driver", "write one of: fake, local", file + ":4) is no base on this machine", "berth template build-base nope"}},
 	}
 	for name, c := range cases {

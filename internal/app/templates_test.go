@@ -38,7 +38,7 @@ env = {TOKEN = "`+canary+`"}
 		}
 		names = append(names, item.Name)
 	}
-	if strings.Join(names, " ") != "claude_code codex copilot cursor default demo gemini github goose none opencode qwen web" {
+	if strings.Join(names, " ") != "claude_code codex copilot cursor default demo gemini github goose none opencode qwen sandbox_agent web" {
 		t.Errorf("listed %v", names)
 	}
 	for want, spec := range map[string]api.CreateSandbox{"web lite": {Name: "a"}, "web full": {Name: "b", Profile: "full"}, "none standard": {Name: "c", Template: "none"}} {
@@ -47,7 +47,7 @@ env = {TOKEN = "`+canary+`"}
 		}
 	}
 	_, _, err = c.Sandboxes.Create(t.Context(), api.CreateSandbox{Name: canary[:20], Template: "nosuch"})
-	if pr := problem(err); pr.Code != api.CodeUnknownTemplate || !strings.Contains(pr.Detail, "claude_code, codex, copilot, cursor, default, demo, gemini, github, goose, none, opencode, qwen, web") {
+	if pr := problem(err); pr.Code != api.CodeUnknownTemplate || !strings.Contains(pr.Detail, "claude_code, codex, copilot, cursor, default, demo, gemini, github, goose, none, opencode, qwen, sandbox_agent, web") {
 		t.Errorf("%v", err)
 	}
 	if err := p.end(t); err != nil {

@@ -59,7 +59,7 @@ func TestTemplatesAreListedAndShown(t *testing.T) {
 }
 
 // builtIn are the names of the built-in templates.
-var builtIn = []string{"claude_code", "codex", "copilot", "cursor", "default", "demo", "gemini", "github", "goose", "none", "opencode", "qwen"}
+var builtIn = []string{"claude_code", "codex", "copilot", "cursor", "default", "demo", "gemini", "github", "goose", "none", "opencode", "qwen", "sandbox_agent"}
 
 func TestTemplateCheckTellsFindingsAndFixes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "berth.toml")
@@ -71,13 +71,13 @@ func TestTemplateCheckTellsFindingsAndFixes(t *testing.T) {
 		return newShell(t, nil).berth(append([]string{"template", "check", file}, more...)...)
 	}
 	good := "[templates.web]\nextends = \"default\"\nenv = {A = \"canary\"}\n"
-	if r := check(good); r.code != 0 || r.out != "ok       "+strings.Join(append(slices.Clone(builtIn), "web"), "\nok       ")+"\n13 templates, 0 warnings, 0 failed\n" || r.err != "" {
+	if r := check(good); r.code != 0 || r.out != "ok       "+strings.Join(append(slices.Clone(builtIn), "web"), "\nok       ")+"\n14 templates, 0 warnings, 0 failed\n" || r.err != "" {
 		t.Errorf("%+v", r)
 	}
 	if r := check(good + "image = \"x\"\n"); r.code != 0 {
 		t.Errorf("%+v", r)
 	} else {
-		contains(t, "check", r.out, "warning  templates.web.image (file "+file+":4) is kept, not used yet\n", "13 templates, 1 warning, 0 failed")
+		contains(t, "check", r.out, "warning  templates.web.image (file "+file+":4) is kept, not used yet\n", "14 templates, 1 warning, 0 failed")
 	}
 	bad := good + "drivr = \"fake\"\nbase = \"debian\"\n"
 	r := check("listen = \"nowhere\"\n" + bad)
@@ -88,7 +88,7 @@ func TestTemplateCheckTellsFindingsAndFixes(t *testing.T) {
 		"failed   listen = \"nowhere\" (file "+file+":1) is not host:port\n         fix: write host:port",
 		"failed   templates.web.drivr (file "+file+":5) is not a key of templates\n         fix: did you mean driver?\n",
 		"failed   templates.web.base = \"debian\" (file "+file+":6) is no base on this machine\n         fix: make it with 'berth template build-base debian'",
-		"12 templates, 0 warnings, 3 failed\n")
+		"13 templates, 0 warnings, 3 failed\n")
 	r = check(bad, "--json")
 	if got := decode[checkedTemplates](t, r.out); r.code != 1 || got.Status != "failed" || got.File != file || len(got.Findings) != 2 || got.Findings[0].Fix != "did you mean driver?" || len(got.Templates) != len(builtIn) {
 		t.Errorf("--json printed %s", r.out)

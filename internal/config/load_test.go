@@ -301,7 +301,7 @@ func environ(vars map[string]string) func(string) (string, bool) {
 func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 	testkit.Proves(t, "X7")
 	vars := map[string]string{
-		"SANDBOX_AGENT_TOKEN": "token-secret-1", "MODAL_TOKEN_ID": "id", "MODAL_TOKEN_SECRET": "modal-secret-1",
+		"MODAL_TOKEN_ID": "id", "MODAL_TOKEN_SECRET": "modal-secret-1",
 		"DAYTONA_API_KEY": "daytona-secret-1", "DAYTONA_API_URL": "https://daytona.example", "DAYTONA_TARGET": "eu",
 		"SANDBOX_HACKCLUB_API_KEY": "hack-secret-1", "SANDBOX_RUNTIME_ENABLED": "false",
 	}

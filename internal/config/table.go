@@ -112,7 +112,7 @@ var table = withOwnEnv([]Setting{
 	{Key: "sandbox_runtime_enabled", Env: []string{"SANDBOX_RUNTIME_ENABLED"}, Kind: Switch, Default: "true", Unused: true,
 		Help:  "false: thread and Slack routes answer 503; all else works.",
 		field: onOff(func(c *Config) *bool { return &c.SandboxRuntimeEnabled })},
-	{Key: "sandbox_agent_token", Env: []string{"SANDBOX_AGENT_TOKEN"}, Kind: Text, Secret: true, Unused: true,
+	{Key: "sandbox_agent_token", Env: []string{"SANDBOX_AGENT_TOKEN"}, Kind: Text, Secret: true,
 		Help:  "Root that the tokens of agents inside sandboxes derive from. Empty: secret_key is.",
 		field: secret(func(c *Config) *Secret { return &c.SandboxAgentToken }, 8, 1024)},
 	{Key: "sandbox_hackclub_api_key", Env: []string{"SANDBOX_HACKCLUB_API_KEY"}, Kind: Text, Secret: true, Unused: true,

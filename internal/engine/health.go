@@ -115,8 +115,11 @@ func (w *work) heal(ctx context.Context) error {
 	return w.waitHealthy(ctx, conn)
 }
 
+// firstHealPoll is the first pause between looks at a server that starts; it doubles up to Options.HealPoll.
+const firstHealPoll = 50 * time.Millisecond
+
 func (w *work) waitHealthy(ctx context.Context, conn guest.Conn) error {
-	for {
+	for pause := min(firstHealPoll, w.opts.HealPoll); ; pause = min(2*pause, w.opts.HealPoll) {
 		err := w.opts.Prober.Probe(ctx, w.s, conn)
 		if err == nil {
 			return nil
@@ -125,7 +128,7 @@ func (w *work) waitHealthy(ctx context.Context, conn guest.Conn) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		case <-time.After(w.opts.HealPoll):
+		case <-time.After(pause):
 		}
 	}
 }

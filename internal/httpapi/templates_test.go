@@ -85,7 +85,7 @@ func TestTemplatesAreListedInPages(t *testing.T) {
 			break
 		}
 	}
-	if got := strings.Join(names, " "); got != "claude_code codex copilot cursor default demo gemini github goose none opencode qwen web" {
+	if got := strings.Join(names, " "); got != "claude_code codex copilot cursor default demo gemini github goose none opencode qwen sandbox_agent web" {
 		t.Errorf("listed %s", got)
 	}
 	s.do(call{path: templatesPath + "?cursor=nonsense", key: s.read}).fails(api.CodeInvalidCursor)

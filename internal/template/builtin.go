@@ -12,21 +12,29 @@ const (
 	RuntimeClaude = "claude-cli"
 	RuntimeLines  = "lines"
 	RuntimeACP    = "acp"
+	RuntimeServer = "sandbox-agent"
 )
 
 // permissionModes are the permission modes of Claude Code: the set of actions for which it does not ask.
 var permissionModes = []string{"bypassPermissions", "acceptEdits", "plan", "dontAsk"}
 
-var runtimes = []string{RuntimeACP, RuntimeClaude, RuntimeDemo, RuntimeLines}
+var runtimes = []string{RuntimeACP, RuntimeClaude, RuntimeDemo, RuntimeLines, RuntimeServer}
 
-// program returns the installed program that the template's runtime runs. It is mounted besides the template's mounts.
-func (t Template) program() (p program.Program, ok bool) {
-	name := t.Agent
-	if t.Runtime == RuntimeClaude {
-		name = program.ClaudeCode.Name
+// programs returns the installed programs that the template's runtime runs. They are mounted besides its mounts.
+func (t Template) programs() (all []program.Program) {
+	names := []string{t.Agent}
+	switch t.Runtime {
+	case RuntimeClaude:
+		names = []string{program.ClaudeCode.Name}
+	case RuntimeServer:
+		names = append(names, program.SandboxAgent)
 	}
-	p, err := program.Find(name)
-	return p, err == nil
+	for _, name := range names {
+		if p, err := program.Find(name); err == nil {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // builtins returns the predefined templates without the server's defaults; Registry.filled adds those.
@@ -51,6 +59,10 @@ func builtins() map[string]Template {
 	for _, name := range agents {
 		all[name] = forAgent(name)
 	}
+	server := forAgent("opencode")
+	server.Name, server.Runtime = program.SandboxAgent, RuntimeServer
+	server.Description = "OpenCode through sandbox-agent, both installed by 'berth template install sandbox_agent'"
+	all[server.Name] = server
 	return all
 }
 

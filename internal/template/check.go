@@ -59,6 +59,9 @@ func (c *checker) checkSpec() {
 	}
 }
 
+// serverAgents are the agents that sandbox-agent can start.
+var serverAgents = []string{"claude", "codex", "opencode", "pi"}
+
 // missing returns the problems of a template whose values do not fit together.
 func missing(t Template, origin string) (problems []config.Problem) {
 	refuse := func(key, value, why, fix string) {
@@ -68,11 +71,15 @@ func missing(t Template, origin string) (problems []config.Problem) {
 	switch {
 	case t.Runtime == RuntimeLines && !command:
 		refuse("runtime", t.Runtime, "needs a program to run", `write agent_command = ["PROGRAM", "ARGUMENT"]`)
+	case t.Runtime == RuntimeServer && !slices.Contains(serverAgents, t.Agent):
+		refuse("agent", t.Agent, "is no agent that sandbox-agent can start", "write one of: "+strings.Join(serverAgents, ", "))
+	case t.Runtime == RuntimeServer && command:
+		refuse("agent_command", strings.Join(t.AgentCommand, " "), "has no effect: sandbox-agent starts the agent", "leave it out, or use the runtime acp")
 	case t.Runtime == RuntimeACP && !command && t.Agent == "":
 		refuse("runtime", t.Runtime, "needs an agent", `write agent = "NAME" with one of: `+strings.Join(profile.Names(), ", ")+`; or agent_command = ["PROGRAM", "ARGUMENT"]`)
-	case t.Runtime != RuntimeACP && t.Agent != "":
-		refuse("agent", t.Agent, "is only for the runtime acp", `write runtime = "acp", or leave it out`)
-	case t.Runtime == RuntimeACP:
+	case t.Runtime != RuntimeACP && t.Runtime != RuntimeServer && t.Agent != "":
+		refuse("agent", t.Agent, "is only for the runtimes acp and sandbox-agent", `write runtime = "acp", or leave it out`)
+	case t.Runtime == RuntimeACP, t.Runtime == RuntimeServer:
 		p, _ := profile.Find(t.Agent)
 		if _, ok := p.Settings(t.Permissions); !ok {
 			refuse("permission_mode", t.Permissions, "is no mode that "+p.Title+" can be held to", "leave it out, or use another agent")

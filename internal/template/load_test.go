@@ -206,7 +206,7 @@ func TestUnusedFieldsAreKeptWithAWarning(t *testing.T) {
 func TestBuiltInTemplates(t *testing.T) {
 	testkit.Proves(t, "H6")
 	r := at(t, "").registry(t)
-	if got := strings.Join(r.Names(), " "); got != "claude_code codex copilot cursor default demo gemini github goose none opencode qwen" {
+	if got := strings.Join(r.Names(), " "); got != "claude_code codex copilot cursor default demo gemini github goose none opencode qwen sandbox_agent" {
 		t.Fatalf("names %s", got)
 	}
 	for _, name := range r.Names() {
@@ -214,6 +214,8 @@ func TestBuiltInTemplates(t *testing.T) {
 		switch {
 		case name == "claude_code" || name == "github":
 			agent = "claude-cli"
+		case name == "sandbox_agent":
+			agent = "sandbox-agent"
 		case got.Agent == name:
 			agent = "acp"
 		}
@@ -384,7 +386,7 @@ func TestBadTemplatesAreRefusedWithWords(t *testing.T) {
 		{`cpu = nan`, `templates.x (FILE:1) cannot be used: NaN is no number of cores`},
 		{`mounts = [` + strings.Join(many(17, `{source = "/usr", target = "/opt/%d"}`), ", ") + `]`, `templates.x (FILE:1) cannot be used: 17 mounts are more than 16; write less of it`},
 		{`egress = [` + strings.Join(many(257, `"a%d.test:1"`), ", ") + `]`, `257 egress entries are more than 256`},
-		{`extends = "nope"`, `templates.x.extends = "nope" (FILE:2) is no template; write one of: claude_code, codex, copilot, cursor, default, demo, gemini, github, goose, none, opencode, qwen, x`},
+		{`extends = "nope"`, `templates.x.extends = "nope" (FILE:2) is no template; write one of: claude_code, codex, copilot, cursor, default, demo, gemini, github, goose, none, opencode, qwen, sandbox_agent, x`},
 		{`extends = "x"`, `templates.x.extends = "x" (FILE:2) leads back to this template`},
 	}
 	for _, c := range cases {
@@ -443,7 +445,7 @@ extends = "a"
 		t.Errorf("problems of %s:\n%v", got, report.Err())
 	}
 	_, report = p.load(t, "BERTH_DEFAULT_TEMPLATE", "nope")
-	if said := fmt.Sprint(report.Err()); !strings.Contains(said, `default_template = "nope" (env BERTH_DEFAULT_TEMPLATE) is no template of this Berth; write one of: a, b, child, claude_code, codex, copilot, cursor, default, demo, gemini, github, goose, none, opencode, parent, qwen`) {
+	if said := fmt.Sprint(report.Err()); !strings.Contains(said, `default_template = "nope" (env BERTH_DEFAULT_TEMPLATE) is no template of this Berth; write one of: a, b, child, claude_code, codex, copilot, cursor, default, demo, gemini, github, goose, none, opencode, parent, qwen, sandbox_agent`) {
 		t.Error(said)
 	}
 }

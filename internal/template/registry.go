@@ -138,17 +138,22 @@ func (r *Registry) fill(spec *driver.Spec, t Template, profile string) {
 	spec.Mounts = r.mounts(t)
 }
 
-// mounts returns the mounts of the template, and that of its agent's program unless the template uses the place.
+// mounts returns the mounts of the template, and those of its agent's programs unless the template uses the place.
 func (r *Registry) mounts(t Template) []driver.Mount {
 	all := make([]driver.Mount, len(t.Mounts))
 	for i, m := range t.Mounts {
 		all[i] = driver.Mount{Source: filepath.Clean(m.Source), Target: filepath.Clean(m.Target)}
 	}
-	p, ok := t.program()
-	if !ok || r.o.DataDir == "" || slices.ContainsFunc(all, func(m driver.Mount) bool { return within(m.Target, p.Mount()) || within(p.Mount(), m.Target) }) {
+	if r.o.DataDir == "" {
 		return all
 	}
-	return append(all, driver.Mount{Source: program.Dir(r.o.DataDir, p.Name), Target: p.Mount()})
+	for _, p := range t.programs() {
+		taken := func(m driver.Mount) bool { return within(m.Target, p.Mount()) || within(p.Mount(), m.Target) }
+		if !slices.ContainsFunc(all, taken) {
+			all = append(all, driver.Mount{Source: program.Dir(r.o.DataDir, p.Name), Target: p.Mount()})
+		}
+	}
+	return all
 }
 
 // baseDir returns the base in the form that drivers take: host, or the path of a directory.

@@ -27,7 +27,7 @@ func TestTemplatesWrittenInGo(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	err = r.Add(template.Template{Name: "Bad Name", Extends: "nope", User: "joe", Memory: -1, Disk: template.Disk{Kind: "nope"}})
-	for _, want := range []string{"templates.Bad Name = \"Bad Name\" has no usable name", "is no template; write one of: claude_code, codex, copilot, cursor, default, demo, gemini, github, goose, mine, none, opencode, qwen", "is no user", "memory", "auto, soft, loop"} {
+	for _, want := range []string{"templates.Bad Name = \"Bad Name\" has no usable name", "is no template; write one of: claude_code, codex, copilot, cursor, default, demo, gemini, github, goose, mine, none, opencode, qwen, sandbox_agent", "is no user", "memory", "auto, soft, loop"} {
 		if err == nil || fault.CodeOf(err) != api.CodeInvalidConfig || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}
@@ -36,7 +36,7 @@ func TestTemplatesWrittenInGo(t *testing.T) {
 
 func TestUnknownTemplates(t *testing.T) {
 	r := template.New(template.Options{})
-	if _, err := r.Lookup("gone"); fault.CodeOf(err) != api.CodeUnknownTemplate || !strings.Contains(err.Error(), "there are: claude_code, codex, copilot, cursor, default, demo, gemini, github, goose, none, opencode, qwen") {
+	if _, err := r.Lookup("gone"); fault.CodeOf(err) != api.CodeUnknownTemplate || !strings.Contains(err.Error(), "there are: claude_code, codex, copilot, cursor, default, demo, gemini, github, goose, none, opencode, qwen, sandbox_agent") {
 		t.Errorf("%v", err)
 	}
 	// A sandbox outlives its template's section: it is not started as something else.

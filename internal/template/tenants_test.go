@@ -23,11 +23,11 @@ extends = "none"
 env = {SECRET = "x"}
 `).registry(t)
 	for tenant, want := range map[string]string{
-		"default": "all child claude_code codex copilot copy cursor default demo gemini github goose none opencode own qwen",
-		"acme":    "all claude_code codex copilot cursor default demo gemini github goose opencode qwen shared",
-		"globex":  "all claude_code codex copilot cursor default demo gemini github goose opencode qwen shared",
-		"*":       "all claude_code codex copilot cursor default demo gemini github goose opencode qwen",
-		"":        "all claude_code codex copilot cursor default demo gemini github goose opencode qwen",
+		"default": "all child claude_code codex copilot copy cursor default demo gemini github goose none opencode own qwen sandbox_agent",
+		"acme":    "all claude_code codex copilot cursor default demo gemini github goose opencode qwen sandbox_agent shared",
+		"globex":  "all claude_code codex copilot cursor default demo gemini github goose opencode qwen sandbox_agent shared",
+		"*":       "all claude_code codex copilot cursor default demo gemini github goose opencode qwen sandbox_agent",
+		"":        "all claude_code codex copilot cursor default demo gemini github goose opencode qwen sandbox_agent",
 	} {
 		if got := strings.Join(r.NamesFor(tenant), " "); got != want {
 			t.Errorf("%q has %s, want %s", tenant, got, want)

@@ -6,6 +6,7 @@ package profile
 
 import (
 	"maps"
+	"path"
 	"runtime"
 	"slices"
 	"strings"
@@ -148,6 +149,21 @@ func (p Profile) Settings(mode string) (settings []Setting, ok bool) {
 		return p.Ask, p.Ask != nil
 	}
 	return nil, false
+}
+
+// Environment returns the agent's variables in a permission mode, as NAME=value.
+func (p Profile) Environment(mode string) []string {
+	env := slices.Clone(p.Env)
+	for _, name := range slices.Sorted(maps.Keys(p.State)) {
+		env = append(env, name+"="+path.Join(p.StateDir(), p.State[name]))
+	}
+	settings, _ := p.Settings(mode)
+	for _, s := range settings {
+		if s.Env != "" {
+			env = append(env, s.Env)
+		}
+	}
+	return env
 }
 
 // StateDir returns the directory of the agent's state inside.

@@ -41,15 +41,20 @@ func install(t agent.Turn) string {
 	return "berth template install " + t.Agent
 }
 
-func job(t agent.Turn) agent.Job {
-	raw, _ := json.Marshal(turnOf(of(t), t))
+func job(t agent.Turn) agent.Job { return Job(t) }
+
+// Job returns the job of a turn. The agent gets further variables, as NAME=value.
+func Job(t agent.Turn, env ...string) agent.Job {
+	turn := turnOf(of(t), t)
+	turn.Env = append(turn.Env, env...)
+	raw, _ := json.Marshal(turn)
 	return agent.Job{Inside: true, Argv: []string{client.Program, client.Name}, Input: string(raw)}
 }
 
 // turnOf returns the turn for the client.
 func turnOf(p profile.Profile, t agent.Turn) client.Turn {
 	c := client.Turn{
-		Command: p.Command, Bin: p.Bin(), Env: slices.Clone(p.Env), StateDir: p.StateDir(), Files: p.Files,
+		Command: p.Command, Bin: p.Bin(), Env: p.Environment(t.Permissions), StateDir: p.StateDir(), Files: p.Files,
 		Session: t.Session.ID, Resume: t.Session.Resume, Prompt: t.Text(),
 		Servers: servers(t.Servers), Allow: policy(t.Permissions), QuietMS: p.QuietMS, Lingers: p.LingersOnEOF,
 		Shape: client.Shape{
@@ -58,9 +63,6 @@ func turnOf(p profile.Profile, t agent.Turn) client.Turn {
 	}
 	if len(t.Command) > 0 {
 		c.Command = t.Command
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.State)) {
-		c.Env = append(c.Env, name+"="+join(p.StateDir(), p.State[name]))
 	}
 	if p.Rename != nil {
 		c.Rename = &client.Rename{Dir: p.Rename.Dir, From: p.Rename.From, To: p.Rename.To}
@@ -74,13 +76,6 @@ func turnOf(p profile.Profile, t agent.Turn) client.Turn {
 		c.Calls = append(c.Calls, modelCall(p.Model, t.Model))
 	}
 	return c
-}
-
-func join(dir, below string) string {
-	if below == "" {
-		return dir
-	}
-	return dir + "/" + below
 }
 
 func policy(mode string) client.Policy {
@@ -100,8 +95,6 @@ func apply(c *client.Turn, all []profile.Setting) {
 		switch {
 		case s.Flag != "":
 			c.Command = append(c.Command, s.Flag)
-		case s.Env != "":
-			c.Env = append(c.Env, s.Env)
 		case s.Mode != "":
 			c.Calls = append(c.Calls, client.Call{Method: "session/set_mode", Params: map[string]any{"modeId": s.Mode}})
 		case s.Option != "":

@@ -51,6 +51,15 @@ the installed one stays. An installed version is not installed again without --f
 		if err := program.Prepare(cfg.DataDir); err != nil {
 			return fmt.Errorf("make directory for programs: %w", err)
 		}
+		for _, name := range o.With {
+			other := program.Options{Dir: program.Dir(cfg.DataDir, name)}
+			if other.Program, err = program.Find(name); err != nil {
+				return err
+			}
+			if err := a.runTemplateInstall(ctx, other); err != nil {
+				return err
+			}
+		}
 		o.Dir = program.Dir(cfg.DataDir, o.Name)
 		return a.runTemplateInstall(ctx, o)
 	})

@@ -10,6 +10,9 @@ var ClaudeCode = Program{
 	Native:   "@anthropic-ai/claude-code-linux-*/claude",
 }
 
+// SandboxAgent is the name of the server that runs agents for clients over HTTP.
+const SandboxAgent = "sandbox_agent"
+
 // All lists the programs that can be installed, in the order in which help pages list them.
 var All = []Program{
 	ClaudeCode,
@@ -49,8 +52,8 @@ var All = []Program{
 			"The npm package with the name cursor-agent is another program.",
 	},
 	{
-		Name: "sandbox_agent", Title: "sandbox-agent", Size: "25 MB", Command: "sandbox-agent",
+		Name: SandboxAgent, Title: "sandbox-agent", Size: "25 MB", Command: "sandbox-agent",
 		Packages: []Package{{"@sandbox-agent/cli-linux-{arch}", "0.4.2"}},
-		Native:   "@sandbox-agent/cli-linux-*/bin/sandbox-agent",
+		Native:   "@sandbox-agent/cli-linux-*/bin/sandbox-agent", With: []string{"opencode"},
 	},
 }

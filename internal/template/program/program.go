@@ -38,6 +38,8 @@ type Program struct {
 	// Script is the path of a JavaScript file in node_modules, which the package "node" below node_modules runs.
 	Script string
 
+	With []string // programs that the template needs besides this one
+
 	Reports string // what --version prints; empty: the version of the package
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	_ "github.com/berthdev/berth/internal/acp/client"
+	_ "github.com/berthdev/berth/internal/acp/relay"
 	_ "github.com/berthdev/berth/internal/guest/pid1"
 )
 

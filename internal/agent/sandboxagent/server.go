@@ -1,0 +1,202 @@
+package sandboxagent
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/acp/profile"
+	"github.com/berthdev/berth/internal/agent"
+	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/sandbox"
+)
+
+// Port is the server's port on the loopback of its sandbox.
+const Port = 3000
+
+// Program is the server's program inside, and Install the command that installs it.
+const (
+	Program = "/opt/sandbox_agent/bin/sandbox-agent"
+	Install = "berth template install sandbox_agent"
+)
+
+// mark is the value of BERTH_TURN in the server's process and everything that it starts.
+const mark = "agent-server"
+
+// Options configure the servers.
+type Options struct {
+	// Key is the root that the tokens of servers derive from.
+	Key []byte
+	// Agent returns the agent of a sandbox, and its permission mode. It is not ok if the sandbox needs no server.
+	Agent func(s sandbox.Sandbox) (p profile.Profile, permissions string, ok bool)
+	// Command returns a command with the environment and the user of the sandbox.
+	Command func(s sandbox.Sandbox, cmd guest.Cmd) guest.Cmd
+}
+
+// Server is the sandbox-agent server of each sandbox that needs one. It is the engine's Prober.
+type Server struct {
+	o Options
+
+	mu      sync.Mutex
+	healthy map[string]time.Time // sandbox and incarnation → the last time that its server answered
+}
+
+// NewServer returns the servers.
+func NewServer(o Options) *Server { return &Server{o: o, healthy: map[string]time.Time{}} }
+
+// Token returns the token of a sandbox's server. Everything in the sandbox can read it, so each has its own.
+func (v *Server) Token(s sandbox.Sandbox) string {
+	m := hmac.New(sha256.New, v.o.Key)
+	fmt.Fprintf(m, "sandbox-agent %s %s", s.Owner.Tenant, s.ID)
+	return hex.EncodeToString(m.Sum(nil))
+}
+
+// maxHealth is how much of an answer about the health is read.
+const maxHealth = 4 << 10
+
+// Probe asks the server for its health.
+func (v *Server) Probe(ctx context.Context, s sandbox.Sandbox, conn guest.Conn) error {
+	if _, _, ok := v.o.Agent(s); !ok {
+		return nil
+	}
+	err := v.ask(ctx, s, conn)
+	v.note(s, err == nil)
+	return err
+}
+
+func (v *Server) ask(ctx context.Context, s sandbox.Sandbox, conn guest.Conn) error {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return conn.Dial(ctx, Port)
+	}}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://agent/v1/health", nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+v.Token(s))
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask sandbox-agent for its health: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxHealth))
+	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(text), `"ok"`) {
+		return fmt.Errorf("sandbox-agent is not healthy: %s", resp.Status)
+	}
+	return nil
+}
+
+// Heal starts the server unless it is healthy. The processes of an earlier one are ended first. Sessions are files of the
+// agents, so none is replaced.
+func (v *Server) Heal(ctx context.Context, s sandbox.Sandbox, conn guest.Conn) (replaced int, err error) {
+	p, permissions, ok := v.o.Agent(s)
+	if !ok || v.Probe(ctx, s, conn) == nil {
+		return 0, nil
+	}
+	return 0, v.restart(ctx, s, conn, p, permissions)
+}
+
+func (v *Server) restart(ctx context.Context, s sandbox.Sandbox, conn guest.Conn, p profile.Profile, permissions string) error {
+	if exit, err := conn.Run(ctx, v.o.Command(s, agent.KillMarked(mark)), guest.Stdio{}); err != nil || exit.Code != 0 {
+		return fmt.Errorf("end the processes of an earlier sandbox-agent: exit %d: %w", exit.Code, err)
+	}
+	if err := v.writeFiles(ctx, s, conn, p); err != nil {
+		return err
+	}
+	cmd := v.command(s, p, permissions)
+	id := processID(cmd)
+	if err := conn.Start(ctx, id, cmd); err != nil {
+		return fmt.Errorf("start sandbox-agent: %w", err)
+	}
+	return v.started(ctx, conn, id)
+}
+
+// command returns the command of the server.
+func (v *Server) command(s sandbox.Sandbox, p profile.Profile, permissions string) guest.Cmd {
+	return v.o.Command(s, guest.Cmd{
+		Argv: []string{Program, "server", "--token", v.Token(s), "--host", "127.0.0.1", "--port", fmt.Sprint(Port), "--no-telemetry"},
+		Env:  environment(p, permissions), Dir: guest.Workspace,
+	})
+}
+
+// outdated reports whether the server that runs was started with other variables than it would be now, and no turn runs
+// that a restart would cut off.
+func (v *Server) outdated(ctx context.Context, s sandbox.Sandbox, conn guest.Conn) (bool, error) {
+	p, permissions, ok := v.o.Agent(s)
+	if !ok {
+		return false, nil
+	}
+	all, err := conn.Processes(ctx)
+	if err != nil {
+		return false, err
+	}
+	current, outdated := mark+"-"+digest(v.command(s, p, permissions))+"-", false
+	for _, process := range all {
+		switch {
+		case process.Exit != nil:
+		case strings.HasPrefix(process.ID, "turn-"):
+			return false, nil
+		case strings.HasPrefix(process.ID, mark+"-"):
+			outdated = outdated || !strings.HasPrefix(process.ID, current)
+		}
+	}
+	return outdated, nil
+}
+
+// started reports a server whose program cannot be run. Such a process ends at once.
+func (v *Server) started(ctx context.Context, conn guest.Conn, id string) error {
+	st, err := conn.Process(id).Status(ctx)
+	if err != nil || st.Exit == nil {
+		return err
+	}
+	if st.Exit.Code == guest.ExitNotFound || st.Exit.Code == guest.ExitCannotRun {
+		return &fault.Error{Op: "start sandbox-agent", Code: api.CodeAgentNotInstalled, Hint: "Run '" + Install + "' on the server's machine.",
+			Err: errors.New("sandbox-agent is not installed")}
+	}
+	return fmt.Errorf("start sandbox-agent: it ended with exit code %d", st.Exit.Code)
+}
+
+// environment returns the variables of the server. The agents that it starts inherit them.
+func environment(p profile.Profile, permissions string) []string {
+	return append(p.Environment(permissions),
+		"BERTH_TURN="+mark, "SANDBOX_AGENT_REQUIRE_PREINSTALL=1",
+		"PATH="+launcherDir+":"+p.Bin()+":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	)
+}
+
+func (v *Server) note(s sandbox.Sandbox, healthy bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !healthy {
+		delete(v.healthy, seenKey(s))
+		return
+	}
+	if len(v.healthy) > maxSeen {
+		clear(v.healthy)
+	}
+	v.healthy[seenKey(s)] = time.Now()
+}
+
+// fresh reports whether the server answered so recently that it need not be asked again.
+func (v *Server) fresh(s sandbox.Sandbox) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return time.Since(v.healthy[seenKey(s)]) < freshFor
+}
+
+func seenKey(s sandbox.Sandbox) string { return fmt.Sprintf("%s-%d", s.ID, s.Incarnation) }
+
+const (
+	freshFor = 2 * time.Second
+	maxSeen  = 10_000
+)

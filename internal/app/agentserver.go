@@ -1,0 +1,47 @@
+package app
+
+import (
+	"cmp"
+
+	"github.com/berthdev/berth/internal/acp/profile"
+	"github.com/berthdev/berth/internal/agent/sandboxagent"
+	"github.com/berthdev/berth/internal/auth"
+	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/template"
+)
+
+// openAgentServers prepares the servers of agents in sandboxes. Their tokens derive from sandbox_agent_token if it is
+// set, and from the root secret otherwise.
+func (s *System) openAgentServers(root auth.Secret) {
+	key := []byte(s.cfg.SandboxAgentToken.Reveal())
+	if len(key) == 0 {
+		key = root.Derive("tokens of servers of agents")
+	}
+	s.agentServers = sandboxagent.NewServer(sandboxagent.Options{
+		Key: key, Agent: s.agentOfServer,
+		Command: func(sb sandbox.Sandbox, cmd guest.Cmd) guest.Cmd {
+			return s.engine.HandleAt(sb, driver.ID(sb.Instance)).Command(cmd)
+		},
+	})
+}
+
+// agentOfServer returns the agent that a server in the sandbox runs. It is not ok if the sandbox has no server.
+func (s *System) agentOfServer(sb sandbox.Sandbox) (p profile.Profile, permissions string, ok bool) {
+	t, err := s.templates.Lookup(sb.Spec.Template)
+	if err != nil || t.Runtime != template.RuntimeServer {
+		return p, "", false
+	}
+	p, ok = profile.Find(t.Agent)
+	return p, t.Permissions, ok
+}
+
+// prober returns what checks the agents' servers.
+func (s *System) prober() engine.Prober {
+	if s.agentServers == nil {
+		return s.opts.Prober
+	}
+	return cmp.Or[engine.Prober](s.opts.Prober, s.agentServers)
+}
