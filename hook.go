@@ -108,7 +108,8 @@ func newHookData(d *hook.Data) *HookData {
 		Phase: Phase(d.Phase), ConversationID: sandbox.PublicID(d.ConversationID), TurnID: d.TurnID,
 		Message: d.Message, Usage: d.Usage, Status: d.Status, Version: d.Version, data: d,
 		Sandbox: HookSandbox{
-			ID: sandbox.PublicID(d.Sandbox.ID), Name: d.Sandbox.Name, Tenant: d.Sandbox.Tenant, Owner: api.Owner{Kind: d.Sandbox.Owner.Kind, ID: sandbox.PublicID(d.Sandbox.Owner.ID)},
+			ID: sandbox.PublicID(d.Sandbox.ID), Name: d.Sandbox.Name, Tenant: d.Sandbox.Tenant,
+			Owner:    api.Owner{Kind: d.Sandbox.Owner.Kind, ID: sandbox.PublicID(d.Sandbox.Owner.ID)},
 			Template: d.Sandbox.Template, Driver: d.Sandbox.Driver, Incarnation: d.Sandbox.Incarnation,
 		},
 	}

@@ -70,7 +70,8 @@ func (w *work) close(ctx context.Context, out outcome) error {
 	}
 	events := [][]byte{mustJSON(api.TurnEvent{
 		Type: api.EventTurnFinished, ConversationID: sandbox.PublicID(w.turn.Conversation), SandboxID: sandbox.PublicID(w.turn.Sandbox), TurnID: w.turn.ID, MessageID: w.turn.Reply,
-		Status: out.Status, Code: out.Code, Message: out.Message, StopReason: out.StopReason, Model: out.Model, Session: w.turn.Session, Usage: &out.Usage, CostUSD: out.Reply.CostUSD,
+		Status: out.Status, Code: out.Code, Message: out.Message, StopReason: out.StopReason, Model: out.Model,
+		Session: w.turn.Session, Usage: &out.Usage, CostUSD: out.Reply.CostUSD,
 		Stats: &stats, Version: w.turn.Version, VersionPending: w.turn.Saving, Warnings: warnings, At: &now,
 	})}
 	outcome, err := json.Marshal(out.End)
@@ -186,7 +187,8 @@ func (w *work) data(ctx context.Context, m api.Message) (*hook.Data, error) {
 	if err != nil && !errors.Is(err, fault.ErrNotFound) && !errors.Is(err, fault.ErrDeleted) {
 		return nil, err
 	}
-	return &hook.Data{Record: sb, Handle: w.opts.Engine.HandleAt(sb, driver.ID(sb.Instance)), ConversationID: w.turn.Conversation, TurnID: w.turn.ID, Message: m, Usage: m.Usage, Status: m.Status}, nil
+	return &hook.Data{Record: sb, Handle: w.opts.Engine.HandleAt(sb, driver.ID(sb.Instance)), ConversationID: w.turn.Conversation,
+		TurnID: w.turn.ID, Message: m, Usage: m.Usage, Status: m.Status}, nil
 }
 
 // remember stores the stats and metadata that hooks have returned.

@@ -105,7 +105,8 @@ func (s *Service) free(ctx context.Context, tenant store.TenantID, turn string) 
 // firstEvents returns the user's message and the first events of a turn, as JSON.
 func firstEvents(t store.Turn) (message []byte, events [][]byte, err error) {
 	message, err = json.Marshal(userMessage(t))
-	started := api.TurnEvent{Type: api.EventTurnStarted, ConversationID: sandbox.PublicID(t.Conversation), SandboxID: sandbox.PublicID(t.Sandbox), TurnID: t.ID, MessageID: t.Message, At: &t.CreatedAt}
+	started := api.TurnEvent{Type: api.EventTurnStarted, ConversationID: sandbox.PublicID(t.Conversation),
+		SandboxID: sandbox.PublicID(t.Sandbox), TurnID: t.ID, MessageID: t.Message, At: &t.CreatedAt}
 	events = append(events, mustJSON(started))
 	if !t.Placed {
 		events = append(events, mustJSON(api.TurnEvent{Type: api.EventStatus, Status: "queued", Message: "waits for the turn before it"}))

@@ -290,7 +290,8 @@ func (s *Service) saveHooks(ctx context.Context, owed store.Save) (*hook.Data, e
 	if err != nil {
 		return nil, err
 	}
-	d := &hook.Data{Record: sb, Handle: s.opts.Engine.HandleAt(sb, driver.ID(sb.Instance)), ConversationID: data.Conversation, TurnID: owed.Turn, Usage: data.Usage, Status: data.Status}
+	d := &hook.Data{Record: sb, Handle: s.opts.Engine.HandleAt(sb, driver.ID(sb.Instance)), ConversationID: data.Conversation,
+		TurnID: owed.Turn, Usage: data.Usage, Status: data.Status}
 	if data.Message != nil {
 		d.Message = *data.Message
 	}

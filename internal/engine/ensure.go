@@ -263,7 +263,8 @@ func (en ensurer) allowed(r Request, there sandbox.Sandbox, found bool) error {
 	if asked != "" {
 		return en.e.CheckTemplate(r.Owner.Tenant, asked)
 	}
-	if en.e.opts.Templates == nil || en.e.opts.Templates.Allows(r.Owner.Tenant, en.e.opts.Defaults.Template) || !slices.Contains(en.e.opts.Templates.Names(), en.e.opts.Defaults.Template) {
+	if en.e.opts.Templates == nil || en.e.opts.Templates.Allows(r.Owner.Tenant, en.e.opts.Defaults.Template) ||
+		!slices.Contains(en.e.opts.Templates.Names(), en.e.opts.Defaults.Template) {
 		return nil
 	}
 	return fault.Errorf("check template", api.CodeUnknownTemplate, "the server's default template is not for this tenant; name one of: %s", strings.Join(en.templatesOf(r.Owner.Tenant), ", "))

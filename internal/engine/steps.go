@@ -331,7 +331,8 @@ func isPermanent(err error) bool {
 // newFailure returns the failure to record for an error. Its Attempts continue those of the recorded failure, unless the
 // sandbox was used since.
 func (w *work) newFailure(err error) *sandbox.Failure {
-	f := &sandbox.Failure{Code: fault.CodeOf(err), Message: w.redact(err.Error()), At: w.now(), Want: w.s.Want, Attempts: 1, Final: isPermanent(err) || fault.CodeOf(err) == api.CodeHookFailed}
+	f := &sandbox.Failure{Code: fault.CodeOf(err), Message: w.redact(err.Error()), At: w.now(), Want: w.s.Want, Attempts: 1,
+		Final: isPermanent(err) || fault.CodeOf(err) == api.CodeHookFailed}
 	if w.s.Failure != nil && !w.s.ActiveAt.After(w.s.Failure.At) {
 		f.Attempts += w.s.Failure.Attempts
 	}

@@ -96,7 +96,10 @@ func (p *pull) run(ctx context.Context) (*Result, error) {
 	index := &Index{Manifest: *p.there, HeadTag: p.headTag, Digest: p.version.digest(), Stamps: stamps, Scanned: time.Now().UnixNano()}
 	slices.SortFunc(p.both, func(a, b Conflict) int { return strings.Compare(a.Path, b.Path) })
 	return &Result{
-		Version: p.there.ID, Stats: p.stats, Index: index, Conflicts: slices.CompactFunc(p.both, func(a, b Conflict) bool { return a.Path == b.Path }), Skipped: p.scan.Skipped, State: p.state,
+		Version: p.there.ID, Stats: p.stats, Index: index, Conflicts: slices.CompactFunc(p.both, func(a,
+			b Conflict) bool {
+			return a.Path == b.Path
+		}), Skipped: p.scan.Skipped, State: p.state,
 		Flagged: p.flagged(),
 	}, nil
 }

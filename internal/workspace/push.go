@@ -259,7 +259,8 @@ func (p *push) commit(ctx context.Context) (*Result, error) {
 func (p *push) historyEntry(manifest []byte) Version {
 	digest := sha256.Sum256(manifest)
 	m := &p.next
-	v := Version{ID: m.ID, Sequence: m.Sequence, Parent: m.Parent, At: m.At, SHA256: hex.EncodeToString(digest[:]), Note: fault.Clip(p.o.Note, maxNote), Writer: p.o.Writer, Layout: m.Layout}
+	v := Version{ID: m.ID, Sequence: m.Sequence, Parent: m.Parent, At: m.At, SHA256: hex.EncodeToString(digest[:]),
+		Note: fault.Clip(p.o.Note, maxNote), Writer: p.o.Writer, Layout: m.Layout}
 	for i := range m.Entries {
 		if e := &m.Entries[i]; e.Kind == File {
 			v.Files, v.Bytes = v.Files+1, v.Bytes+e.Size

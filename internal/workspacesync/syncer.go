@@ -108,7 +108,8 @@ func (s *Syncer) Prefix(sb sandbox.Sandbox) string { return s.o.Plan(sb).Prefix 
 // Repo returns the repo of a sandbox's versions.
 func (s *Syncer) Repo(sb sandbox.Sandbox) *workspace.Repo {
 	plan := s.o.Plan(sb)
-	return &workspace.Repo{Store: s.o.Store, Prefix: plan.Prefix, Unconditional: s.LacksConditionalWrites(), Limits: workspace.Limits{Bytes: plan.Bytes, Stored: plan.Stored}, Layout: layoutOf(plan), Log: s.o.Log, Observe: s.o.Observe}
+	return &workspace.Repo{Store: s.o.Store, Prefix: plan.Prefix, Unconditional: s.LacksConditionalWrites(),
+		Limits: workspace.Limits{Bytes: plan.Bytes, Stored: plan.Stored}, Layout: layoutOf(plan), Log: s.o.Log, Observe: s.o.Observe}
 }
 
 func layoutOf(plan Plan) workspace.Layout {

@@ -140,7 +140,9 @@ func (a *app) agentLs() *cobra.Command {
 				Columns: []string{"ID", "NAME", "TEMPLATE", "OVERRIDES", "CREATED"},
 				Drop:    []string{"CREATED", "OVERRIDES"},
 				Row: func(agent api.Agent) []ui.Cell {
-					return []ui.Cell{ui.Plain(a.ShortID(agent.ID)), ui.Plain(ui.OrDash(agent.Name)), ui.Plain(ui.OrDash(agent.Template)), ui.Plain(a.Abridge(ui.Clean(string(agent.Overrides)), 60)), ui.Plain(a.Time(agent.CreatedAt))}
+					return []ui.Cell{ui.Plain(a.ShortID(agent.ID)), ui.Plain(ui.OrDash(agent.Name)),
+						ui.Plain(ui.OrDash(agent.Template)), ui.Plain(a.Abridge(ui.Clean(string(agent.Overrides)), 60)),
+						ui.Plain(a.Time(agent.CreatedAt))}
 				},
 				ID:    func(agent api.Agent) string { return agent.ID },
 				Empty: "No agents yet. 'berth agent create NAME' makes one.",

@@ -60,7 +60,8 @@ func (a *app) runConversationLs(ctx context.Context, filter client.ConversationF
 		Columns: []string{"ID", "TITLE", "STATUS", "MESSAGES", "TOKENS", "COST", "UPDATED"},
 		Drop:    []string{"TOKENS", "MESSAGES", "COST"},
 		Row: func(v api.Conversation) []ui.Cell {
-			return []ui.Cell{ui.Plain(a.ShortID(v.ID)), ui.Plain(a.Abridge(ui.Clean(ui.OrDash(v.Title)), 40)), ui.Coloured(v.Status, statusColour(v.Status)), ui.Plain(ui.Thousands(v.Stats.MessagesExchanged)),
+			return []ui.Cell{ui.Plain(a.ShortID(v.ID)), ui.Plain(a.Abridge(ui.Clean(ui.OrDash(v.Title)), 40)),
+				ui.Coloured(v.Status, statusColour(v.Status)), ui.Plain(ui.Thousands(v.Stats.MessagesExchanged)),
 				ui.Plain(ui.Thousands(tokensOf(v.Stats))), ui.Plain(costOf(v.Stats.TotalCostUSD)), ui.Plain(a.Time(v.UpdatedAt))}
 		},
 		ID:    func(v api.Conversation) string { return v.ID },

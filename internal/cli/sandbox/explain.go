@@ -65,7 +65,8 @@ func (a *app) printExplanation(e api.Explanation) error {
 			because = append(because, []ui.Cell{ui.Coloured("earlier", ui.Dim), ui.Coloured("'berth history' has it all", ui.Dim), {}, {}})
 			break
 		}
-		because = append(because, []ui.Cell{ui.Coloured(a.Time(t.At), ui.Dim), ui.Coloured(stepText(t), ui.StateColour(t.To)), ui.Plain(ui.OrDash(t.Reason)), ui.Coloured(a.by(t), ui.Dim)})
+		because = append(because, []ui.Cell{ui.Coloured(a.Time(t.At), ui.Dim), ui.Coloured(stepText(t), ui.StateColour(t.To)),
+			ui.Plain(ui.OrDash(t.Reason)), ui.Coloured(a.by(t), ui.Dim)})
 	}
 	for _, p := range e.Ahead {
 		ahead = append(ahead, a.prospect(p))

@@ -116,7 +116,9 @@ func (a *app) showForgotten(done api.ForgottenHost) error {
 			Drop:    []string{"OWNER", "WAS"},
 			Row: func(s api.ForgottenSandbox) []ui.Cell {
 				lost, colour := a.notSaved(s)
-				return []ui.Cell{ui.Plain(a.ShortID(s.ID)), ui.Plain(s.Owner.Kind + " " + a.ShortID(s.Owner.ID)), ui.Plain(s.State), ui.Plain(ui.OrDash(a.ShortVersion(s.Version))), ui.Plain(a.Time(s.ActiveAt)), ui.Coloured(lost, colour)}
+				return []ui.Cell{ui.Plain(a.ShortID(s.ID)), ui.Plain(s.Owner.Kind + " " + a.ShortID(s.Owner.ID)),
+					ui.Plain(s.State), ui.Plain(ui.OrDash(a.ShortVersion(s.Version))), ui.Plain(a.Time(s.ActiveAt)),
+					ui.Coloured(lost, colour)}
 			},
 			ID: func(s api.ForgottenSandbox) string { return s.ID },
 		})

@@ -35,7 +35,8 @@ func skippedOf(skipped []workspace.Skipped) []skippedJSON {
 // printLocalSync prints the result of a sync of a directory, and warns of conflicts and of files that were not saved.
 func (a *app) printLocalSync(res *workspace.Result, what string, took time.Duration) error {
 	if a.JSON {
-		return ui.WriteJSON(a.Out, syncedJSON{res.Version, res.New, res.Stats, append([]workspace.Conflict{}, res.Conflicts...), skippedOf(res.Skipped), append([]string{}, res.Flagged...)})
+		return ui.WriteJSON(a.Out, syncedJSON{res.Version, res.New, res.Stats, append([]workspace.Conflict{}, res.Conflicts...),
+			skippedOf(res.Skipped), append([]string{}, res.Flagged...)})
 	}
 	a.warnKept(res)
 	if a.Quiet {

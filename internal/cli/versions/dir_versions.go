@@ -43,7 +43,8 @@ func (d *storeFlags) versions(ctx context.Context, args []string, most int) erro
 		Columns: []string{"VERSION", "SAVED", "FILES", "SIZE", "NOTE"},
 		Drop:    []string{"FILES"},
 		Row: func(v workspace.Version) []ui.Cell {
-			return []ui.Cell{ui.Coloured(d.a.ShortVersion(v.ID), ui.Bold), ui.Plain(d.a.Time(v.At)), ui.Plain(strconv.Itoa(v.Files)), ui.Plain(ui.Size(v.Bytes)), ui.Plain(ui.OrDash(v.Note))}
+			return []ui.Cell{ui.Coloured(d.a.ShortVersion(v.ID), ui.Bold), ui.Plain(d.a.Time(v.At)),
+				ui.Plain(strconv.Itoa(v.Files)), ui.Plain(ui.Size(v.Bytes)), ui.Plain(ui.OrDash(v.Note))}
 		},
 		ID:    func(v workspace.Version) string { return v.ID },
 		Empty: "Nothing is saved in " + ui.Clean(repo.Location()) + " yet: 'berth workspace push' saves the first version.",

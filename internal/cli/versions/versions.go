@@ -72,7 +72,8 @@ func (a *app) runVersions(ctx context.Context, ref string, most ui.Limit) error 
 		Columns: []string{"VERSION", "SAVED", "FILES", "SIZE", "NOTE"},
 		Drop:    []string{"FILES"},
 		Row: func(v api.Version) []ui.Cell {
-			return []ui.Cell{ui.Coloured(a.ShortVersion(v.ID), ui.Bold), ui.Plain(a.Time(v.CreatedAt)), ui.Plain(strconv.Itoa(v.Files)), ui.Plain(ui.Size(v.Bytes)), ui.Plain(ui.OrDash(v.Note))}
+			return []ui.Cell{ui.Coloured(a.ShortVersion(v.ID), ui.Bold), ui.Plain(a.Time(v.CreatedAt)),
+				ui.Plain(strconv.Itoa(v.Files)), ui.Plain(ui.Size(v.Bytes)), ui.Plain(ui.OrDash(v.Note))}
 		},
 		ID:    func(v api.Version) string { return v.ID },
 		Empty: "There is no version of it: 'berth sync " + ui.Clean(ref) + "' saves one now, and its end does so by itself; those of a deleted sandbox go after a while.",

@@ -31,10 +31,11 @@ type Operation struct {
 // The common problems: of every route, of routes with a key, of routes that change something, and of POSTs with a
 // key.
 var (
-	anyProblem = []api.Code{api.CodeInvalidRequest, api.CodeInvalidPath, api.CodeWrongHostHeader, api.CodeHeadersTooLarge, api.CodeInternal, api.CodeStoreUnavailable, api.CodeServerDiskFull, api.CodeShuttingDown, api.CodeTooManyConns, api.CodeTimeout}
-	anyKeyed   = []api.Code{api.CodeUnauthenticated, api.CodeForbidden, api.CodeRateLimited}
-	anyUnsafe  = []api.Code{api.CodeForeignOrigin, api.CodeBodyTooLarge, api.CodeUnsupportedMedia, api.CodeBodyTimeout}
-	anyPost    = []api.Code{api.CodeKeyReused, api.CodeKeyInFlight, api.CodeInvalidKey}
+	anyProblem = []api.Code{api.CodeInvalidRequest, api.CodeInvalidPath, api.CodeWrongHostHeader, api.CodeHeadersTooLarge,
+		api.CodeInternal, api.CodeStoreUnavailable, api.CodeServerDiskFull, api.CodeShuttingDown, api.CodeTooManyConns, api.CodeTimeout}
+	anyKeyed  = []api.Code{api.CodeUnauthenticated, api.CodeForbidden, api.CodeRateLimited}
+	anyUnsafe = []api.Code{api.CodeForeignOrigin, api.CodeBodyTooLarge, api.CodeUnsupportedMedia, api.CodeBodyTimeout}
+	anyPost   = []api.Code{api.CodeKeyReused, api.CodeKeyInFlight, api.CodeInvalidKey}
 )
 
 // tags are the groups of operations, in the order the documentation shows them.

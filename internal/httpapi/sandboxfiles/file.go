@@ -70,7 +70,8 @@ func (a *handlers) fileToChange(r *http.Request, name string, known ...string) (
 	return a.fileBy(a.filesToChange, r, name, known...)
 }
 
-func (a *handlers) fileBy(open func(ctx context.Context, ref, source, name string) (files.FS, string, error), r *http.Request, name string, known ...string) (files.FS, string, error) {
+func (a *handlers) fileBy(open func(ctx context.Context, ref, source, name string) (files.FS, string, error), r *http.Request,
+	name string, known ...string) (files.FS, string, error) {
 	if err := rest.ReadQuery(r, append(known, "source")...); err != nil {
 		return nil, "", err
 	}

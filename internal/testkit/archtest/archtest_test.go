@@ -235,6 +235,13 @@ const (
 		"below ceiling":  {map[string]string{"internal/store/a.go": src("store") + "// Told.\n", avoidedCeilings: "internal/store 1\n"}, 0},
 		"above ceiling":  {map[string]string{"internal/store/x/a.go": src("x") + "// Told and told.\n", avoidedCeilings: "internal/store 1\n"}, 1},
 	},
+	"lines stay readable": {
+		"200 columns": {map[string]string{"internal/store/a.go": src("store") + "const a = " + strings.Repeat("1", 190) + "\n"}, 0},
+		"201 columns": {map[string]string{"internal/store/a.go": src("store") + "const a = " + strings.Repeat("1", 191) + "\n"}, 1},
+		"text":        {map[string]string{"internal/store/a.go": src("store") + "const a = \"" + strings.Repeat("1", 300) + "\"\n"}, 0},
+		"raw text":    {map[string]string{"internal/store/a.go": src("store") + "const a = `" + strings.Repeat("1", 300) + "\n`\n"}, 0},
+		"in a test":   {map[string]string{"internal/store/a_test.go": src("store") + "const a = " + strings.Repeat("1", 300) + "\n"}, 0},
+	},
 	"types stay narrow": {
 		"60 methods": {map[string]string{"internal/store/a.go": src("store") + methods("(db *DB)", 60)}, 0},
 		"61 methods": {map[string]string{"internal/store/a.go": src("store") + methods("(db *DB)", 60), "internal/store/b.go": src("store") + "func (DB) last() {}\n"}, 1},

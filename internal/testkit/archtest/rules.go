@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // Rule is a rule about the whole module. Check returns a sentence for every place that breaks it.
@@ -26,6 +27,7 @@ var Rules = []Rule{
 	{"main stays small", mainStaysSmall},
 	{"tests do not sleep", testsDoNotSleep},
 	{"files stay readable", filesStayReadable},
+	{"lines stay readable", linesStayReadable},
 	{"types stay narrow", typesStayNarrow},
 	{"package names mean something", packageNamesMeanSomething},
 	{"comments promise nothing", commentsPromiseNothing},
@@ -38,6 +40,7 @@ var Rules = []Rule{
 const (
 	maxMainLines = 40
 	maxFileLines = 600
+	maxColumns   = 200 // of code: texts between quotes do not count
 	maxMethods   = 60
 )
 
@@ -58,6 +61,41 @@ func filesStayReadable(m *Module) (found []string) {
 		}
 	}
 	return found
+}
+
+// quoted matches a text between quotes: it is as long as it needs to be.
+var quoted = regexp.MustCompile("\"(\\\\.|[^\"\\\\])*\"|`[^`]*`")
+
+func linesStayReadable(m *Module) (found []string) {
+	for _, p := range m.Packages {
+		for _, f := range p.Files {
+			if f.Test || f.Generated {
+				continue
+			}
+			inText := longTexts(f)
+			for n, line := range strings.Split(m.Texts[f.Path], "\n") {
+				code := strings.ReplaceAll(quoted.ReplaceAllString(line, `""`), "\t", "    ")
+				if columns := utf8.RuneCountInString(code); columns > maxColumns && !inText[n+1] {
+					found = append(found, fmt.Sprintf("%s:%d: %d columns of code, at most %d", f.Path, n+1, columns, maxColumns))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// longTexts returns the lines with a part of a text of several lines.
+func longTexts(f *File) map[int]bool {
+	lines := map[int]bool{}
+	ast.Inspect(f.AST, func(n ast.Node) bool {
+		if text, ok := n.(*ast.BasicLit); ok && strings.Contains(text.Value, "\n") {
+			for line := f.line(text.Pos()); line <= f.line(text.End()); line++ {
+				lines[line] = true
+			}
+		}
+		return true
+	})
+	return lines
 }
 
 // typesStayNarrow counts the methods of each type. A type with many methods is about several things.

@@ -1,6 +1,7 @@
 // Command walk counts the server's functions, files and packages that take part in one command in a running sandbox,
-// or in one turn. It builds the server with coverage counters and compares a run with few uses and a run with many: a
-// function takes part if it ran at least once for each additional use.
+// in one call of a project's tool, or in one turn. It builds the server with coverage counters and compares a run with
+// few uses and a run with many: a function takes part if it ran at least once for each additional use. A second count
+// leaves out the functions that also run while the server is idle, such as those of the background scans.
 //
 //	go run ./internal/testkit/cmd/walk [-list] [-source DIR]
 package main
@@ -29,11 +30,14 @@ const (
 	module = "github.com/berthdev/berth/"
 	few    = 2  // number of uses in the shorter run
 	many   = 12 // number of uses in the longer run
+
+	idleFor = 20 * time.Second // difference between the two idle runs
 )
 
 // walks holds the arguments of berth for each measured use.
 var walks = map[string][]string{
 	"exec": {"project", "exec", "walk", "--", "echo", "hi"},
+	"tool": {"project", "tool", "walk", "bash", "command=echo hi"},
 	"turn": {"chat", "--continue", "write a.txt: hello"},
 }
 
@@ -63,7 +67,11 @@ func run(source string, list bool) error {
 	if err := build.Run(); err != nil {
 		return err
 	}
-	for _, name := range []string{"exec", "turn"} {
+	idle, err := idleBlocks(dir, berth)
+	if err != nil {
+		return fmt.Errorf("idle: %w", err)
+	}
+	for _, name := range []string{"exec", "tool", "turn"} {
 		begun := time.Now()
 		after, err := counted(dir, berth, name, many, time.Time{})
 		if err != nil {
@@ -73,11 +81,36 @@ func run(source string, list bool) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := report(source, name, before, after, list); err != nil {
+		if err := report(source, name, taking(before, after, many-few), idle, list); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// idleBlocks returns the blocks that run again and again while nothing uses the server.
+func idleBlocks(dir, berth string) (map[string]bool, error) {
+	begun := time.Now()
+	before, err := counted(dir, berth, "tool", 0, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	after, err := counted(dir, berth, "tool", 0, time.Now().Add(time.Since(begun)+idleFor))
+	if err != nil {
+		return nil, err
+	}
+	return taking(before, after, 1), nil
+}
+
+// taking returns the blocks that ran at least n times more often in the second run.
+func taking(before, after map[string]int, n int) map[string]bool {
+	blocks := map[string]bool{}
+	for block := range after {
+		if after[block]-before[block] >= n {
+			blocks[block] = true
+		}
+	}
+	return blocks
 }
 
 // counted runs a server with the given number of uses and returns how often each block of its code ran. The server runs
@@ -131,7 +164,10 @@ func do(berth, data, address, name string, times int, until time.Time) error {
 	if err := os.Mkdir(ignored, 0o700); err != nil {
 		return err
 	}
-	first := map[string][]string{"exec": {"project", "ensure", "walk"}, "turn": {"chat", "write a.txt: hello"}}[name]
+	first := []string{"project", "ensure", "walk"}
+	if name == "turn" {
+		first = []string{"chat", "write a.txt: hello"}
+	}
 	call := func(args ...string) error {
 		cmd := exec.Command(berth, args...)
 		cmd.Env = env
@@ -179,35 +215,56 @@ func read(covers string) (map[string]int, error) {
 	return counts, nil
 }
 
-// report prints the numbers of functions, files and packages that ran at least once for each additional use.
-func report(source, name string, before, after map[string]int, list bool) error {
-	ran := map[string][]int{} // lines of blocks, by file
-	for block, n := range after {
-		if n-before[block] < many-few {
-			continue
-		}
+// report prints the numbers of functions, files and packages with one of the blocks.
+func report(source, name string, blocks, idle map[string]bool, list bool) error {
+	functions, err := functionsOf(source, blocks)
+	if err != nil {
+		return err
+	}
+	background, err := functionsOf(source, idle)
+	if err != nil {
+		return err
+	}
+	own := slices.DeleteFunc(slices.Clone(functions), func(f string) bool { return slices.Contains(background, f) })
+	fmt.Printf("functions / files / packages of one %s\t%s\n", name, sizes(functions))
+	fmt.Printf("… without those that run while idle\t%s\n", sizes(own))
+	if list {
+		fmt.Println("  " + strings.Join(own, "\n  "))
+	}
+	return nil
+}
+
+// sizes counts functions, their files and their packages.
+func sizes(functions []string) string {
+	files, packages := map[string]bool{}, map[string]bool{}
+	for _, f := range functions {
+		file, _, _ := strings.Cut(f, " ")
+		files[file], packages[filepath.Dir(file)] = true, true
+	}
+	return fmt.Sprintf("%d / %d / %d", len(functions), len(files), len(packages))
+}
+
+// functionsOf returns the functions that contain one of the blocks, as file and name, sorted.
+func functionsOf(source string, blocks map[string]bool) (functions []string, err error) {
+	lines := map[string][]int{} // by file
+	for block := range blocks {
 		file, rest, _ := strings.Cut(block, ":")
 		line, _, _ := strings.Cut(rest, ".")
 		at, _ := strconv.Atoi(line)
-		ran[strings.TrimPrefix(file, module)] = append(ran[strings.TrimPrefix(file, module)], at)
+		file = strings.TrimPrefix(file, module)
+		lines[file] = append(lines[file], at)
 	}
-	functions, packages := []string{}, map[string]bool{}
-	for file, lines := range ran {
-		found, err := functionsAt(filepath.Join(source, file), lines)
+	for file, at := range lines {
+		found, err := functionsAt(filepath.Join(source, file), at)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, f := range found {
 			functions = append(functions, file+" "+f)
 		}
-		packages[filepath.Dir(file)] = true
 	}
-	fmt.Printf("functions / files / packages of one %s\t%d / %d / %d\n", name, len(functions), len(ran), len(packages))
-	if list {
-		slices.Sort(functions)
-		fmt.Println("  " + strings.Join(functions, "\n  "))
-	}
-	return nil
+	slices.Sort(functions)
+	return functions, nil
 }
 
 // functionsAt returns the names of the functions in a file that contain one of the lines.
