@@ -80,7 +80,7 @@ type Config struct {
 	Log io.Writer
 }
 
-// Berth is an open Berth. It is safe for concurrent use.
+// Berth runs sandboxes on this machine. Open returns it. It is safe for concurrent use.
 type Berth struct {
 	system  *app.System
 	open    context.Context // ends with Close, or if the background work fails

@@ -16,7 +16,7 @@ const (
 	answerTokens    = 200_000
 	outTokensPerSec = 10_000
 	dollarsPerToken = 0.002 // several times the highest price
-	extraDollars    = 10    // for searches and other extras
+	dollarsPerTurn  = 10    // in addition to the tokens: for web searches, for example
 )
 
 // plausible limits the reported usage and cost to what a turn of this duration can use. It marks the usage if it cut a
@@ -34,7 +34,7 @@ func plausible(u api.Usage, cost float64, took time.Duration) (api.Usage, float6
 	bound(&u.CacheReadTokens, in)
 	bound(&u.CacheWriteTokens, in)
 	bound(&u.OutputTokens, answerTokens+outTokensPerSec*seconds)
-	most := extraDollars + dollarsPerToken*float64(u.InputTokens+u.CacheReadTokens+u.CacheWriteTokens+u.OutputTokens)
+	most := dollarsPerTurn + dollarsPerToken*float64(u.InputTokens+u.CacheReadTokens+u.CacheWriteTokens+u.OutputTokens)
 	if math.IsNaN(cost) || cost < 0 {
 		cost, cut = 0, true
 	} else if cost > most {

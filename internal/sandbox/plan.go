@@ -63,7 +63,7 @@ type Step struct {
 	Op        Op
 	Event     Event      // for OpMark
 	Instance  InstanceID // for OpDestroy
-	Want      Want       // for OpAsk
+	Want      Want       // for OpAsk: the new desired state
 	Reason    string
 	Final     string      // for OpFinal and EventFinal: the finalizer; for EventEnd: an additional finalizer, or empty
 	Failure   *Failure    // for OpMark with EventFail or EventSick

@@ -53,7 +53,7 @@ type Template struct {
 	AgentCommand Command `toml:"agent_command"`
 	Permissions  string  `toml:"permission_mode"` // what the agent may do without asking: a permission mode of Claude Code
 	Volume       string  `toml:"volume"`
-	S3BucketName string  `toml:"s3_bucket_name"` // only the bucket of the server's object store has an effect
+	S3BucketName string  `toml:"s3_bucket_name"` // informational: workspaces are always saved in the server's object store
 	S3KeyPrefix  string  `toml:"s3_key_prefix"`  // pattern of the prefix for the versions of workspaces; see DefaultPrefix
 	InitFromS3   *bool   `toml:"init_from_s3"`   // false: a new sandbox starts empty, even if versions exist
 	Sync         *bool   `toml:"sync"`           // false: workspaces are not saved

@@ -26,7 +26,7 @@ func instances(change ...func(*local.Options)) func(t testing.TB) func(t testing
 }
 
 func TestGuestPassesSuite(t *testing.T) {
-	guesttest.Run(t, guesttest.Harness{New: instances(), World: true})
+	guesttest.Run(t, guesttest.Harness{New: instances(), Isolated: true})
 }
 
 // The files of Berth and of agents are no part of a repository in the workspace.
@@ -48,6 +48,6 @@ func TestGuestPassesSuiteAsUser(t *testing.T) {
 	}
 	guesttest.Run(t, guesttest.Harness{
 		New:   instances(func(o *local.Options) { o.Tier = local.TierUser }),
-		World: true, Single: true,
+		Isolated: true, Single: true,
 	})
 }

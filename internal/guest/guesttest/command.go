@@ -94,7 +94,7 @@ func commandsThatCannotRun(t *testing.T, in instance) {
 
 func workingDirectory(t *testing.T, in instance) {
 	home := strings.TrimSpace(in.sh(t, "pwd"))
-	if in.harness.World && home != guest.Workspace {
+	if in.harness.Isolated && home != guest.Workspace {
 		t.Errorf("commands run in %s", home)
 	}
 	in.sh(t, "mkdir -p sub/deep; echo > file")
@@ -219,7 +219,7 @@ func nonsenseIsInvalid(t *testing.T, in instance) {
 		"less than nothing":     {Argv: []string{"id"}, Keep: -1},
 		"root without a second": {Argv: []string{"id"}, User: guest.Root},
 	} {
-		if cmd.User == guest.Root && in.harness.World && !in.harness.Single {
+		if cmd.User == guest.Root && in.harness.Isolated && !in.harness.Single {
 			continue
 		}
 		_, err := in.Run(t.Context(), cmd, guest.Stdio{})

@@ -20,9 +20,9 @@ type Harness struct {
 	// instance and closes it at the end of the test.
 	New func(t testing.TB) func(t testing.TB) guest.Conn
 
-	// World is set if instances are isolated: they have an agent user, a root user, and a helper that their
+	// Isolated is set if instances are isolated: they have an agent user, a root user, and a helper that their
 	// processes cannot end.
-	World bool
+	Isolated bool
 	// Single is set if instances have only one user.
 	Single bool
 }
@@ -33,7 +33,7 @@ const patience = 60 * time.Second
 type testCase struct {
 	name  string
 	test  func(t *testing.T, in instance)
-	world bool // the case needs Harness.World
+	isolated bool // the case needs Harness.Isolated
 }
 
 var cases = [][]testCase{commandCases, killCases, userCases, outputCases, inputCases, terminalCases, networkCases, lifeCases}
@@ -42,7 +42,7 @@ var cases = [][]testCase{commandCases, killCases, userCases, outputCases, inputC
 func Run(t *testing.T, h Harness) {
 	for _, group := range cases {
 		for _, c := range group {
-			if c.world && !h.World {
+			if c.isolated && !h.Isolated {
 				continue
 			}
 			t.Run(c.name, func(t *testing.T) {

@@ -22,7 +22,7 @@ var killCases = []testCase{
 	{name: "StraysAreReaped", test: straysAreReaped},
 	{name: "KillAll", test: killAll},
 	{name: "TimeoutKillsTheSession", test: timeoutKillsTheSession},
-	{name: "HelperSurvivesSignals", test: helperSurvivesSignals, world: true},
+	{name: "HelperSurvivesSignals", test: helperSurvivesSignals, isolated: true},
 }
 
 // count counts the processes inside whose arguments contain text. The text must be unique.

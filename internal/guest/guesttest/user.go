@@ -8,7 +8,7 @@ import (
 )
 
 var userCases = []testCase{
-	{name: "Users", test: users, world: true},
+	{name: "Users", test: users, isolated: true},
 	{name: "NothingIsInherited", test: nothingIsInherited},
 }
 

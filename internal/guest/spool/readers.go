@@ -126,9 +126,10 @@ var expected = struct {
 	marks map[string]*expectation
 }{marks: map[string]*expectation{}}
 
+// expectation is the announcement of one reader.
 type expectation struct {
 	mark *mark
-	over *time.Timer // removes the expectation after expectTime
+	over *time.Timer // withdraws the announcement after expectTime
 }
 
 // expectTime is the longest time between Expect and the start of the reader.

@@ -28,10 +28,10 @@ type Options struct {
 	OrphanGrace time.Duration
 
 	// Checks of readiness; nil: they are left out.
-	Saving   func(ctx context.Context) api.Check
-	Messages func(ctx context.Context) []api.Check
-	Disk     func(ctx context.Context) api.Check
-	Secrets  func(ctx context.Context) api.Check
+	Saving   func(ctx context.Context) api.Check   // the object store, which workspaces are saved to
+	Messages func(ctx context.Context) []api.Check // the stores of messages
+	Disk     func(ctx context.Context) api.Check   // the space in the data directory
+	Secrets  func(ctx context.Context) api.Check   // the secret that encrypts values in the database
 }
 
 type handlers struct {

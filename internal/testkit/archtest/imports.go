@@ -45,8 +45,9 @@ func importsGoDown(m *Module) (found []string) {
 	return found
 }
 
-// allowedInLayer reports whether an import within one layer is allowed. A package may import its own entry, packages below
-// itself, and packages that the tables sideways and everywhere allow.
+// allowedInLayer reports whether an import within one layer is allowed. A package may import the
+// package of its own entry in the table, packages in folders below its own, and those that the tables sideways and
+// everywhere allow.
 func allowedInLayer(from, fromEntry, to, toEntry string) bool {
 	return to == fromEntry || within(to, from) || to == "api" ||
 		slices.Contains(sideways[fromEntry], toEntry) || slices.Contains(everywhere, toEntry)

@@ -44,6 +44,7 @@ func unbound([]string) error {
 	return fmt.Errorf("no new privileges: %s, filter: %s", s["NoNewPrivs"], s["Seccomp"])
 }
 
+// status returns the fields of /proc/self/status.
 func status() map[string]string {
 	data, _ := os.ReadFile("/proc/self/status")
 	s := map[string]string{}
