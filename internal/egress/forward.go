@@ -16,19 +16,19 @@ type plainRequestKey struct{}
 // plainRequest is a plain HTTP request that is being forwarded.
 type plainRequest struct {
 	target target
-	life   *watchdog
+	idle   *watchdog
 }
 
 // forwardPlain forwards a request with a whole URL. It does not follow redirects: the client gets them as answers.
 func (h *handler) forwardPlain(w http.ResponseWriter, r *http.Request, c *client, t target) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	life := newWatchdog(h.limits.Idle, func() {
+	idle := newWatchdog(h.limits.Idle, func() {
 		cancel()
 		_ = c.Close()
 	})
-	defer life.stop()
-	ctx = context.WithValue(ctx, plainRequestKey{}, plainRequest{t, life})
+	defer idle.stop()
+	ctx = context.WithValue(ctx, plainRequestKey{}, plainRequest{t, idle})
 	h.forward.ServeHTTP(w, r.WithContext(ctx))
 }
 
@@ -56,7 +56,7 @@ func (h *handler) forwarder() *httputil.ReverseProxy {
 		BufferPool:    buffers,
 		ErrorLog:      slog.NewLogLogger(h.journal.log.Handler(), slog.LevelDebug),
 		ModifyResponse: func(res *http.Response) error {
-			res.Body = watchedBody{res.Body, plainRequestOf(res.Request).life}
+			res.Body = watchedBody{res.Body, plainRequestOf(res.Request).idle}
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
@@ -78,18 +78,18 @@ func rewrite(pr *httputil.ProxyRequest) {
 	pr.Out.Header.Del("Connection")
 	pr.Out.Header.Del("Upgrade")
 	if pr.Out.Body != nil {
-		pr.Out.Body = watchedBody{pr.Out.Body, f.life}
+		pr.Out.Body = watchedBody{pr.Out.Body, f.idle}
 	}
 }
 
 // watchedBody is a body that restarts the watchdog's idle time at each read of data.
 type watchedBody struct {
 	io.ReadCloser
-	life *watchdog
+	idle *watchdog
 }
 
 func (b watchedBody) Read(p []byte) (int, error) {
-	return watchedReader{b.ReadCloser, b.life}.Read(p)
+	return watchedReader{b.ReadCloser, b.idle}.Read(p)
 }
 
 // asRefusal returns the *refusal that err wraps, or else a new one that describes err as a failed connection to t.

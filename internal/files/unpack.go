@@ -55,7 +55,7 @@ func Unpack(ctx context.Context, fsys FS, from io.Reader, o UnpackOptions) (Unpa
 			return u.Unpacked, fault.Errorf("unpack", api.CodeTooLarge, "the archive has more than %d entries", n)
 		}
 		if err := u.entry(h); err != nil {
-			return u.Unpacked, about(h.Name, err)
+			return u.Unpacked, entryError(h.Name, err)
 		}
 	}
 }
@@ -83,8 +83,8 @@ func unreadable(err error) error {
 	return &SourceError{err}
 }
 
-// about adds the entry's name to a fault.Error. It passes the cause of a SourceError to unreadable.
-func about(name string, err error) error {
+// entryError adds the entry's name to a fault.Error. It passes the cause of a SourceError to unreadable.
+func entryError(name string, err error) error {
 	var known *fault.Error
 	if errors.As(err, &known) {
 		e := *known

@@ -45,7 +45,7 @@ type WebhookOptions struct {
 	// Answered removes a call from the outbox and stores the values of its answer, in one transaction. It returns
 	// fault.ErrStale if another server has done so. Nil: answers are not read.
 	Answered func(ctx context.Context, m store.Message, d *Data) error
-	Log      *slog.Logger // nil: refused answers are not logged
+	Log      *slog.Logger // nil: answers that cannot be used are not logged
 }
 
 // Webhooks calls webhooks through the outbox. A call is retried until it succeeds, for at most three days.

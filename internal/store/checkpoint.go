@@ -19,7 +19,7 @@ const (
 	checkEvery = 500 * time.Millisecond
 )
 
-// checkpoints moves the log of a database in the background.
+// checkpoints moves the pages of SQLite's log into the database file, in the background.
 type checkpoints struct {
 	pool    *pool
 	written chan struct{}

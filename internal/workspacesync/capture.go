@@ -151,7 +151,7 @@ var ErrUnmergeable = fault.Errorf("save workspace", api.CodeSyncConflict, "the v
 func (s *Syncer) CommitCapture(ctx context.Context, sb sandbox.Sandbox, turn, note string) (Saved, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	ctx, unlock, err := s.uploads.begin(ctx, sb.ID, uploadMode{yields: true})
+	ctx, unlock, err := s.uploads.begin(ctx, sb.ID, uploadMode{background: true})
 	if err != nil {
 		return Saved{}, err
 	}

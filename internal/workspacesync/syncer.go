@@ -331,7 +331,7 @@ func (s *Syncer) Sync(ctx context.Context, sb sandbox.Sandbox, o SyncOptions) (s
 	if err := s.CheckReachable(ctx); err != nil { // a store that hangs must not hold the sandbox's lease for minutes
 		return sb.Synced, nil, err
 	}
-	ctx, leave, err := s.uploads.begin(ctx, sb.ID, uploadMode{urgent: true, leased: true, yields: o.background})
+	ctx, leave, err := s.uploads.begin(ctx, sb.ID, uploadMode{urgent: true, leased: true, background: o.background})
 	if err != nil {
 		return sb.Synced, nil, err
 	}

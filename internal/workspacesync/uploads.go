@@ -7,9 +7,9 @@ import (
 
 // uploadMode describes the priority of a writer of versions.
 type uploadMode struct {
-	urgent bool // it cancels background saves
-	yields bool // urgent writers may cancel it; if it is also leased, captures may, too
-	leased bool // it holds the sandbox's lease
+	urgent     bool // it cancels background saves
+	background bool // urgent writers may cancel it; captures may too if it holds the lease
+	leased     bool // it holds the sandbox's lease
 }
 
 // uploads allows one writer of a sandbox's versions at a time in this process.
@@ -46,7 +46,7 @@ func (u *uploads) begin(ctx context.Context, sandbox string, how uploadMode) (co
 				close(own.done)
 			}, nil
 		}
-		if how.urgent && other.yields {
+		if how.urgent && other.background {
 			other.cancel()
 		}
 		u.mu.Unlock()
@@ -63,7 +63,7 @@ func (u *uploads) begin(ctx context.Context, sandbox string, how uploadMode) (co
 func (u *uploads) interrupt(sandbox string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if other := u.busy[sandbox]; other != nil && other.yields && other.leased {
+	if other := u.busy[sandbox]; other != nil && other.background && other.leased {
 		other.cancel()
 	}
 }

@@ -26,7 +26,7 @@ func newWrite(o blob.PutOptions) *write {
 	return w
 }
 
-// idName is the metadata key of the id.
+// idName is the metadata key under which an object has the id of its write.
 const idName = "berth-write"
 
 func (w *write) metadata() map[string]string {

@@ -47,7 +47,7 @@ func TestGuestPassesSuiteAsUser(t *testing.T) {
 		return
 	}
 	guesttest.Run(t, guesttest.Harness{
-		New:   instances(func(o *local.Options) { o.Tier = local.TierUser }),
+		New:      instances(func(o *local.Options) { o.Tier = local.TierUser }),
 		Isolated: true, Single: true,
 	})
 }

@@ -31,8 +31,8 @@ type Harness struct {
 const patience = 60 * time.Second
 
 type testCase struct {
-	name  string
-	test  func(t *testing.T, in instance)
+	name     string
+	test     func(t *testing.T, in instance)
 	isolated bool // the case needs Harness.Isolated
 }
 

@@ -180,6 +180,8 @@ func unpadded(name []byte) string {
 	return string(name)
 }
 
+// event notifies the subscriptions of a watch. other is set if it may be more than the growth of a segment. If the
+// kernel lost events, all subscriptions are notified.
 func (h *hub) event(wd int32, mask uint32, other bool) {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
 		for _, all := range h.subscriptions {

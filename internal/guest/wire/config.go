@@ -23,7 +23,7 @@ type Tree struct {
 // Role is the purpose of a tree.
 type Role uint8
 
-// The trees of an instance.
+// The directory trees that an instance is made of.
 const (
 	RoleBase  Role = iota + 1 // the lower layer of the root, read only
 	RoleUsr                   // the host's /usr, for a base that is built from it

@@ -6,17 +6,17 @@ type Op uint8
 // The operations with the fields of Request that they use. Each request has its own connection.
 const (
 	OpPing       Op = iota + 1
-	OpRun           // Cmd, with the descriptors of Streams. Replies with the Exit; a closed connection kills the command
-	OpStart         // ID, Cmd
-	OpStatus        // ID
-	OpList          //
-	OpSignal        // ID, Signal
-	OpInput         // ID. Replies with the writing end of the process's input
-	OpCloseInput    // ID
-	OpResize        // ID, Size
-	OpKillAll       //
-	OpDial          // Port, IPv6. Replies with a socket that is connected or still connecting
-	OpListen        // Port. Replies with the listening socket
+	OpRun           // uses Cmd, with the descriptors of Streams; replies with the Exit; a closed connection kills the command
+	OpStart         // uses ID and Cmd
+	OpStatus        // uses ID
+	OpList          // uses no field
+	OpSignal        // uses ID and Signal
+	OpInput         // uses ID; replies with the writing end of the process's input
+	OpCloseInput    // uses ID
+	OpResize        // uses ID and Size
+	OpKillAll       // uses no field
+	OpDial          // uses Port and IPv6; replies with a socket that is connected or still connecting
+	OpListen        // uses Port; replies with the listening socket
 	opEnd
 )
 

@@ -168,7 +168,7 @@ func (s *Sessions) cutEnded() {
 	}
 }
 
-// watch polls until no request is left.
+// watch looks for revoked keys at intervals until no request is left.
 func (s *Sessions) watch() {
 	tick := time.NewTicker(pollKeysEvery)
 	defer tick.Stop()

@@ -38,7 +38,7 @@ func (a *handlers) explainSandbox(ctx context.Context, in *access.ByRef) (*rest.
 	if err != nil {
 		return nil, err
 	}
-	t := story{now: time.Now(), s: s, past: past, ahead: a.Engine.Upcoming(s), holds: holds}
+	t := situation{now: time.Now(), s: s, past: past, ahead: a.Engine.Upcoming(s), holds: holds}
 	if s.Host != "" {
 		if host, err := a.Store.Hosts().Host(ctx, s.Host); err == nil && !host.Alive {
 			t.away = s.Host
@@ -75,7 +75,7 @@ func (a *handlers) instanceNow(ctx context.Context, s sandbox.Sandbox) (lines []
 	return lines
 }
 
-func (a *handlers) explanation(t story) api.Explanation {
+func (a *handlers) explanation(t situation) api.Explanation {
 	hide := engine.HideEnv(t.s.Spec.Env)
 	out := api.Explanation{
 		Sandbox: engine.Show(t.s), Summary: hide(t.summary()),
@@ -111,8 +111,8 @@ func survives(saves bool) []string {
 	}
 }
 
-// story has the data for the explanation of a sandbox.
-type story struct {
+// situation is a sandbox with its past and its next steps, as it is explained to people.
+type situation struct {
 	now   time.Time
 	s     sandbox.Sandbox
 	past  []sandbox.Transition // newest first

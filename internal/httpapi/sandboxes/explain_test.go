@@ -128,7 +128,7 @@ func TestSummaries(t *testing.T) {
 			want:  "Being deleted for 1 minute by key 7; its machine vm-1 does not answer: start the server there, or, if it is gone for good, run 'berth host forget vm-1'.",
 		},
 	} {
-		if got := (story{now, c.s, c.past, c.ahead, c.holds, c.away}).summary(); got != c.want {
+		if got := (situation{now, c.s, c.past, c.ahead, c.holds, c.away}).summary(); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.s.State, got, c.want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // summary describes the sandbox in one sentence.
-func (t story) summary() string {
+func (t situation) summary() string {
 	parts := append(t.present(), t.saved()...)
 	if next := t.next(); next != "" {
 		parts = append(parts, next)
@@ -19,7 +19,7 @@ func (t story) summary() string {
 }
 
 // present describes the sandbox's state: since when, for which reason, and what it means for the files.
-func (t story) present() []string {
+func (t situation) present() []string {
 	s := t.s
 	if s.Deleted() {
 		return t.deleted()
@@ -55,7 +55,7 @@ func (t story) present() []string {
 	return []string{"In error for " + t.span(t.since()) + t.complaint()}
 }
 
-func (t story) deleted() []string {
+func (t situation) deleted() []string {
 	by := ""
 	if wish := t.wish(); wish != nil && wish.Actor != "" {
 		by = " by " + wish.Actor
@@ -66,7 +66,7 @@ func (t story) deleted() []string {
 	return []string{"Being deleted for " + t.span(t.s.DeletedAt) + by + t.left() + t.complaint()}
 }
 
-func (t story) running() []string {
+func (t situation) running() []string {
 	parts := []string{"Running for " + t.span(t.s.StartedAt) + t.reason(sandbox.EventBegin, sandbox.EventStart), "last used " + t.ago(t.s.ActiveAt)}
 	if n := t.s.Recovered.Count; n > 0 {
 		when := ", "
@@ -78,7 +78,7 @@ func (t story) running() []string {
 	return parts
 }
 
-func (t story) terminated(since string) []string {
+func (t situation) terminated(since string) []string {
 	how := "Terminated" + since + t.because()
 	if end := t.newest(sandbox.EventLost, sandbox.EventEnded); end != nil && end.Event == sandbox.EventLost {
 		how = "Its instance was lost" + since + ": " + end.Reason
@@ -90,7 +90,7 @@ func (t story) terminated(since string) []string {
 }
 
 // next describes the next automatic transition.
-func (t story) next() string {
+func (t situation) next() string {
 	if t.away != "" {
 		return "its machine " + t.away + " does not answer: start the server there, or, if it is gone for good, run 'berth host forget " + t.away + "'"
 	}
@@ -119,7 +119,7 @@ func (t story) next() string {
 }
 
 // heldBy lists the kinds of holds that suspend the timers.
-func (t story) heldBy() string {
+func (t situation) heldBy() string {
 	var kinds []string
 	for _, h := range t.holds {
 		if !slices.Contains(kinds, h.Kind) {
@@ -134,7 +134,7 @@ func (t story) heldBy() string {
 }
 
 // because returns the reason for which a caller or a timer requested the current state.
-func (t story) because() string {
+func (t situation) because() string {
 	wish := t.wish()
 	if wish == nil || wish.Reason == "" {
 		return ""
@@ -154,7 +154,7 @@ func (t story) because() string {
 }
 
 // reason returns the reason of the newest of these events.
-func (t story) reason(events ...sandbox.Event) string {
+func (t situation) reason(events ...sandbox.Event) string {
 	e := t.newest(events...)
 	switch {
 	case e == nil || e.Reason == "":
@@ -168,7 +168,7 @@ func (t story) reason(events ...sandbox.Event) string {
 }
 
 // complaint describes the sandbox's failure.
-func (t story) complaint() string {
+func (t situation) complaint() string {
 	f := t.s.Failure
 	if f == nil {
 		return ""
@@ -180,14 +180,14 @@ func (t story) complaint() string {
 	return text
 }
 
-func (t story) left() string {
+func (t situation) left() string {
 	if len(t.s.Finalizers) == 0 {
 		return ""
 	}
 	return ", with this left to do: " + strings.Join(t.s.Finalizers, ", ")
 }
 
-func (t story) version() string {
+func (t situation) version() string {
 	if v := t.s.Synced.Version; v != "" {
 		return " as version " + v
 	}
@@ -195,9 +195,9 @@ func (t story) version() string {
 }
 
 // wish returns the newest change of the desired state.
-func (t story) wish() *sandbox.Transition { return t.newest("") }
+func (t situation) wish() *sandbox.Transition { return t.newest("") }
 
-func (t story) newest(events ...sandbox.Event) *sandbox.Transition {
+func (t situation) newest(events ...sandbox.Event) *sandbox.Transition {
 	i := slices.IndexFunc(t.past, func(e sandbox.Transition) bool { return slices.Contains(events, e.Event) })
 	if i < 0 {
 		return nil
@@ -206,7 +206,7 @@ func (t story) newest(events ...sandbox.Event) *sandbox.Transition {
 }
 
 // since returns the time at which the sandbox entered its current state.
-func (t story) since() time.Time {
+func (t situation) since() time.Time {
 	for _, e := range t.past {
 		if e.Event != "" && e.To == t.s.State && e.From != e.To {
 			return e.At
@@ -216,21 +216,21 @@ func (t story) since() time.Time {
 }
 
 // ago, in and span format times for people.
-func (t story) ago(at time.Time) string {
+func (t situation) ago(at time.Time) string {
 	if t.now.Sub(at) < time.Second {
 		return "just now"
 	}
 	return t.span(at) + " ago"
 }
 
-func (t story) in(at time.Time) string {
+func (t situation) in(at time.Time) string {
 	if at.Sub(t.now) < time.Second {
 		return "now"
 	}
 	return "in " + spoken(at.Sub(t.now))
 }
 
-func (t story) span(from time.Time) string { return spoken(t.now.Sub(from)) }
+func (t situation) span(from time.Time) string { return spoken(t.now.Sub(from)) }
 
 // spoken formats a duration in its largest whole unit.
 func spoken(d time.Duration) string {
@@ -259,7 +259,7 @@ func times(n int) string {
 }
 
 // saved describes which files are unsaved, which were restored and which are lost.
-func (t story) saved() (parts []string) {
+func (t situation) saved() (parts []string) {
 	s := t.s
 	if !s.UnsavedSince.IsZero() {
 		part := "files changed " + t.ago(s.UnsavedSince) + " and later are not saved yet"
