@@ -27,7 +27,7 @@ func TestProjectsOnARealMachine(t *testing.T) {
 	}
 	contains(t, "tools", s.ok("project", "tools", "shop"), "bash ", "grep ", "command cwd? timeout?\n")
 	contains(t, "health", s.ok("project", "health", "shop"), "shop is healthy\n")
-	contains(t, "explain", s.ok("explain", id), "Running for ", "asked to be running", "every file")
+	contains(t, "explain", s.ok("explain", id), "Running for ", "desired state running", "every file")
 	contains(t, "restart", s.ok("project", "restart", "shop"), "restarted shop (")
 
 	t.Run("cleanup", func(t *testing.T) { realCleanup(t, s) })

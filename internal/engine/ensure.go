@@ -294,7 +294,7 @@ func (en ensurer) storeRequest(r Request) store.SandboxRequest {
 	return store.SandboxRequest{
 		Kind: r.Owner.Kind, Owner: r.Owner.ID, ID: r.ID, NewID: r.NewID, Name: r.Name, Spec: spec, Host: en.pin(spec), Cap: en.e.opts.MaxSandboxes,
 		Account: r.Account, Agent: r.Agent, Prefix: en.e.opts.Prefix,
-		Want: sandbox.WantRunning, Reason: "asked for", Actor: r.Actor,
+		Want: sandbox.WantRunning, Reason: "requested", Actor: r.Actor,
 		Accept: func(s sandbox.Sandbox) error { return agree(s, r) },
 	}
 }

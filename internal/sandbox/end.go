@@ -46,11 +46,11 @@ func planEnd(now time.Time, s Sandbox, o Observation, p Policy) []Step {
 	case s.State == Terminated:
 		return nil
 	case s.State != Terminating && s.Instance == "":
-		return mark(EventEnd, "asked to go")
+		return mark(EventEnd, "end requested")
 	case s.State != Terminating && saveIsOver(now, s, p):
-		return mark(EventEnd, fmt.Sprintf("asked to go; a last save did not succeed within %s and was given up: %s", brief(p.SaveFor), s.Failure.Message))
+		return mark(EventEnd, fmt.Sprintf("end requested; a last save did not succeed within %s and was given up: %s", brief(p.SaveFor), s.Failure.Message))
 	case s.State != Terminating:
-		return end(s, o, p, "asked to go")
+		return end(s, o, p, "end requested")
 	case o.Sight == Unasked:
 		return observe("list remaining instances")
 	}
@@ -66,7 +66,7 @@ func saveIsOver(now time.Time, s Sandbox, p Policy) bool {
 // confirmed that it is gone.
 func finalize(s Sandbox, o Observation) (steps []Step) {
 	left := o.Sight != Missing
-	destroy := Step{Op: OpDestroy, Instance: s.Instance, Reason: "asked to go"}
+	destroy := Step{Op: OpDestroy, Instance: s.Instance, Reason: "end requested"}
 	for _, name := range s.Finalizers {
 		switch {
 		case name == FinalArchive:

@@ -99,7 +99,7 @@ func Ahead(now time.Time, s Sandbox, p Policy) (ahead []Upcoming) {
 	case waits:
 		ahead = []Upcoming{{What: "retry", At: until, Why: fmt.Sprintf("attempt %d", s.Failure.Attempts+1)}}
 	case !s.Settled():
-		return []Upcoming{{What: "work", At: latest(now, s.DueAt), Why: fmt.Sprintf("it is %s and asked to be %s", s.State, s.Want)}}
+		return []Upcoming{{What: "work", At: latest(now, s.DueAt), Why: fmt.Sprintf("it is %s, and its desired state is %s", s.State, s.Want)}}
 	}
 	if !timed(s) {
 		return ahead

@@ -95,7 +95,7 @@ func (a *app) printExplanation(e api.Explanation) error {
 // stepText describes one past event of a sandbox.
 func stepText(t api.Transition) string {
 	if t.Event == "want" {
-		return "asked to be " + t.Want
+		return "desired state " + t.Want
 	}
 	return change(t)
 }

@@ -46,13 +46,13 @@ func TestSummaries(t *testing.T) {
 			want: "Stopped 1 day ago because it had been running for 24h0m0s; its files are kept; the next use starts it.",
 		}, {
 			s:     sandbox.Sandbox{State: sandbox.Stopped, Want: sandbox.WantRunning},
-			past:  []sandbox.Transition{event(sandbox.EventHalted, sandbox.Stopped, "found stopped", time.Second), ready, wish("asked for", "key 1")},
+			past:  []sandbox.Transition{event(sandbox.EventHalted, sandbox.Stopped, "found stopped", time.Second), ready, wish("requested", "key 1")},
 			ahead: []sandbox.Upcoming{{What: "work", At: now}},
 			want:  "Found stopped 1 second ago, without a request; its files are kept; the next use starts it; Berth is at work on it.",
 		}, {
 			s: sandbox.Sandbox{State: sandbox.Stopped, Want: sandbox.WantRunning, Failure: &sandbox.Failure{Message: "hook check: exited with 4", Want: sandbox.WantRunning, Attempts: 1, Final: true}},
 			past: []sandbox.Transition{
-				event(sandbox.EventHalted, sandbox.Stopped, "hook check: exited with 4", time.Minute), event(sandbox.EventStart, sandbox.Starting, "used again", time.Minute), wish("asked for", "key 1"),
+				event(sandbox.EventHalted, sandbox.Stopped, "hook check: exited with 4", time.Minute), event(sandbox.EventStart, sandbox.Starting, "used again", time.Minute), wish("requested", "key 1"),
 			},
 			ahead: []sandbox.Upcoming{{What: "stop", At: now.Add(14 * time.Minute)}, {What: "archive", At: now.Add(24 * time.Hour)}, {What: "retry"}},
 			want:  "Stopped 1 minute ago because its start was refused: hook check: exited with 4; its files are kept; the next use starts it; it is archived in 1 day unless it is used.",
