@@ -101,7 +101,7 @@ func (a *app) sandbox() *cobra.Command {
 	return ui.Group(&cobra.Command{
 		Use:     "sandbox",
 		Aliases: []string{"sandboxes"},
-		Short:   "The sandbox verbs under their noun",
+		Short:   "The commands for sandboxes under one noun",
 		Long:    "The sandbox verbs under their noun: 'berth sandbox ls' is 'berth ls'.",
 		Example: "  berth sandbox create scratch\n  berth sandbox ls",
 	}, verbs...)

@@ -54,7 +54,7 @@ func (b *build) fill(info *debug.BuildInfo) {
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Show which Berth this is",
+		Short:   "Show the version",
 		Long:    "Show the version, the commit it was built from, the Go release and the platform.",
 		Example: "  berth version\n  berth version --json",
 		Args:    ui.Args(0, 0, ""),
@@ -72,7 +72,7 @@ func (a *app) showVersion() error {
 
 // versionFlag adds the flag --version, which does the same as the command version.
 func (a *app) versionFlag(root *cobra.Command) {
-	asked := root.Flags().BoolP("version", "v", false, "show which Berth this is")
+	asked := root.Flags().BoolP("version", "v", false, "show the version")
 	help := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if *asked {

@@ -19,8 +19,8 @@ func (a *app) agent() *cobra.Command {
 		Use:     "agent",
 		Aliases: []string{"agents"},
 		Short:   "Manage agents",
-		Long: `An agent is a template with changes of your own: another model, another size, variables such as a key.
-'berth chat --agent NAME' talks with one. Making and changing them needs a key with the scope admin.`,
+		Long: `An agent is a template with your own overrides: another model, another size, or variables such as a key.
+'berth chat --agent NAME' talks with one. Creating and changing agents needs a key with the scope admin.`,
 		Example: "  berth agent create reviewer --template claude_code --model opus -e GITHUB_TOKEN\n  berth chat --agent reviewer",
 	}, a.agentCreate(), a.agentLs(), a.agentGet(), a.agentSet(), a.agentRm())
 }
@@ -77,9 +77,10 @@ func (given agentFlags) change(a *app, is api.PutAgent) (api.PutAgent, error) {
 func (a *app) agentCreate() *cobra.Command {
 	var given agentFlags
 	cmd := &cobra.Command{
-		Use:     "create NAME",
-		Short:   "Create an agent",
-		Long:    "Make an agent: a template with changes of your own. Variables may be secrets; only keys with the scope admin can read them.",
+		Use:   "create NAME",
+		Short: "Create an agent",
+		Long: `Create an agent: a template with your own overrides. Variables may be secrets; only keys with the scope
+admin can read them.`,
 		Example: "  berth agent create reviewer --template claude_code --model opus\n  berth agent create ci -e GITHUB_TOKEN --profile full",
 		Args:    ui.Args(1, 1, "one NAME"),
 		RunE: ui.Run(func(ctx context.Context, args []string) error {
@@ -185,8 +186,8 @@ func (a *app) agentSet() *cobra.Command {
 		Use:     "set ID|NAME",
 		Aliases: []string{"update"},
 		Short:   "Change an agent",
-		Long: `Change an agent. What no flag names stays as it is. Conversations that are there go on with the change; variables
-reach sandboxes that are made from then on.`,
+		Long: `Change an agent. Settings without a flag keep their values. Existing conversations use the changed
+agent; variables apply only to sandboxes that are created later.`,
 		Example: "  berth agent set reviewer --model sonnet\n  berth agent set reviewer --name critic",
 		Args:    ui.Args(1, 1, "the ID or NAME of one agent"),
 		RunE: ui.Run(func(ctx context.Context, args []string) error {
@@ -224,7 +225,8 @@ func (a *app) agentRm() *cobra.Command {
 		Use:     "rm ID|NAME...",
 		Aliases: []string{"delete"},
 		Short:   "Delete agents for good",
-		Long:    "Delete agents for good. A terminal is asked first. Conversations that were made with them go on as they are.",
+		Long: `Delete agents for good. At a terminal it asks first. Existing conversations with a deleted agent still
+work.`,
 		Example: "  berth agent rm reviewer",
 		Args:    ui.Args(1, -1, "the ID or NAME of at least one agent"),
 		RunE: ui.Run(func(ctx context.Context, refs []string) error {

@@ -25,19 +25,17 @@ func Commands(r *remote.Remote) []*cobra.Command {
 	return []*cobra.Command{a.chat(), a.conversation(), a.agent(), a.usageReport()}
 }
 
-const chatHelp = `Talk with an agent in a sandbox. Each conversation has one sandbox; what the agent
-writes there is saved as a version after every turn.
+const chatHelp = `Talk with an agent in a sandbox. Each conversation has one sandbox; the agent's files are
+saved as a version after every turn.
 
-The prompt is the words of the command line, what comes over a pipe, or, at a terminal, what you type:
-Enter sends it, Alt-Enter or Ctrl-J begins a new line, a paste of many lines stays one prompt, and Ctrl-D at
-an empty prompt leaves. A single - stands for what comes over the pipe.
+The prompt is the arguments, the text of a pipe, or, at a terminal, the text that you type: Enter sends it,
+Alt-Enter or Ctrl-J begins a new line, pasted lines stay one prompt, and Ctrl-D at an empty prompt leaves. An
+argument - stands for the text of the pipe.
 
-The answer is shown as it comes, on stdout; what the agent does, and what it cost, on stderr. Ctrl-C cancels
-the turn, a second one leaves. A lost connection is made again without losing a word of the answer; the
-agent does not notice.
+The answer is printed to stdout as it comes, the agent's work and its cost to stderr. Ctrl-C cancels the turn, a
+second Ctrl-C leaves. After a lost connection the command reconnects, and nothing of the answer is lost.
 
-The exit code is 0 when the turn completed, 1 when it failed, 130 when it was cancelled, 125 when Berth
-could not do it at all.`
+Exit codes: 0: the turn completed; 1: it failed; 130: it was cancelled; 125: Berth failed.`
 
 func (a *app) chat() *cobra.Command {
 	var t talk

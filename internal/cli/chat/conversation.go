@@ -17,8 +17,8 @@ func (a *app) conversation() *cobra.Command {
 		Use:     "conversation",
 		Aliases: []string{"conversations", "conv"},
 		Short:   "Manage conversations",
-		Long: `Conversations with agents: what was asked and answered, what was done and what it cost. 'berth chat' begins
-one and goes on with it.`,
+		Long: `Conversations with agents: their messages, their turns and their cost. 'berth chat' starts and continues
+them.`,
 		Example: "  berth conversation ls\n  berth conversation messages",
 	}, a.conversationLs(), a.conversationShow(), a.conversationMessages(), a.conversationExport(), a.conversationLink(), a.conversationRm())
 }
@@ -147,11 +147,12 @@ func (a *app) conversationRm() *cobra.Command {
 		Use:     "rm ID...",
 		Aliases: []string{"delete"},
 		Short:   "Delete conversations for good",
-		Long: `Delete conversations for good, with everything that was said. What runs in them is cancelled first. A
-terminal is asked before.
+		Long: `Delete conversations for good, with all their messages. Running turns are cancelled first. At a terminal
+it asks first.
 
-The sandbox that a conversation made for itself is deleted, too, unless it is in use; its workspace is saved
-first, unless --no-save is given. With --keep-sandbox it stays. What was used stays in 'berth usage'.`,
+The sandbox that a conversation created is deleted, too, unless it is in use. Its workspace is saved
+first, unless --no-save is given. --keep-sandbox keeps the sandbox. 'berth usage' still counts the
+deleted conversations.`,
 		Example:           "  berth conversation rm 01970e4b-0000-7000-8000-000000000001\n  berth conversation ls -q | xargs berth conversation rm -y",
 		Args:              ui.Args(1, -1, "the ID of at least one conversation"),
 		ValidArgsFunction: a.completeConversations(-1),
@@ -194,8 +195,8 @@ func (a *app) conversationLink() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "link ID SANDBOX",
 		Short: "Link a conversation to another sandbox",
-		Long: `Have a conversation work in another sandbox of your tenant from its next turn on. Its messages stay. The sandbox
-it made for itself stays, too, and linking back to it is possible. Not while a turn runs.`,
+		Long: `Link a conversation to another sandbox of your tenant, from its next turn on. Its messages stay. Its own
+sandbox stays, too, and can be linked again. Refused while a turn runs.`,
 		Example:           "  berth conversation link 01970e4b-0000-7000-8000-000000000001 scratch",
 		Args:              ui.Args(2, 2, "the ID of a conversation and the ID or NAME of a sandbox"),
 		ValidArgsFunction: a.completeConversations(1),

@@ -19,9 +19,9 @@ func (a *app) conversationExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [ID]",
 		Short: "Export a conversation as JSON or Markdown",
-		Long: `Print a whole conversation, every message with its blocks and tokens, as one JSON document, or as Markdown
-that people can read. With --output it goes to a file, which is there whole or not at all. Without an ID it
-is the newest conversation.`,
+		Long: `Print a conversation with all its messages, blocks and tokens, as one JSON document or as Markdown for
+people. --output writes it to a file, which appears only when it is complete. The default is the newest
+conversation.`,
 		Example:           "  berth conversation export --format markdown\n  berth conversation export -o talk.json",
 		Args:              ui.Args(0, 1, "the ID of one conversation"),
 		ValidArgsFunction: a.completeConversations(1),

@@ -19,8 +19,8 @@ func (a *app) conversationMessages() *cobra.Command {
 		Use:     "messages [ID]",
 		Aliases: []string{"log"},
 		Short:   "Print the messages",
-		Long: `Print what was asked and answered, oldest first, with the tools that were used. With --limit it is the newest
-ones. Without an ID it is the newest conversation.`,
+		Long: `Print the prompts and answers of a conversation, oldest first, with the tools that were used. --limit
+prints only the newest ones. The default is the newest conversation.`,
 		Example:           "  berth conversation messages\n  berth conversation messages --limit 2 --json",
 		Args:              ui.Args(0, 1, "the ID of one conversation"),
 		ValidArgsFunction: a.completeConversations(1),

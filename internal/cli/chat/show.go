@@ -16,8 +16,8 @@ func (a *app) conversationShow() *cobra.Command {
 		Use:     "show [ID]",
 		Aliases: []string{"get"},
 		Short:   "Show one conversation",
-		Long: `Show one conversation: its agent, its sandbox, what it used and how its newest turn ended. Without an ID it
-is the newest one.`,
+		Long: `Show one conversation: its agent, its sandbox, its usage and how its newest turn ended. The default is
+the newest conversation.`,
 		Example:           "  berth conversation show\n  berth terminate $(berth conversation show -q)",
 		Args:              ui.Args(0, 1, "the ID of one conversation"),
 		ValidArgsFunction: a.completeConversations(1),

@@ -22,8 +22,8 @@ func (a *app) usageReport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "usage",
 		Short: "Show used tokens and their cost",
-		Long: `Show what conversations used: messages, tokens by kind and cost, for each day, model or conversation. Days
-are in UTC, and today is one of them. Costs are what the agents say, or follow from the prices in the
+		Long: `Show the usage of conversations: messages, tokens by kind and cost, for each day, model or conversation.
+Days are in UTC and include today. Costs are those that agents report, or follow from the prices in the
 server's configuration.`,
 		Example: "  berth usage\n  berth usage --days 7 --by model\n  berth usage --by conversation --json",
 		Args:    ui.Args(0, 0, ""),

@@ -16,10 +16,10 @@ func (a *app) cat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cat ID|NAME:PATH",
 		Short: "Print a file of a sandbox",
-		Long: `Print a file of a sandbox. Of an archived or terminated one it is read from the newest version,
-without starting anything. PATH is below /workspace, where relative ones begin, or
-below /home/agent (~). It goes to stdout byte by byte; at a terminal, escape sequences other than
-colours are shown as their characters.`,
+		Long: `Print a file of a sandbox. A file of an archived or terminated sandbox is read from its newest version;
+nothing is started. PATH is relative to /workspace, or an absolute path below /workspace or /home/agent
+(~). The bytes go to stdout unchanged; at a terminal, escape sequences other than colours are printed as
+text.`,
 		Example:           "  berth cat scratch:notes.txt\n  berth cat scratch:~/.bashrc",
 		Args:              ui.Args(1, 2, "one NAME:PATH"),
 		ValidArgsFunction: a.CompleteSandboxes(1),

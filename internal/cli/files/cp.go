@@ -16,20 +16,20 @@ import (
 	"github.com/berthdev/berth/internal/cli/ui"
 )
 
-const cpHelp = `Copy files and folders into a sandbox or out of it. Out of an archived or terminated one they come
-from its newest version; copying into it brings it back first. One side is NAME:PATH, the
-other a path of this machine; write ./a:b for a local name with a colon. Paths in a sandbox are below
-/workspace, where relative ones begin, or below /home/agent (~).
+const cpHelp = `Copy files and folders into a sandbox or out of it. Files of an archived or terminated sandbox are read
+from its newest version; copying into such a sandbox starts it first. One side is NAME:PATH, the other a
+path on this machine; write ./a:b for a local name with a colon. Paths in a sandbox are relative to
+/workspace, or absolute paths below /workspace or /home/agent (~).
 
-Where it goes:
-  DST is a folder, or ends in /   into that folder, under its own name
-  DST is not there                it becomes DST; missing folders are made
-  SRC ends in /.                  the contents of the folder go into DST, without the folder itself
-  SRC or DST is -                 a tar from stdin, or to stdout
+Destinations:
+  DST is a folder, or ends in /   copy into that folder, under the same name
+  DST does not exist              copy to DST; missing folders are created
+  SRC ends in /.                  copy the contents of the folder, without the folder itself
+  SRC or DST is -                 read a tar from stdin, or write one to stdout
 
-Files replace files, whole or not at all, and never a folder. Links within a folder are copied as
-links; pipes, sockets and devices are left out and named. Of what comes out of a sandbox, links that
-lead out of the folder are left out, too, and nothing is ever written outside of DST.`
+A file replaces another file, completely or not at all, and never a folder. Links within a folder are
+copied as links; pipes, sockets and devices are skipped and listed. When copying out of a sandbox, links
+that lead out of the folder are skipped, too, and nothing is written outside of DST.`
 
 func (a *app) cp() *cobra.Command {
 	cmd := &cobra.Command{

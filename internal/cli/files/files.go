@@ -39,9 +39,9 @@ func (a *app) files() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "files ID|NAME [PATH]",
 		Short: "List the files of a sandbox",
-		Long: `List the files of a sandbox. Those of an archived or terminated one are read from its newest version,
-without starting anything. PATH is below /workspace, where relative ones begin,
-or below /home/agent (~). NAME:PATH, as cp takes it, will do as well.`,
+		Long: `List the files of a sandbox. The files of an archived or terminated sandbox are read from its newest
+version; nothing is started. PATH is relative to /workspace, or an absolute path below /workspace or
+/home/agent (~). NAME:PATH, as for cp, is accepted, too.`,
 		Example:           "  berth files scratch\n  berth files scratch src -R\n  berth files scratch:~ -a --json",
 		Args:              ui.Args(1, 2, "the ID or NAME of one sandbox and at most one PATH"),
 		ValidArgsFunction: a.CompleteSandboxes(1),

@@ -16,9 +16,9 @@ func (a *app) tree() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tree ID|NAME [PATH]",
 		Short: "Show the files of a sandbox as a tree",
-		Long: `Show the files of a sandbox as a tree. Those of an archived or terminated one are read from its newest
-version, without starting anything. PATH is below /workspace, where relative
-ones begin, or below /home/agent (~). Entries cut off by a limit are marked with an ellipsis.`,
+		Long: `Show the files of a sandbox as a tree. The files of an archived or terminated sandbox are read from its
+newest version; nothing is started. PATH is relative to /workspace, or an absolute path below /workspace
+or /home/agent (~). An ellipsis marks entries that a limit cut off.`,
 		Example:           "  berth tree scratch\n  berth tree scratch src --depth 5 -a",
 		Args:              ui.Args(1, 2, "the ID or NAME of one sandbox and at most one PATH"),
 		ValidArgsFunction: a.CompleteSandboxes(1),

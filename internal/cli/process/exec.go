@@ -24,21 +24,21 @@ func Commands(r *remote.Remote) []*cobra.Command {
 	return []*cobra.Command{a.run(), a.exec(), a.shell(), a.ps(), a.logs(), a.kill(), a.stats(), a.ports()}
 }
 
-const execHelp = `Run a command in a sandbox and end with its exit code. A stopped sandbox is started first.
+const execHelp = `Run a command in a sandbox and exit with its exit code. A stopped sandbox is started first.
 
-The words behind NAME are the program and its arguments, as they are: no shell takes them apart. For
-pipes, variables and globs say so: berth exec NAME -- sh -c 'ls *.go | wc -l'. Where the command has
-flags, '--' separates them from Berth's.
+The words after NAME are the program and its arguments; no shell interprets them. For pipes, variables
+and globs start a shell: berth exec NAME -- sh -c 'ls *.go | wc -l'. If the command has flags, put '--'
+before it.
 
-Output goes to stdout and stderr byte by byte. At a terminal, only text and colours are shown as they
-are and every other escape sequence as its characters, because what runs in a sandbox is not trusted;
--t hands the terminal over instead, as ssh does.
+Output goes to stdout and stderr unchanged. At a terminal, escape sequences other than colours are
+printed as text, because programs in a sandbox are not trusted; -t gives the command the terminal, as
+ssh does.
 
-Ctrl-C interrupts the command; a second one leaves it alone and running. A lost connection is made
-again and nothing of the output is lost.
+Ctrl-C interrupts the command; a second Ctrl-C leaves it running. After a lost connection the command
+reconnects, and no output is lost.
 
-Exit codes: the command's own; 124 it took longer than --timeout; 125 Berth could not do it; 126 it
-cannot be run; 127 it was not found; 130 it was interrupted, or left running.`
+Exit codes: the command's own; 124: it took longer than --timeout; 125: Berth failed; 126: it cannot be
+run; 127: it was not found; 130: it was interrupted, or left running.`
 
 // execFlags holds the flags and arguments of exec.
 type execFlags struct {

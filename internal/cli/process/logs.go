@@ -32,11 +32,11 @@ func (a *app) logs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs ID|NAME [EXEC_ID]",
 		Short: "Show the output of a command",
-		Long: `Show what a command in a sandbox wrote: the one of the given id, or the one that was started last.
-'berth ps' lists them. It works for a stopped sandbox, too, and does not start it.
+		Long: `Show the output of a command in a sandbox: the one with the given id, or the one that was started last.
+'berth ps' lists them. A stopped sandbox is not started.
 
 Output goes to stdout and stderr as the command wrote it; at a terminal, escape sequences other than
-colours are shown as their characters. With --json each piece of output is one line.`,
+colours are printed as text. With --json each piece of output is one line.`,
 		Example:           "  berth logs scratch --tail 20 -f\n  berth logs scratch --since 10m\n  berth logs scratch 2f1f7a10 --after 4096 --json",
 		Args:              ui.Args(1, 2, "the ID or NAME of one sandbox and at most one EXEC_ID"),
 		ValidArgsFunction: a.completeExecs,

@@ -18,8 +18,8 @@ func (a *app) ports() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ports ID|NAME",
 		Short: "List the ports that listen in a sandbox",
-		Long: `List the TCP ports that listen in a sandbox, and the address under which the server forwards to each. A
-request to it needs an API key. The sandbox must run; it is not started.`,
+		Long: `List the TCP ports that listen in a sandbox, with the address at which the server forwards requests to
+each. Requests to it need an API key. The sandbox must run; it is not started.`,
 		Example:           "  berth ports scratch\n  curl -H \"Authorization: Bearer $BERTH_API_KEY\" $(berth ports scratch -q | head -1)",
 		Args:              ui.Args(1, 1, "the ID or NAME of one sandbox"),
 		ValidArgsFunction: a.CompleteSandboxes(1),

@@ -18,8 +18,8 @@ func (a *app) ps() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps ID|NAME",
 		Short: "List the commands of a sandbox",
-		Long: `List the commands that were started in a sandbox since its last start, newest first, those that have
-ended, too: what exec and shell started, with the ids under which logs and --attach find them.`,
+		Long: `List the commands of exec and shell since the sandbox was last started, newest first, also those that
+have ended. Their ids are for logs, kill and --attach.`,
 		Example:           "  berth ps scratch\n  berth ps scratch --json",
 		Args:              ui.Args(1, 1, "the ID or NAME of one sandbox"),
 		RunE:              ui.Run(func(ctx context.Context, args []string) error { return a.runPs(ctx, args[0], most) }),

@@ -25,10 +25,10 @@ func (a *app) run() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] [--] COMMAND [ARGUMENT...]",
 		Short: "Run a command in a new sandbox",
-		Long: `Create a sandbox, run a command in it and end with its exit code. The sandbox stays, and its name is printed
-on stderr; with --rm it is deleted when the command has ended, without a save.
+		Long: `Create a sandbox, run a command in it and exit with its exit code. The sandbox stays, and its name is
+printed on stderr; --rm deletes it when the command has ended, without a save.
 
-Input, terminals, signals and exit codes are those of 'berth exec'. With -t alone, or -it, and no command, a
+Input, terminals, signals and exit codes are those of 'berth exec'. With -t or -it and no command, a
 login shell is started.`,
 		Example: `  berth run --rm -- uname -a
   berth run --rm -it

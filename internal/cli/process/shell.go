@@ -18,8 +18,8 @@ func (a *app) shell() *cobra.Command {
 		Short:   "Open a shell in a sandbox",
 		Long: `Open a shell in a sandbox, on this terminal. A stopped sandbox is started first.
 
-Ctrl-P Ctrl-Q leaves the shell and everything in it running, and --attach comes back to it. A lost
-connection is made again by itself. The exit code is the shell's.`,
+Ctrl-P Ctrl-Q leaves the shell running, and --attach returns to it. After a lost connection the command
+reconnects. The exit code is the shell's.`,
 		Example:           "  berth shell scratch\n  berth shell scratch --user root\n  berth shell scratch --attach 01jd3k",
 		Args:              ui.Args(1, 1, "the ID or NAME of one sandbox"),
 		ValidArgsFunction: a.CompleteSandboxes(1),

@@ -17,13 +17,13 @@ func (a *app) stats() *cobra.Command {
 	var once bool
 	cmd := &cobra.Command{
 		Use:   "stats [ID|NAME...]",
-		Short: "Show what running sandboxes use",
-		Long: `Show the processor, memory and processes of running sandboxes: of those named, or of all. At a terminal it is
-shown anew every two seconds until Ctrl-C; elsewhere, or with --once, it is printed once. Sandboxes are neither
-started by it nor kept from being stopped.
+		Short: "Show the resource usage of running sandboxes",
+		Long: `Show the processor time, memory and processes of the given sandboxes, or of all that run. At a terminal
+the table is updated every two seconds until Ctrl-C; elsewhere, or with --once, it is printed once. The
+command does not start sandboxes, and does not count as a use of them.
 
-CPU is in percent of one processor. OOM counts the processes that were killed because the sandbox's memory was
-full.`,
+CPU is in percent of one processor. OOM counts the processes that were killed because the sandbox's
+memory was full.`,
 		Example:           "  berth stats\n  berth stats scratch --once --json",
 		Args:              ui.Args(0, -1, "the ID or NAME of sandboxes"),
 		ValidArgsFunction: a.CompleteSandboxes(-1),

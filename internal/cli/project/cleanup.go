@@ -22,11 +22,11 @@ func (a *app) projectCleanup() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cleanup --max-idle TIME",
 		Short: "Terminate sandboxes of unused projects",
-		Long: `Terminate the sandboxes of projects that were not used for a while: they are terminated after a save, or
-stopped with their files kept where the server cannot save. The projects stay, and the next use of one
-brings its sandbox back. A terminal is shown which they are and asked first.
+		Long: `Terminate the sandboxes of projects that were not used for a while, after a save. If the server cannot
+save, they are stopped and keep their files. The projects stay, and the next use of a project starts its
+sandbox again. At a terminal it lists the projects and asks first.
 
-It needs an admin key, and touches the projects of the key's tenant alone.`,
+Needs an admin key, and changes only projects of the key's tenant.`,
 		Example: "  berth project cleanup --max-idle 1h --dry-run\n  berth project cleanup --max-idle 72h --yes",
 		Args:    ui.Args(0, 0, ""),
 	}

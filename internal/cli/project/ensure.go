@@ -20,12 +20,12 @@ func (a *app) projectEnsure() *cobra.Command {
 		Use:     "ensure ID",
 		Aliases: []string{"create"},
 		Short:   "Make sure that a project's sandbox runs",
-		Long: `Make sure that a project's sandbox runs: it is made if the project has none, started if it is stopped,
-and mended if it is ill. Asking again is always safe, from anywhere, at the same time: a project has
-one sandbox, never two.
+		Long: `Make sure that a project's sandbox runs: create it if the project has none, start it if it is stopped,
+repair it if it is unhealthy. The command can be repeated and run concurrently: a project never has two
+sandboxes.
 
-Asking with another template or driver than the sandbox has is refused. Ends with 124 if it does not
-run within --timeout.`,
+Another template or driver than the sandbox has is refused. Exits with 124 if it does not run within
+--timeout.`,
 		Example: `  berth project ensure shop
   berth project ensure shop --template web --profile lite -m team=blue
   berth shell $(berth project ensure shop -q)`,

@@ -17,9 +17,9 @@ func (a *app) projectHealth() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health ID",
 		Short: "Check the health of a project's sandbox",
-		Long: `Check now whether a project's sandbox runs and everything in it answers. Nothing is started for it.
+		Long: `Check now whether a project's sandbox runs and answers. Nothing is started.
 
-It ends with 0 if it is healthy, with 1 if not, and with 125 if that is unknown.`,
+Exits with 0 if it is healthy, with 1 if it is not, and with 125 if that is unknown.`,
 		Example:           "  berth project health shop\n  berth project health shop -q || berth project ensure shop",
 		Args:              ui.Args(1, 1, oneProject),
 		RunE:              a.withProject(a.runProjectHealth),

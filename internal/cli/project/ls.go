@@ -18,7 +18,7 @@ func (a *app) projectLs() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List projects",
-		Long:    "List the projects that your key may see and how their sandboxes are.",
+		Long:    `List the projects that your key may see, with the state of their sandboxes.`,
 		Example: "  berth project ls\n  berth project ls --status RUNNING --json\n  berth project ls -q",
 		Args:    ui.Args(0, 0, ""),
 		RunE: ui.Run(func(ctx context.Context, _ []string) error {

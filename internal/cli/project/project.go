@@ -27,11 +27,12 @@ func (a *app) project() *cobra.Command {
 		Use:     "project",
 		Aliases: []string{"projects", "p"},
 		Short:   "Work with projects: named sandboxes of your program",
-		Long: `Projects, each with exactly one sandbox, made when it is first asked for and then kept healthy. The id
-of a project is one of your own, such as the name of a repository or the number of a customer.
+		Long: `A project has exactly one sandbox, which is created at the first request and then kept healthy. You
+choose the id of a project, such as the name of a repository or the number of a customer.
 
-No timer stops a project's sandbox unless its template has one. Whatever takes a sandbox takes the id
-of a project's, too, which 'berth project get' shows: 'berth shell', 'berth cp', 'berth explain' …`,
+No timer stops a project's sandbox unless its template has one. Commands for sandboxes, such as 'berth
+shell', 'berth cp' and 'berth explain', take the id of a project's sandbox, which 'berth project get'
+shows.`,
 		Example: `  berth project ensure shop
   berth project exec shop -- uname -a
   berth project tool shop grep pattern=TODO
@@ -73,7 +74,7 @@ func (a *app) projectGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "get ID",
 		Short:             "Show a project's sandbox",
-		Long:              "Show everything about a project's sandbox, without making or starting it.",
+		Long:              `Show a project's sandbox. It is neither created nor started.`,
 		Example:           "  berth project get shop\n  berth project get shop --json",
 		Args:              ui.Args(1, 1, oneProject),
 		RunE:              a.withProject(a.runProjectGet),
@@ -116,7 +117,7 @@ func (a *app) projectRestart() *cobra.Command {
 	return a.Online(&cobra.Command{
 		Use:               "restart ID...",
 		Short:             "Stop projects' sandboxes and start them again",
-		Long:              "Stop the sandboxes of projects and start them again. Everything that runs in them ends, and their files\nstay.",
+		Long:              `Stop the sandboxes of projects and start them again. All processes end; files stay.`,
 		Example:           "  berth project restart shop",
 		Args:              ui.Args(1, -1, "the ID of at least one project"),
 		RunE:              ui.Run(a.runProjectRestart),
@@ -139,10 +140,10 @@ func (a *app) projectExec() *cobra.Command {
 	return process.ExecIn(a.Remote, projectRef, &cobra.Command{
 		Use:   "exec ID [flags] [--] COMMAND [ARGUMENT...]",
 		Short: "Run a command in a project's sandbox",
-		Long: `Run a command in a project's sandbox and end with its exit code. It is 'berth exec' in all else:
-'berth exec --help' explains input, terminals, signals and exit codes.
+		Long: `Run a command in a project's sandbox and exit with its exit code. For everything else see 'berth exec
+--help': input, terminals, signals and exit codes.
 
-The project must be there; a sandbox that is stopped is started first.`,
+The project must exist; a stopped sandbox is started first.`,
 		Example: `  berth project exec shop uname -a
   berth project exec shop -w src --timeout 2m -- go test ./...
   berth project exec shop -it -- bash`,

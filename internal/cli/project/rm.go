@@ -16,10 +16,10 @@ func (a *app) projectRm() *cobra.Command {
 		Use:     "rm ID...",
 		Aliases: []string{"delete"},
 		Short:   "Delete projects and their sandboxes for good",
-		Long: `Delete projects for good, each with its sandbox and everything in it. A terminal is asked first. The id
-may be used again; what then comes is another project.
+		Long: `Delete projects for good, each with its sandbox and all its files. At a terminal it asks first. The id
+can be used again, for a new project.
 
-With --sandbox-only the machine ends and the project stays: its next use makes the machine anew, with
+With --sandbox-only the instance ends and the project stays: its next use creates a new instance, with
 the workspace if the server could save it.`,
 		Example: "  berth project rm shop\n  berth project rm --yes --sandbox-only shop\n  berth project ls -q | xargs berth project rm -y",
 		Args:    ui.Args(1, -1, "the ID of at least one project"),

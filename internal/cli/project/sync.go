@@ -16,11 +16,11 @@ func (a *app) projectSync() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sync ID",
 		Short: "Compare a project's record with its driver",
-		Long: `Compare the record of a project's sandbox with what its driver says is really there, and say what would
-be done about a difference. With --apply it is done. The server finds and mends such things by itself,
-a little later.
+		Long: `Compare the record of a project's sandbox with the instance that its driver reports, and print what a
+repair would do. --apply repairs it. The server finds and repairs such differences by itself, a little
+later.
 
-It ends with 0 if both agree, with 1 if not, and with 125 if it could not be done.`,
+Exits with 0 if both agree, with 1 if they do not, and with 125 if the comparison failed.`,
 		Example: "  berth project sync shop\n  berth project sync shop --apply\n  berth project sync shop --json",
 		Args:    ui.Args(1, 1, oneProject),
 		RunE: a.withProject(func(ctx context.Context, c *remote.Connection, id string) error {

@@ -18,14 +18,14 @@ func (a *app) projectTool() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tool ID TOOL [KEY=VALUE...|JSON|-]",
 		Short: "Call a tool in a project's sandbox",
-		Long: `Use a tool in a project's sandbox and print the answer an agent would get. 'berth project tools' lists the
-tools and their arguments. The project must exist; a
-project whose sandbox was terminated gets a new one.
+		Long: `Call a tool in a project's sandbox and print the answer that an agent would get. 'berth project tools'
+lists the tools and their arguments. The project must exist; a project whose sandbox was terminated gets
+a new one.
 
-Arguments are KEY=VALUE pairs, where numbers, switches and lists are read as the tool asks for them,
-or one JSON object, or - for one on stdin.
+Arguments are KEY=VALUE pairs, one JSON object, or - for an object on stdin. In pairs, numbers, booleans
+and lists are parsed as the tool's schema requires.
 
-Exit codes: the command's own for bash; else 0, or 1 if the tool could not do it; 125 Berth could not.`,
+Exit codes: for bash the command's own; for other tools 0, or 1 if the tool failed; 125: Berth failed.`,
 		Example: `  berth project tool shop bash command='make test'
   berth project tool shop read file_path=README.md limit=20
   berth project tool shop edit '{"file_path": "a.txt", "old_string": "one", "new_string": "two"}'
@@ -105,9 +105,10 @@ func (a *app) printToolText(r api.ToolResult) error {
 
 func (a *app) projectTools() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               "tools ID",
-		Short:             "List the tools of a project's sandbox",
-		Long:              "List the tools that a project's sandbox has, with their arguments; those with a ? may be left out. With\n--json their schemas are shown, too. An MCP server whose tools are missing is named on stderr, with the reason.",
+		Use:   "tools ID",
+		Short: "List the tools of a project's sandbox",
+		Long: `List the tools of a project's sandbox with their arguments; those with a ? are optional. --json prints
+their schemas, too. An MCP server whose tools are missing is reported on stderr, with the reason.`,
 		Example:           "  berth project tools shop\n  berth project tools shop --json",
 		Args:              ui.Args(1, 1, oneProject),
 		RunE:              a.withProject(a.runProjectTools),

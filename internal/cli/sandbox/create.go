@@ -23,13 +23,13 @@ func (a *app) create() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create [NAME]",
 		Short: "Create a sandbox",
-		Long: `Make a sandbox and wait until it runs.
+		Long: `Create a sandbox and wait until it runs.
 
-Asking again for a name that exists returns the sandbox that has it; asking for it with another
-template or driver is refused. Ends with 124 if it does not run within --timeout.
+If a sandbox with the name exists, it is returned; another template or driver than that sandbox has is
+refused. Exits with 124 if it does not run within --timeout.
 
-With --from it is always a new one. It starts with the newest saved version of another sandbox, of
-which 'berth ls --deleted' lists the deleted ones.`,
+--from always creates a new sandbox. It starts with the newest saved version of another sandbox, also of
+a deleted one; 'berth ls --deleted' lists those.`,
 		Example: `  berth create scratch
   berth create scratch --driver fake --metadata team=blue
   TOKEN=… berth create scratch --env TOKEN --env MODE=test

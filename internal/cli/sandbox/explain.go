@@ -16,10 +16,10 @@ func (a *app) explain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain ID|NAME",
 		Short: "Explain a sandbox's state and what comes next",
-		Long: `Explain a sandbox's state: what happened to it, newest first; what will happen to it by itself and
-when, if it is not used; which holds stop its timers; and which of its files survive which event.
+		Long: `Explain a sandbox's state: the latest changes, newest first; the next steps and their times if it is not
+used; the holds that stop its timers; and which of its files each event keeps.
 
-'berth history' has everything that ever happened to it.`,
+'berth history' lists all changes.`,
 		Example:           "  berth explain scratch\n  berth explain scratch -q\n  berth explain scratch --json",
 		Args:              ui.Args(1, 1, "the ID or NAME of one sandbox"),
 		RunE:              ui.Run(func(ctx context.Context, args []string) error { return a.runExplain(ctx, args[0]) }),

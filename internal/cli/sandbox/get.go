@@ -15,7 +15,7 @@ func (a *app) get() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "get ID|NAME",
 		Short:             "Show one sandbox",
-		Long:              "Show everything about one sandbox, found by its id or its name.",
+		Long:              `Show one sandbox, by its id or its name.`,
 		Example:           "  berth get scratch\n  berth get scratch --json",
 		Args:              ui.Args(1, 1, "the ID or NAME of one sandbox"),
 		RunE:              ui.Run(func(ctx context.Context, args []string) error { return a.runGet(ctx, args[0]) }),

@@ -17,9 +17,11 @@ import (
 func (a *app) history() *cobra.Command {
 	var most ui.Limit
 	cmd := &cobra.Command{
-		Use:               "history ID|NAME",
-		Short:             "Show the history of a sandbox",
-		Long:              "Show every change of a sandbox, newest first: what happened, why, and who asked. Saves of the workspace, the\nlast restore, processes that were killed because the memory was full and a freeze are shown, too; --json has the\nchanges only.",
+		Use:   "history ID|NAME",
+		Short: "Show the history of a sandbox",
+		Long: `Show every change of a sandbox, newest first, with its reason and the key that requested it. Saves of
+the workspace, the last restore, processes that were killed because the memory was full and a freeze are
+shown, too; --json prints the changes only.`,
 		Example:           "  berth history scratch\n  berth history scratch --limit 5 --json",
 		Args:              ui.Args(1, 1, "the ID or NAME of one sandbox"),
 		RunE:              ui.Run(func(ctx context.Context, args []string) error { return a.runHistory(ctx, args[0], most) }),

@@ -32,17 +32,20 @@ type stateChange struct {
 
 var stateChanges = []stateChange{
 	{"start", "starting", "started", "Start sandboxes",
-		"Start stopped sandboxes. Using one starts it as well.", nil, client.Sandboxes.Start},
+		`Start stopped sandboxes. Using a sandbox starts it, too.`, nil, client.Sandboxes.Start},
 	{"stop", "stopping", "stopped", "Stop sandboxes and keep their files",
-		"Stop sandboxes: everything that runs in them ends, and their files stay. The next use of one starts\nit again.", client.Sandboxes.Stop, nil},
+		`Stop sandboxes: their processes end, and their files stay. The next use of a sandbox starts it again.`, client.Sandboxes.Stop, nil},
 	{"restart", "restarting", "restarted", "Stop sandboxes and start them again",
-		"Stop sandboxes and start them again. Everything that runs in them ends, and their files stay.", nil, client.Sandboxes.Restart},
+		`Stop sandboxes and start them again. All processes end; files stay.`, nil, client.Sandboxes.Restart},
 	{"freeze", "freezing", "froze", "Freeze the processes of sandboxes",
-		"Freeze all processes of sandboxes. They stay in memory and use no processor time. The next use of\none, or 'berth thaw', continues it.", client.Sandboxes.Freeze, nil},
+		`Freeze all processes of sandboxes. They stay in memory and use no processor time. The next use of a
+sandbox, or 'berth thaw', continues them.`, client.Sandboxes.Freeze, nil},
 	{"thaw", "thawing", "thawed", "Continue frozen sandboxes",
-		"Continue frozen sandboxes where they were. Using one does the same.", client.Sandboxes.Thaw, nil},
-	{"archive", "archiving", "archived", "Save sandboxes and remove their machines",
-		"Save the workspaces of sandboxes and end their machines. The next use of one brings it back with its\nworkspace; files outside of it are gone. A server that cannot save workspaces refuses, and nothing\nis lost.", client.Sandboxes.Archive, nil},
+		`Continue frozen sandboxes. Using a sandbox does the same.`, client.Sandboxes.Thaw, nil},
+	{"archive", "archiving", "archived", "Save sandboxes and end their instances",
+		`Save the workspaces of sandboxes and end their instances. The next use of a sandbox starts it again with
+its workspace; files outside of the workspace are lost. A server that cannot save workspaces refuses,
+and nothing is lost.`, client.Sandboxes.Archive, nil},
 }
 
 // stateChanges returns the command of each state change.

@@ -15,13 +15,13 @@ func (a *app) rm() *cobra.Command {
 		Use:     "rm ID|NAME...",
 		Aliases: []string{"delete"},
 		Short:   "Delete sandboxes for good",
-		Long: `Delete sandboxes for good, with everything in them. A terminal is asked first.
+		Long: `Delete sandboxes for good, with all their files. At a terminal it asks first.
 
-A server that can save workspaces does so first, unless --no-save is given. Saved versions can be brought
-back into a new sandbox for a while ('berth create --from ID'); with --purge they are removed, too.
+A server that can save workspaces saves them first, unless --no-save is given. Saved versions can be
+restored into a new sandbox for a while ('berth create --from ID'); --purge removes them, too.
 
-A failure does not stop the others. A delete that takes longer than half a minute is reported
-with what its driver says; the server goes on with it by itself.`,
+One failure does not stop the other deletes. If a delete takes longer than half a minute, the command
+prints why it waits; the server continues the delete.`,
 		Example:           "  berth rm scratch\n  berth rm --yes scratch other\n  berth ls -q | xargs berth rm -y",
 		Args:              ui.Args(1, -1, "the ID or NAME of at least one sandbox"),
 		RunE:              ui.Run(func(ctx context.Context, refs []string) error { return a.runRm(ctx, end, refs) }),
@@ -53,12 +53,12 @@ func (a *app) terminate() *cobra.Command {
 	var end remote.EndFlags
 	cmd := &cobra.Command{
 		Use:   "terminate ID|NAME...",
-		Short: "End the machines of sandboxes",
-		Long: `End the machines of sandboxes, and the files in them. The sandboxes stay: id, name and settings are
-kept, and the next use of one makes its machine anew. A terminal is asked first.
+		Short: "End the instances of sandboxes",
+		Long: `End the instances of sandboxes and remove their files. The sandboxes stay: id, name and settings are
+kept, and the next use creates a new instance. At a terminal it asks first.
 
-A server that can save workspaces does so first, and the next use brings the workspace back. Where it
-cannot, or with --no-save, the files are lost.`,
+A server that can save workspaces saves them first, and the next use restores them. If it cannot save,
+or with --no-save, the files are lost.`,
 		Example:           "  berth terminate scratch\n  berth terminate --yes --no-save scratch other",
 		Args:              ui.Args(1, -1, "the ID or NAME of at least one sandbox"),
 		RunE:              ui.Run(func(ctx context.Context, refs []string) error { return a.runTerminate(ctx, end, refs) }),

@@ -16,8 +16,9 @@ func (a *app) account() *cobra.Command {
 		Use:     "account",
 		Aliases: []string{"accounts"},
 		Short:   "Manage accounts",
-		Long: `An account is a person or a service of your tenant. A key that belongs to one sees only that account's
-conversations and sandboxes, unless it has the scope admin. Changing accounts needs a key with the scope admin.`,
+		Long: `An account is a person or a service of your tenant. A key that belongs to an account sees only that
+account's conversations and sandboxes, unless the key has the scope admin. Changes of accounts need a
+key with the scope admin.`,
 		Example: "  berth account create ann\n  berth keys create laptop --account ID",
 	}, a.accountCreate(), a.accountLs(), a.accountRm())
 }
@@ -27,7 +28,7 @@ func (a *app) accountCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "create NAME",
 		Short:   "Create an account",
-		Long:    "Make an account of your tenant. 'berth keys create --account ID' makes a key that belongs to it.",
+		Long:    `Create an account of your tenant. 'berth keys create --account ID' creates a key that belongs to it.`,
 		Example: "  berth account create ann --email ann@example.com",
 		Args:    ui.Args(1, 1, "one NAME"),
 		RunE: ui.Run(func(ctx context.Context, args []string) error {
@@ -89,8 +90,8 @@ func (a *app) accountRm() *cobra.Command {
 		Use:     "rm ID...",
 		Aliases: []string{"delete"},
 		Short:   "Delete accounts and revoke their keys",
-		Long: `Delete accounts for good and revoke their keys. A terminal is asked first. Their conversations and sandboxes
-stay, for keys that belong to no account.`,
+		Long: `Delete accounts for good and revoke their keys. At a terminal it asks first. The accounts' conversations
+and sandboxes stay; keys without an account see them.`,
 		Example: "  berth account rm 01970e4b-7f5c-7d31-9d0a-3f6f2f1f7a10",
 		Args:    ui.Args(1, -1, "the ID of at least one account; 'berth account ls' shows them"),
 		RunE: ui.Run(func(ctx context.Context, ids []string) error {

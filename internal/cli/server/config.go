@@ -14,9 +14,9 @@ func (a *app) config() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Show the settings and their origins",
-		Long: `Show what 'berth serve' with the same flags, environment and file would use: each setting, its value
-and where that comes from. Secrets are masked. Values that a server would refuse are marked, and the
-command then ends with 125.`,
+		Long: `Show what 'berth serve' with the same flags, environment and file would use: each setting with its value
+and its origin. Secrets are masked. Values that a server would refuse are marked, and the command then exits
+with 125.`,
 		Example: "  berth config\n  berth config --config /etc/berth.toml --json",
 		Args:    ui.Args(0, 0, ""),
 	}

@@ -15,12 +15,12 @@ func (a *app) doctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check this machine for a server",
-		Long: `Check what a server on this machine needs: versions, directories, permissions, port, database, clock
-and drivers, and whether sandboxes can be made here and how far they are kept apart. Each finding
-that is not ok comes with its fix. It works with a server running and without one, and takes the
-flags of 'berth serve'.
+		Long: `Check what a server on this machine needs: versions, directories, permissions, port, database, clock and
+drivers, and whether sandboxes can be created here and how well they are isolated. Each finding that is
+not ok has a fix. The command works with or without a running server, and takes the flags of 'berth
+serve'.
 
-It ends with 0 when nothing failed and with 125 otherwise.`,
+Exits with 0 if nothing failed, otherwise with 125.`,
 		Example: "  berth doctor\n  berth doctor --json\n  berth doctor --database-url postgres://berth@db/berth",
 		Args:    ui.Args(0, 0, ""),
 	}

@@ -19,10 +19,10 @@ func (a *app) down() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Stop every sandbox of this machine",
-		Long: `Stop every sandbox of this machine, of all tenants, and keep their files; the next use of one starts
-it again. It asks the server that --server or BERTH_SERVER names. If that is a server of this machine that does
-not run, or none is named, it does it itself in the data directory, and asks the server that uses that if there
-is one. A data directory that is not there is not made.`,
+		Long: `Stop every sandbox of this machine, of all tenants, and keep their files. The next use of a sandbox
+starts it again. The request goes to the server of --server or BERTH_SERVER. Without one, or if it is a
+server of this machine that does not run, the command works on the data directory itself, or through the
+server that uses the directory. It does not create a missing data directory.`,
 		Example: "  berth down\n  berth down --data-dir /var/lib/berth",
 		Args:    ui.Args(0, 0, ""),
 	}

@@ -13,11 +13,11 @@ func (a *app) fsck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fsck",
 		Short: "Check the database",
-		Long: `Check the database: the stats of every conversation are the sum over its
-messages, wherever those are kept, the events of every turn are complete, and no owner has two sandboxes.
-Nothing is changed. SQLite can be checked while no server uses it, PostgreSQL at any time.
+		Long: `Check the database: that the stats of each conversation are the sums over its messages, in the database
+or in another message store, that the events of each turn are complete, and that no owner has two
+sandboxes. Nothing is changed. SQLite can be checked while no server uses it, PostgreSQL at any time.
 
-It exits with 1 if anything is wrong.`,
+Exits with 1 if anything is wrong.`,
 		Example: "  berth fsck\n  berth fsck --database-url postgres://berth@db/berth --json",
 		Args:    ui.Args(0, 0, ""),
 	}

@@ -14,8 +14,8 @@ func (a *app) host() *cobra.Command {
 	return ui.Group(&cobra.Command{
 		Use:   "host",
 		Short: "Manage machines of the fleet",
-		Long: `List the machines that keep local sandboxes and share this server's database, and forget one that is gone
-for good. It needs an admin key of the tenant 'default'.`,
+		Long: `List the machines with local sandboxes that share this server's database, and forget a machine that is
+gone for good. Needs an admin key of the tenant 'default'.`,
 		Example: "  berth host ls\n  berth host forget build-7-k3xq2a",
 	}, a.hostLs(), a.hostForget())
 }
@@ -25,8 +25,8 @@ func (a *app) hostLs() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List machines",
-		Long: `List the machines that keep local sandboxes, with the address of each server (advertise_url), when it was
-last seen, and how many sandboxes it has.`,
+		Long: `List the machines with local sandboxes, with the address of each server (advertise_url), the time it was
+last seen, and its number of sandboxes.`,
 		Example: "  berth host ls\n  berth host ls --json",
 		Args:    ui.Args(0, 0, ""),
 		RunE:    ui.Run(func(ctx context.Context, _ []string) error { return a.runHostLs(ctx) }),
@@ -67,14 +67,14 @@ func (a *app) hostForget() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "forget NAME",
-		Short: "Give up a machine that is gone for good",
-		Long: `Give up a machine that is gone for good. A terminal is asked first.
+		Short: "Forget a machine that is gone for good",
+		Long: `Forget a machine that is gone for good. At a terminal it asks first.
 
-Its sandboxes start on other machines from then on, from their last version, and deletes that waited for
-it are finished. What was not saved is shown for each sandbox: those files were on that machine only.
+Its sandboxes can then start on other machines, from their last version, and deletes that waited for the
+machine are completed. Unsaved changes of each sandbox are shown: those files were only on that machine.
 
 A machine whose server was seen within the last minute is refused; turn it off first, or give --force.
-Should a forgotten machine come back, its server stops what it had of these sandboxes and keeps the files,
+If a forgotten machine comes back, its server stops its instances of these sandboxes and keeps the files
 until each sandbox is deleted; 'berth sweep' there lists them.`,
 		Example:           "  berth host forget build-7-k3xq2a\n  berth host forget --yes --json build-7-k3xq2a",
 		Args:              ui.Args(1, 1, "the NAME of one machine; 'berth host ls' shows them"),

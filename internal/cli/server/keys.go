@@ -17,7 +17,7 @@ func (a *app) keys() *cobra.Command {
 	return ui.Group(&cobra.Command{
 		Use:     "keys",
 		Short:   "Manage API keys",
-		Long:    "Manage API keys. All of it needs a key with the scope admin, such as the server's first.",
+		Long:    `Manage API keys. This needs a key with the scope admin, such as the server's first key.`,
 		Example: "  berth keys create ci --scope write\n  berth keys ls\n  berth keys revoke ID",
 	}, a.keysCreate(), a.keysLs(), a.keysRevoke())
 }
@@ -33,10 +33,11 @@ func (a *app) keysCreate() *cobra.Command {
 	var want keyRequest
 	cmd := &cobra.Command{
 		Use:   "create [LABEL]",
-		Short: "Make an API key and print its secret, this once",
-		Long: `Make an API key. The secret goes to stdout, this once: the server keeps only a hash of it.
+		Short: "Create an API key and print its secret once",
+		Long: `Create an API key. Its secret is printed to stdout, only this once: the server keeps only a hash of it.
 
-Scopes include each other: read sees, write changes, admin manages keys and accounts.`,
+Each scope includes the one before it: read can see, write can change, admin can manage keys and
+accounts.`,
 		Example: `  berth keys create ci
   berth keys create dashboard --scope read --expires 720h
   berth keys create deploy -q > deploy.key
@@ -138,9 +139,10 @@ func (a *app) keyStatus(k api.Key) (string, ui.Colour) {
 
 func (a *app) keysRevoke() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "revoke ID...",
-		Short:   "End API keys at once",
-		Long:    "End API keys at once. A terminal is asked first. A revoked key stays in the list and never works again.",
+		Use:   "revoke ID...",
+		Short: "Revoke API keys",
+		Long: `Revoke API keys at once. At a terminal it asks first. A revoked key stays in the list and never works
+again.`,
 		Example: "  berth keys revoke 01970e4b-7f5c-7d31-9d0a-3f6f2f1f7a10",
 		Args:    ui.Args(1, -1, "the ID of at least one key; 'berth keys ls' shows them"),
 		RunE: ui.Run(func(ctx context.Context, ids []string) error {

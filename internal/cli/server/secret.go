@@ -17,7 +17,7 @@ func (a *app) secret() *cobra.Command {
 	return ui.Group(&cobra.Command{
 		Use:   "secret",
 		Short: "Manage root secrets",
-		Long: `Show which root secrets the database needs, or give up one that is lost. Secrets are named by their
+		Long: `Show which root secrets the database needs, or forget one that is lost. Secrets are identified by their
 fingerprints, which /readyz and the server's errors show; a secret itself is never shown.`,
 		Example: "  berth secret status\n  berth secret forget 3f9a1c02b7de",
 	}, a.secretStatus(), a.secretForget())
@@ -27,9 +27,9 @@ func (a *app) secretStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show which root secrets the database needs",
-		Long: `Show which root secrets the database needs and how many stored values are encrypted with each. The secrets
-themselves are not needed for it. SQLite can be asked while no server uses it, PostgreSQL at any time; a
-running server says the same in /readyz.`,
+		Long: `Show which root secrets the database needs and how many stored values are encrypted with each. The
+secrets themselves are not needed. SQLite can be read while no server uses it, PostgreSQL at any time;
+/readyz of a running server shows the same.`,
 		Example: "  berth secret status\n  berth secret status --database-url postgres://berth@db/berth --json",
 		Args:    ui.Args(0, 0, ""),
 	}
@@ -54,12 +54,14 @@ running server says the same in /readyz.`,
 func (a *app) secretForget() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget FINGERPRINT",
-		Short: "Give up a lost root secret",
-		Long: `Give up a root secret that is lost, so that the server starts with a new one. A terminal is asked first.
+		Short: "Forget a lost root secret",
+		Long: `Forget a root secret that is lost, so that the server can start with a new one. At a terminal it asks
+first.
 
-Nothing is deleted: values that are encrypted with the lost secret stay as they are and cannot be read.
-Sandboxes with such variables answer 'secret_unreadable' and do not start; their files and versions can be
-read, and they can be deleted. If the secret is found, put it into secret_key_previous: all is as before.
+Nothing is deleted: values that are encrypted with the lost secret stay and cannot be read. Sandboxes
+with such variables answer 'secret_unreadable' and do not start; their files and versions can be read,
+and they can be deleted. If the secret is found later, put it into secret_key_previous; the values can
+then be read again.
 
 No server may have the secret, and SQLite must not be in use.`,
 		Example:           "  berth secret forget 3f9a1c02b7de\n  berth secret forget --yes 3f9a1c02b7de",

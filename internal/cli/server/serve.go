@@ -15,10 +15,10 @@ func (a *app) serve() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server",
-		Long: `Run the server until Ctrl-C or SIGTERM, which let running requests finish. Sandboxes live on.
+		Long: `Run the server until Ctrl-C or SIGTERM, which let running requests finish. Sandboxes keep running.
 
-Every setting can also stand in a TOML file or the environment; a flag is stronger than both.
-'berth config' takes the same flags and shows what would be in force.`,
+Every setting can also be in a TOML file or the environment; flags take precedence over both. 'berth
+config' takes the same flags and shows the resulting settings.`,
 		Example: `  berth serve
   berth serve --listen 0.0.0.0:7070 --allowed-hosts berth.example.com
   DATABASE_URL=postgres://berth@db/berth berth serve --config /etc/berth.toml`,
@@ -41,11 +41,10 @@ func (a *app) migrate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Migrate the database",
-		Long: `Migrate the database, forward only, under a lock. 'berth serve' does the same
-at its start; this is for those who want it apart from that.
+		Long: `Migrate the database, forward only, under a lock. 'berth serve' does the same at its start; this command
+does it separately.
 
-Where message_store names a table of DynamoDB, the table is made if it is missing. 'berth serve' does
-not do that.`,
+If message_store names a table of DynamoDB, a missing table is created. 'berth serve' does not do that.`,
 		Example: "  berth migrate\n  berth migrate --database-url postgres://berth@db/berth",
 		Args:    ui.Args(0, 0, ""),
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/berthdev/berth/internal/cli/ui"
 )
 
-const sweepHelp = `Compare what every driver has with what the records say, and tidy up. The server does the same by
-itself, every so often. It needs an admin key of the tenant 'default'.
+const sweepHelp = `Compare the instances of every driver with the records, and repair the differences. The server does the
+same at intervals. Needs an admin key of the tenant 'default'.
 
-An instance that no record names is an orphan: it is ended once it was seen for longer than any create
-takes. One that its sandbox's record does not name is a stray, and a record without its instance is
-missing something: the sandbox is looked at and settled. A list that cannot be read to its end is not
-an empty list: nothing is done about that driver.
+An instance without a record is an orphan: it is ended when it was seen for longer than any create
+takes. An instance that its sandbox's record does not name is a stray; a record whose instance does not
+exist is missing. In both cases the sandbox is inspected and settled. If the list of a driver cannot be
+read to its end, nothing is done for that driver.
 
-It ends with 0 unless something failed.`
+Exits with 0 unless something failed.`
 
 func (a *app) sweep() *cobra.Command {
 	var dry bool

@@ -15,13 +15,13 @@ func (a *app) templateBuildBase() *cobra.Command {
 	var o base.Options
 	cmd := &cobra.Command{
 		Use:   "build-base NAME",
-		Short: "Build a base for sandboxes: a small Debian of their own",
-		Long: `Build the base NAME with debootstrap: a small system for sandboxes, in which apt and dpkg
-work. A template uses it with base = "NAME". It needs root and debootstrap, and takes a minute or two;
-a base that is there is not built again without --force.
+		Short: "Build a small Debian system as a base for sandboxes",
+		Long: `Build the base NAME with debootstrap: a small system for sandboxes, in which apt and dpkg work. A
+template uses it with base = "NAME". This needs root and debootstrap, and takes a minute or two; an
+existing base is not built again without --force.
 
-Packages come from where apt on this machine fetches them; --mirror names another place. A base that
---force replaces is kept beside it, because sandboxes may be running on it.`,
+Packages come from the mirror that apt on this machine uses, or from --mirror. A base that --force
+replaces is kept, because sandboxes may run on it.`,
 		Example: `  sudo berth template build-base debian
   sudo berth template build-base tools --include git,python3 --suite bookworm
   sudo berth template build-base debian --force`,
@@ -84,9 +84,10 @@ func (a *app) runBuildBase(ctx context.Context, o base.Options) error {
 
 func (a *app) templateBases() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "bases",
-		Short:   "List the bases on this machine",
-		Long:    "List the bases in the data directory of a server on this machine. 'host' is always there and not listed.",
+		Use:   "bases",
+		Short: "List the bases on this machine",
+		Long: `List the bases in the data directory of a server on this machine. 'host' always exists and is not
+listed.`,
 		Example: "  berth template bases\n  berth template bases --data-dir /var/lib/berth",
 		Args:    ui.Args(0, 0, ""),
 	}

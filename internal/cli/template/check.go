@@ -16,11 +16,11 @@ func (a *app) templateCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Check the templates of a configuration, without a server",
-		Long: `Check the templates of a configuration on this machine, without a server: FILE, or the one that
-'berth serve' with the same flags and environment would read. Everything a server would refuse to
-start with is reported with its place and its fix, and so are settings without effect.
+		Long: `Check the templates of a configuration on this machine, without a server: FILE, or the file that 'berth
+serve' with the same flags and environment would read. It reports, with position and fix, everything
+that would prevent the start of a server, and settings without effect.
 
-It ends with 0 when a server would start and with 1 otherwise.`,
+Exits with 0 if a server would start, otherwise with 1.`,
 		Example: "  berth template check\n  berth template check berth.toml\n  berth template check berth.toml --json",
 		Args:    ui.Args(0, 1, "one FILE"),
 	}

@@ -29,9 +29,9 @@ func (a *app) template() *cobra.Command {
 		Use:     "template",
 		Aliases: []string{"templates"},
 		Short:   "Manage templates, bases and agents",
-		Long: `See what sandboxes are made of. A template has a name and says which driver, base, size, environment,
-network and timers its sandboxes have. Templates are [templates.NAME] sections of the server's
-configuration; 'default' and 'none' are always there.`,
+		Long: `Manage the templates of sandboxes. A template has a name, and sets the driver, base, size, environment,
+network and timers of its sandboxes. Templates are [templates.NAME] sections of the server's
+configuration; 'default' and 'none' always exist.`,
 		Example: "  berth template ls\n  berth template check berth.toml\n  berth template build-base debian\n  berth template install claude_code",
 	}, a.templateLs(), a.templateShow(), a.templateCheck(), a.templateBuildBase(), a.templateBases(), a.templateInstall())
 }
@@ -41,7 +41,7 @@ func (a *app) templateLs() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the server's templates",
-		Long:    "List the templates that sandboxes of the server may have. The one of sandboxes that name none is marked with a *.",
+		Long:    `List the server's templates. A * marks the default one.`,
 		Example: "  berth template ls\n  berth template ls --json",
 		Args:    ui.Args(0, 0, ""),
 		RunE:    ui.Run(func(ctx context.Context, _ []string) error { return a.runTemplateLs(ctx) }),
@@ -91,8 +91,8 @@ func (a *app) templateShow() *cobra.Command {
 		Use:     "show NAME",
 		Aliases: []string{"get"},
 		Short:   "Show one template",
-		Long: `Show everything about one template of the server. Values of its environment are never shown; where its
-mounts and services lead to on the server, only to admins of the tenant 'default'.`,
+		Long: `Show one template of the server. Values of its environment are never shown; the server's paths and
+addresses of its mounts and services only to admins of the tenant 'default'.`,
 		Example:           "  berth template show default\n  berth template show default --json",
 		Args:              ui.Args(1, 1, "the NAME of one template; 'berth template ls' shows them"),
 		RunE:              ui.Run(func(ctx context.Context, args []string) error { return a.runTemplateShow(ctx, args[0]) }),

@@ -14,8 +14,9 @@ func (a *app) diff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff ID|NAME VERSION [VERSION]",
 		Short: "Compare two versions of a sandbox's workspace",
-		Long: `Compare two versions of a sandbox's workspace, or one with the newest: A is added, M modified, D deleted,
-R renamed, each as seen from the first. What was changed since the last save is in no version; 'berth sync' saves it.`,
+		Long: `Compare two versions of a sandbox's workspace, or one version with the newest: A is added, M modified, D
+deleted, R renamed, from the first to the second. Changes since the last save are in no version; 'berth
+sync' saves them.`,
 		Example:           "  berth diff scratch 1a2b3c\n  berth diff scratch 1a2b3c 4d5e6f\n  berth diff scratch 1a2b3c -q",
 		Args:              ui.Args(2, 3, "the ID or NAME of one sandbox, and one or two versions"),
 		RunE:              ui.Run(a.runDiff),

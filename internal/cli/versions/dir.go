@@ -9,20 +9,20 @@ import (
 	"github.com/berthdev/berth/internal/workspace"
 )
 
-const workspaceHelp = `Save a directory as versions in an object store, and bring them back: what Berth does for the
-workspaces of sandboxes, for any directory and without a server.
+const workspaceHelp = `Save a directory as versions in an object store and restore them: the same as for the workspaces of
+sandboxes, for any directory and without a server.
 
 The store is a directory (/backup/versions, file:///backup/versions) or S3
-(s3://BUCKET/PREFIX?endpoint=https://…&region=…), with the credentials that the AWS tools use. Several
-workspaces share a store when each has its own --prefix.
+(s3://BUCKET/PREFIX?endpoint=https://…&region=…), with the credentials of the AWS tools. Several
+workspaces can share a store if each has its own --prefix.
 
-A version is every file as it was, and costs what changed. In the directory, .sandbox-state says which
-version it was last the same as; .sandbox-state.idx makes the next sync fast, and .sandbox-state.lock
-keeps two of them apart. None of the three is ever saved. A file .berthignore, with gitignore's rules,
-names what else is left out.
+A version has every file, and stores only what changed since the version before. In the directory,
+.sandbox-state records the version that the directory was last synced with; .sandbox-state.idx makes the
+next sync fast, and .sandbox-state.lock prevents two syncs at once. These three files are never saved. A
+file .berthignore, in the syntax of .gitignore, lists other files to leave out.
 
-A change on both sides is never lost: 'push' is refused when the store has newer versions, and
-'pull' and 'sync' keep both copies of a file that was changed here and there.`
+Changes on both sides are never lost: 'push' is refused if the store has newer versions, and 'pull' and
+'sync' keep both copies of a file that was changed on both sides.`
 
 // dir returns the command "berth workspace", which syncs directories without a server.
 func (a *app) dir() *cobra.Command {

@@ -14,11 +14,11 @@ func (a *app) workspaceDiff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff [DIR]",
 		Short: "Compare two versions, or a directory with one",
-		Long: `Compare a directory, as it is now, with the version it was last the same as: what 'push' would save.
-With --from it is compared with that version, and with --from and --to these two are compared. Without
-a directory --to is the newest version unless it is given, and --from the one before that.
+		Long: `Compare a directory, as it is now, with the version that it was last synced with: the changes that
+'push' would save. --from compares it with another version; --from and --to compare two versions.
+Without a directory, --to is by default the newest version, and --from the one before --to.
 
-A is added, M modified, D deleted and R renamed, each as seen from the first of the two.`,
+A is added, M modified, D deleted and R renamed, from the first to the second.`,
 		Example: `  berth workspace diff --store /backup/versions ~/project
   berth workspace diff --store /backup/versions --from 20260801T1200 ~/project
   berth workspace diff --store /backup/versions --from 20260801T1200 --to 20260802T0900`,

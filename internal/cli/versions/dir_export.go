@@ -22,11 +22,11 @@ func (a *app) workspaceExport() *cobra.Command {
 	var version string
 	cmd := &cobra.Command{
 		Use:   "export TARGET",
-		Short: "Write a version where other tools can read it",
-		Long: `Write one version, the newest unless --version names another, where other tools can read it. TARGET is
+		Short: "Export a version for other tools",
+		Long: `Write one version, by default the newest, in a form that other tools can read. TARGET is
 
-  a directory           which must be empty, or is made
-  NAME.tar, NAME.tar.gz an archive; - is one on stdout
+  a directory           it must be empty or not exist
+  NAME.tar, NAME.tar.gz an archive; - writes one to stdout
   s3://BUCKET/PREFIX    every file as one object, below VERSION/
 
 Directories and stores get a .sandbox-state with the checksum of every file.`,

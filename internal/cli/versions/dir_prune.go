@@ -15,12 +15,12 @@ func (a *app) workspacePrune() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune [DIR]",
 		Short: "Remove old versions",
-		Long: `Remove all versions but the newest --keep-last, and the newest of each day of the last --keep-daily
-days. The newest version always stays, and no version that stays loses anything. A terminal is asked
-first.
+		Long: `Remove all versions except the newest --keep-last, and the newest of each of the last --keep-daily days.
+The newest version is always kept, and every version that is kept can still be restored. At a terminal
+it asks first.
 
-What only removed versions had is deleted a day later, by the next prune: a push that is under way may
-still need it. Pushes may run at the same time.`,
+Data that only removed versions had is deleted a day later, by the next prune, because a running push
+may still need it. Pushes may run at the same time.`,
 		Example: `  berth workspace prune --store /backup/versions --keep-last 10 --dry-run
   berth workspace prune --store s3://bucket/project --keep-last 10 --keep-daily 30 --yes`,
 		Args:              ui.Args(0, 1, "at most one directory"),

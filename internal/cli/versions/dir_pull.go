@@ -14,14 +14,13 @@ func (a *app) workspacePull() *cobra.Command {
 	var many bool
 	cmd := &cobra.Command{
 		Use:   "pull DIR",
-		Short: "Bring the newest version into a directory",
-		Long: `Bring the newest version into a directory, which is made if it is not there. What was changed here
-since the directory was last the same as a version stays as it is; a file that was changed on both
-sides is kept twice, the saved one as NAME.conflict-VERSION.
+		Short: "Update a directory with the newest version",
+		Long: `Update a directory with the newest version; a missing directory is created. Local changes since the last
+sync stay. A file that was changed on both sides is kept twice, the saved one as NAME.conflict-VERSION.
 
-Files that others deleted are deleted here, unless they were changed since. More than half of a
-directory is not deleted without --allow-mass-delete, and nothing is where it is not known which
-version the directory was last the same as.`,
+Files that others deleted are deleted here, unless they were changed since the last sync. More than half
+of a directory is deleted only with --allow-mass-delete, and nothing is deleted if the directory was
+never synced.`,
 		Example: `  berth workspace pull --store /backup/versions ~/project
   berth workspace pull --store s3://bucket --prefix project .`,
 		Args:              ui.Args(1, 1, "one directory"),
@@ -52,13 +51,13 @@ func (a *app) workspaceSync() *cobra.Command {
 	var many bool
 	cmd := &cobra.Command{
 		Use:   "sync DIR",
-		Short: "Bring a directory and its versions together",
-		Long: `Bring here what others have saved since the directory was last the same as a version, and save what
-was changed here as a new one. A file that was changed on both sides is kept twice: as it is here, and
-beside it as NAME.conflict-VERSION.
+		Short: "Merge and save a directory",
+		Long: `Merge versions that others saved since the last sync into a directory, and save local changes as a new
+version. A file that was changed on both sides is kept twice: the local one, and the other one beside it
+as NAME.conflict-VERSION.
 
-Files that others deleted are deleted here, unless they were changed since, and more than half of a
-directory only with --allow-mass-delete. A directory of which nothing is known is merged: nothing is
+Files that others deleted are deleted here, unless they were changed since the last sync, and more than
+half of a directory only with --allow-mass-delete. In a directory that was never synced nothing is
 deleted on either side.`,
 		Example: `  berth workspace sync --store /backup/versions ~/project
   berth workspace sync --store s3://bucket/project --json .`,

@@ -14,11 +14,11 @@ func (a *app) workspacePush() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push DIR",
 		Short: "Save a directory as a new version",
-		Long: `Save a directory as a new version. Only what changed since the last one is read and sent; if nothing
-has changed there is no new version.
+		Long: `Save a directory as a new version. Only changes since the last version are read and sent; without
+changes, no version is created.
 
-It is refused when the store has versions that the directory was never the same as: 'pull' brings them
-here first, and 'sync' does both. A version exists whole or not at all.`,
+Refused if the store has versions that the directory was not synced with: 'pull' merges them here first,
+and 'sync' does both. A version is stored completely or not at all.`,
 		Example: `  berth workspace push --store /backup/versions ~/project
   berth workspace push --store s3://bucket --prefix project --note "before the move" .
   berth workspace push --store /backup/versions -q .`,

@@ -15,13 +15,12 @@ func (a *app) workspaceRestore() *cobra.Command {
 	var version, into string
 	cmd := &cobra.Command{
 		Use:   "restore DIR",
-		Short: "Make a directory exactly what a version is",
-		Long: `Make a directory exactly what a version is, the newest unless --version names another. The directory
-is made if it is not there. Files that the version does not have are deleted, but for those that
-.berthignore names; a terminal is asked first when that would lose changes that were never saved.
+		Short: "Restore a version into a directory",
+		Long: `Make a directory equal to a version, by default the newest; a missing directory is created. Files that
+the version does not have are deleted, except those that .berthignore lists. At a terminal it asks first
+if that would lose changes that were never saved.
 
-Nothing in the store changes: after an older version was restored, the next push saves it as a new
-one.`,
+The store does not change: after a restore of an older version, the next push saves it as a new version.`,
 		Example: `  berth workspace restore --store /backup/versions ~/project
   berth workspace restore --store /backup/versions --version 20260801T1200 ~/project
   berth workspace restore --store s3://bucket/project --into /tmp/look`,

@@ -15,8 +15,8 @@ func (a *app) workspaceShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [DIR]",
 		Short: "Show what a version changed",
-		Long: `Show one version, the newest unless --version names another, and what it changed against the one
-before it: A for added, M for modified, D for deleted, R for renamed.`,
+		Long: `Show one version, by default the newest, and its changes since the version before it: A for added, M for
+modified, D for deleted, R for renamed.`,
 		Example: `  berth workspace show --store /backup/versions
   berth workspace show --store /backup/versions --version 20260801T1200 --json`,
 		Args:              ui.Args(0, 1, "at most one directory"),

@@ -15,10 +15,10 @@ func (a *app) workspaceVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [DIR]",
 		Short: "Check that every version can be restored",
-		Long: `Read every version, and every byte that one refers to, and compare it with its checksum. Damage is
-reported with the versions and files that have it.
+		Long: `Read every version with all its data, and compare it with the checksums. Damage is reported with the
+versions and files that it affects.
 
-It ends with 0 when every version is whole and with 1 when one is not.`,
+Exits with 0 if every version is whole, otherwise with 1.`,
 		Example: `  berth workspace verify --store /backup/versions
   berth workspace verify --store s3://bucket/project --json`,
 		Args:              ui.Args(0, 1, "at most one directory"),

@@ -16,10 +16,10 @@ func (a *app) workspaceVersions() *cobra.Command {
 		Use:     "versions [DIR]",
 		Aliases: []string{"ls"},
 		Short:   "List the versions of a workspace",
-		Long: `List the versions of a workspace, the newest first. With DIR, a star marks the one that the directory
-was last the same as.
+		Long: `List the versions of a workspace, newest first. With DIR, a star marks the version that the directory
+was last synced with.
 
-Wherever a version is asked for, the beginning or the end of its name is enough.`,
+Instead of the id of a version, its beginning or its end is enough.`,
 		Example: `  berth workspace versions --store /backup/versions
   berth workspace versions --store s3://bucket/project --limit 10 ~/project
   berth workspace versions --store /backup/versions -q`,

@@ -15,9 +15,9 @@ func (a *app) prune() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune ID|NAME",
 		Short: "Remove old versions of a sandbox's workspace",
-		Long: `Remove the versions of a sandbox's workspace that are not among the newest --keep-last, nor the newest of one
-of the last --keep-daily days. The newest is always kept, and every kept one stays whole. A terminal is
-asked first.`,
+		Long: `Remove old versions of a sandbox's workspace. --keep-last keeps the newest ones, --keep-daily the newest
+version of each of the last days. The newest version is always kept, and every version that is kept can
+still be restored. At a terminal it asks first.`,
 		Example:           "  berth prune scratch --keep-last 10 --keep-daily 30 --dry-run\n  berth prune scratch --keep-last 10 --yes",
 		Args:              ui.Args(1, 1, "the ID or NAME of one sandbox"),
 		ValidArgsFunction: a.CompleteSandboxes(1),

@@ -16,12 +16,12 @@ func (a *app) restore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore ID|NAME [VERSION]",
 		Short: "Restore a version of a workspace",
-		Long: `Bring a version back. The workspace is saved as a version first, and what was brought back becomes
-the newest one, so that nothing is lost by it. Nothing that runs in the sandbox is stopped; while a
-command or a terminal is attached it is refused, unless --force is given. A terminal is asked first.
+		Long: `Restore a version into its sandbox. The current files are saved as a version first, and the restored
+files become the newest version, so nothing is lost. Processes are not stopped. Refused while a command
+or a terminal is attached, unless --force is given. At a terminal it asks first.
 
-With --into the sandbox stays as it is, and a new one of the same kind gets the version. That is also the
-way back for a deleted sandbox, which is found by its id.`,
+With --into the version is restored into a new sandbox of the same kind, and this one stays as it is.
+This works for a deleted sandbox, too; give its id.`,
 		Example:           "  berth restore scratch 1a2b3c\n  berth restore scratch 1a2b3c --into scratch-then",
 		ValidArgsFunction: a.completeVersions(1),
 		PreRunE:           a.ResolveSandboxes(1),

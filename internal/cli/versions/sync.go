@@ -17,11 +17,12 @@ func (a *app) sync() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sync ID|NAME",
 		Short: "Save a sandbox's workspace now",
-		Long: `Save the workspace of a sandbox as a new version. When nothing has changed there is none. A running or
-stopped sandbox stays as it is; an archived or terminated one is brought back first. The end of a sandbox saves it by itself.
+		Long: `Save the workspace of a sandbox as a new version. If nothing changed, no version is created. A running
+or stopped sandbox keeps its state; an archived or terminated one is started first. The end of a sandbox
+saves its workspace without this command.
 
-Where sandboxes share a workspace, what others saved comes here first. If that would delete more than half
-of the files here, it is refused without --allow-mass-delete.
+If sandboxes share a workspace, versions that others saved are merged first. If that would delete more
+than half of the files here, it is refused without --allow-mass-delete.
 
 A .berthignore file in the workspace, in the syntax of .gitignore, lists files to leave out.`,
 		Example:           "  berth sync scratch\n  berth sync scratch --note 'before the upgrade'",

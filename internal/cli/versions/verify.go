@@ -13,10 +13,10 @@ func (a *app) verify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify ID|NAME",
 		Short: "Check the versions of a workspace",
-		Long: `Have the server read every version of a sandbox's workspace, and every byte that one refers to, and compare it
-with its checksum. Damage is reported.
+		Long: `Let the server read every version of a sandbox's workspace with all its data, and compare it with the
+checksums. Damage is reported.
 
-It ends with 0 when every version is whole and with 1 when one is not.`,
+Exits with 0 if every version is whole, otherwise with 1.`,
 		Example:           "  berth verify scratch\n  berth verify scratch --json",
 		Args:              ui.Args(1, 1, "the ID or NAME of one sandbox"),
 		RunE:              ui.Run(func(ctx context.Context, args []string) error { return a.runVerify(ctx, args[0]) }),

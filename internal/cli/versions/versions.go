@@ -42,10 +42,11 @@ func (a *app) versions() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "versions ID|NAME [VERSION]",
 		Short: "List the saved versions of a sandbox's workspace",
-		Long: `List the saved versions of a sandbox's workspace, newest first, or show what one of them changed against the
-one before it: A for added, M for modified, D for deleted, R for renamed. Those of a deleted sandbox are found by its id.
+		Long: `List the saved versions of a sandbox's workspace, newest first, or show the changes of one of them since
+the version before it: A for added, M for modified, D for deleted, R for renamed. Give the id of a
+deleted sandbox to see its versions.
 
-Wherever a version is asked for, the beginning or the end of its name is enough.`,
+Instead of the id of a version, its beginning or its end is enough.`,
 		Example:           "  berth versions scratch\n  berth versions scratch --limit 5 --json\n  berth versions scratch 1a2b3c",
 		Args:              ui.Args(1, 2, "the ID or NAME of one sandbox, and at most one VERSION"),
 		ValidArgsFunction: a.completeVersions(1),
