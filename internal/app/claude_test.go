@@ -3,9 +3,7 @@ package app_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,20 +55,6 @@ func (o *office) install(t *testing.T) {
 	if got := p.Installed(program.Dir(dataDir, p.Name)); got != p.Tested() {
 		t.Fatalf("version %q is installed", got)
 	}
-}
-
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }
 
 // talk is one conversation.

@@ -68,8 +68,8 @@ func Copy(from, dataDir, name string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
-	if out, err := exec.Command("cp", "-al", from+"/.", to).CombinedOutput(); err != nil {
-		if out, err = exec.Command("cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
+	if exec.Command("cp", "-al", from+"/.", to).Run() != nil { // another file system, for example
+		if out, err := exec.Command("cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
 			return fmt.Errorf("copy %s: %w: %s", name, err, out)
 		}
 	}
