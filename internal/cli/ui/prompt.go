@@ -14,7 +14,8 @@ func (u *UI) Confirm(ctx context.Context, question string) error {
 	if u.Yes || !IsTerminal(u.Stdin) {
 		return nil
 	}
-	fmt.Fprint(u.Err, u.fitted(u.Err, Clean(question)+" [y/N]"), " ")
+	const room = "__" // columns for a space and the answer
+	fmt.Fprint(u.Err, strings.TrimSuffix(u.fitted(u.Err, Clean(question)+" [y/N]"+room), room), " ")
 	answer, err := u.ReadLine(ctx)
 	if !strings.HasSuffix(answer, "\n") {
 		fmt.Fprintln(u.Err) // the answer did not end the line of the question

@@ -34,6 +34,25 @@ func TestMessagesOutsideATerminalKeepTheirLines(t *testing.T) {
 	}
 }
 
+// The answer is on the line of the question's end, also where the question fills the line.
+func TestQuestionsLeaveRoomForTheAnswer(t *testing.T) {
+	for n := range 60 {
+		m := ptytest.New(t)
+		m.Resize(60, 40)
+		u := New(m.TTY, m.TTY, m.TTY, func(string) (string, bool) { return "", false })
+		m.Type("y\n")
+		if err := u.Confirm(t.Context(), "delete "+strings.Repeat("x", n)+"?"); err != nil {
+			t.Fatal(err)
+		}
+		m.Wait("[y/N] ")
+		for row := range strings.SplitSeq(m.Text(), "\n") {
+			if before, _, ok := strings.Cut(row, "[y/N] "); ok && Width(before)+len("[y/N] y") > 60 {
+				t.Errorf("no room for the answer behind %q", row)
+			}
+		}
+	}
+}
+
 // Notes, results, warnings, errors and hints fit the terminal, and their words stay whole.
 func TestMessagesFitTheTerminal(t *testing.T) {
 	const address = "http://127.0.0.1:7070/api/v1/sandboxes/作業台"
