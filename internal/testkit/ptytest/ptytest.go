@@ -60,16 +60,19 @@ func (m *Terminal) Text() string {
 	return strings.ReplaceAll(m.screen.String(), "\r\n", "\n")
 }
 
-// Wait waits until the output contains want.
+// Wait waits until the output contains want. A space in want can be any white space in the output, because
+// messages are wrapped.
 func (m *Terminal) Wait(want string) {
 	m.t.Helper()
 	testkit.Eventually(m.t, 30*time.Second, func() error {
-		if text := m.Text(); !strings.Contains(text, want) {
+		if text := m.Text(); !strings.Contains(text, want) && !strings.Contains(oneLine(text), want) {
 			return fmt.Errorf("the screen has no %q:\n%s", want, text)
 		}
 		return nil
 	})
 }
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // Type sends text to the program as keyboard input.
 func (m *Terminal) Type(text string) {
