@@ -21,6 +21,7 @@ type Template struct {
 
 	Image            string   `json:"image,omitempty"`
 	Runtime          string   `json:"runtime,omitempty"`
+	Agent            string   `json:"agent,omitempty" doc:"The agent that the runtime acp or sandbox-agent runs" example:"goose"`
 	AgentCommand     []string `json:"agent_command,omitempty"`
 	Model            string   `json:"model,omitempty" doc:"The model of prompts and agents that name none; absent: the agent's choice"`
 	Models           []string `json:"models,omitempty" doc:"The models that they may name; absent: any"`

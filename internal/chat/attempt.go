@@ -240,7 +240,8 @@ const StatusRestored = "workspace_restored"
 // asked returns the turn for the runtime.
 func (w *work) asked(history []api.Message) agent.Turn {
 	return agent.Turn{
-		ID: w.turn.ID, Attempt: int(w.turn.Attempt), Prompt: w.turn.Prompt, Attachments: inSandbox(w.turn), Model: w.turn.Model, Agent: w.plan.Agent, Command: w.plan.Command, Permissions: w.plan.Permissions,
+		ID: w.turn.ID, Attempt: int(w.turn.Attempt), Prompt: w.turn.Prompt, Attachments: inSandbox(w.turn), Model: w.turn.Model,
+		Agent: w.plan.Agent, Command: w.plan.Command, Permissions: w.plan.Permissions,
 		Session: agent.Session{ID: w.turn.Session, Resume: w.turn.Resume}, History: history, Seconds: int64(w.opts.Timeout / time.Second),
 		Servers: w.plan.Servers,
 	}

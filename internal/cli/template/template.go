@@ -131,7 +131,8 @@ func describeTemplate(t api.Template) []ui.Detail {
 		lines = append(lines, ui.Detail{"service", arrow(s.Listen, s.Upstream)})
 	}
 	lines = append(lines, ui.Detail{"timers", ui.Joined(t.Timers)},
-		ui.Detail{"image", t.Image}, ui.Detail{"runtime", t.Runtime}, ui.Detail{"command", strings.Join(t.AgentCommand, " ")}, ui.Detail{"model", t.Model}, ui.Detail{"models", strings.Join(t.Models, ", ")}, ui.Detail{"permissions", t.PermissionMode},
+		ui.Detail{"image", t.Image}, ui.Detail{"runtime", t.Runtime}, ui.Detail{"agent", t.Agent}, ui.Detail{"command", strings.Join(t.AgentCommand, " ")},
+		ui.Detail{"model", t.Model}, ui.Detail{"models", strings.Join(t.Models, ", ")}, ui.Detail{"permissions", t.PermissionMode},
 		ui.Detail{"volume", t.Volume}, ui.Detail{"s3 bucket", t.S3BucketName}, ui.Detail{"s3 prefix", t.S3KeyPrefix}, ui.Detail{"layout", t.Layout}, ui.Detail{"versions kept", versionsKept(t)},
 		ui.Detail{"unreachable", unreachable(t)}, ui.Detail{"turns", number(int64(t.Turns))}, ui.Detail{"mcp servers", strings.Join(t.MCPServers, ", ")})
 	for _, h := range t.Hooks {

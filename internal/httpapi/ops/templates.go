@@ -79,7 +79,7 @@ func (a *handlers) templateOut(ctx context.Context, name string) api.Template {
 		Name: t.Name, Description: t.Description, Default: t.Name == a.Templates.Default(), BuiltIn: template.BuiltIn(t.Name), Extends: t.Extends,
 		Driver: t.Driver, Base: t.Base, User: t.User, Profile: t.Profile, Resources: resourcesOut(t),
 		Env: slices.Sorted(maps.Keys(t.Env)), Egress: t.Egress, Timers: timersOut(t.Timers),
-		Image: t.Image, Runtime: t.Runtime, AgentCommand: t.AgentCommand, Model: t.Model, Models: t.Models, PermissionMode: t.Permissions, Volume: t.Volume,
+		Image: t.Image, Runtime: t.Runtime, Agent: t.Agent, AgentCommand: t.AgentCommand, Model: t.Model, Models: t.Models, PermissionMode: t.Permissions, Volume: t.Volume,
 		S3BucketName: t.S3BucketName, S3KeyPrefix: t.S3KeyPrefix, InitFromS3: t.InitFromS3, Sync: t.Sync, KeepLast: t.KeepLast, KeepDaily: t.KeepDaily, Layout: t.Layout,
 		Unreachable: t.Unreachable, UnreachableAfter: t.UnreachableAfter.String(), Turns: t.Turns, MCPServers: slices.Sorted(maps.Keys(t.MCPServers)),
 	}
