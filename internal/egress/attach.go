@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
-	"sync"
+	"slices"
 )
 
 // Listener is the part of the helper in a sandbox that egress needs. guest.Conn implements it.
@@ -15,69 +16,63 @@ type Listener interface {
 	Listen(ctx context.Context, port uint16) (net.Listener, error)
 }
 
-// Spec is the egress of one sandbox.
+// Spec is the egress of one sandbox. Its JSON is what another process needs to serve it.
 type Spec struct {
 	Sandbox  string
 	Rules    []string          // see ParseRules; empty: no proxy
 	Services map[string]string // see ParseServices
 
-	Log    *slog.Logger
-	Meter  Meter // counts the bytes of proxy and services
-	Limits Limits
-
-	Resolver     Resolver       // see Proxy
-	Dial         DialFunc       // see Proxy
+	Limits       Limits
 	AllowPrivate []netip.Prefix // see Proxy
-}
 
-// portServer is a port inside the sandbox and its server.
-type portServer struct {
-	port uint16
-	by   interface {
-		Serve(ctx context.Context, ln net.Listener) error
-	}
+	// The following fields belong to one process: they are not part of a spec that is encoded.
+	Log      *slog.Logger `json:"-"`
+	Meter    Meter        `json:"-"` // counts the bytes of proxy and services
+	Resolver Resolver     `json:"-"` // see Proxy
+	Dial     DialFunc     `json:"-"` // see Proxy
 }
 
 // Attach opens the listeners of a spec inside a sandbox and serves them until detach is called. detach closes all
 // connections and waits for them. The end of ctx ends only Attach, not the service. After an error nothing is served.
 // An empty spec opens no listener.
 func Attach(ctx context.Context, inside Listener, spec Spec) (detach func(), err error) {
-	todo, err := spec.portServers()
+	listeners, err := Listen(ctx, inside, spec)
 	if err != nil {
 		return nil, err
 	}
-	listeners := make([]net.Listener, 0, len(todo))
-	for _, s := range todo {
-		ln, err := inside.Listen(ctx, s.port)
+	w := new(Ways)
+	if err := w.Serve(spec, listeners); err != nil {
+		return nil, err
+	}
+	return w.Close, nil
+}
+
+// Listen opens the listeners of a spec inside a sandbox. The result has one listener for each port of the spec.
+func Listen(ctx context.Context, inside Listener, spec Spec) (map[uint16]net.Listener, error) {
+	ways, err := spec.ways()
+	if err != nil {
+		return nil, err
+	}
+	listeners := map[uint16]net.Listener{}
+	for _, port := range slices.Sorted(maps.Keys(ways)) {
+		ln, err := inside.Listen(ctx, port)
 		if err != nil {
-			for _, open := range listeners {
-				_ = open.Close()
-			}
-			return nil, fmt.Errorf("listen on port %d of the sandbox: %w", s.port, err)
+			closeAll(listeners)
+			return nil, fmt.Errorf("listen on port %d of the sandbox: %w", port, err)
 		}
-		listeners = append(listeners, ln)
+		listeners[port] = ln
 	}
-	return spec.serve(ctx, todo, listeners), nil
+	return listeners, nil
 }
 
-func (spec Spec) serve(ctx context.Context, todo []portServer, listeners []net.Listener) (detach func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var running sync.WaitGroup
-	for i, s := range todo {
-		running.Go(func() {
-			if err := s.by.Serve(ctx, listeners[i]); err != nil {
-				newJournal(spec.Log, spec.Sandbox).log.WarnContext(ctx, "egress ended", slog.Int("port", int(s.port)), slog.Any("error", err))
-			}
-		})
-	}
-	return func() {
-		cancel()
-		running.Wait()
+func closeAll(listeners map[uint16]net.Listener) {
+	for _, ln := range listeners {
+		_ = ln.Close()
 	}
 }
 
-// portServers returns the ports of the spec and their servers.
-func (spec Spec) portServers() ([]portServer, error) {
+// ways returns the servers of the spec by their ports.
+func (spec Spec) ways() (map[uint16]way, error) {
 	rules, err := ParseRules(spec.Rules)
 	if err != nil {
 		return nil, err
@@ -86,17 +81,17 @@ func (spec Spec) portServers() ([]portServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var todo []portServer
+	ways := map[uint16]way{}
 	if len(spec.Rules) > 0 {
-		todo = append(todo, portServer{ProxyPort, &Proxy{
-			Sandbox: spec.Sandbox, Rules: rules,
+		ways[ProxyPort] = &Proxy{
+			Sandbox: spec.Sandbox, Rules: rules, inForce: newInForce(rules),
 			Resolver: spec.Resolver, Dial: spec.Dial, AllowPrivate: spec.AllowPrivate,
 			Log: spec.Log, Meter: spec.Meter, Limits: spec.Limits,
-		}})
+		}
 	}
 	for _, s := range services {
 		s.Sandbox, s.Log, s.Meter, s.Limits = spec.Sandbox, spec.Log, spec.Meter, spec.Limits
-		todo = append(todo, portServer{s.Port, &s})
+		ways[s.Port] = &s
 	}
-	return todo, nil
+	return ways, nil
 }

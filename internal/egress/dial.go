@@ -24,7 +24,7 @@ const maxAddresses = 8
 // dialer makes all outgoing connections of the proxy. It applies the rules, the resolver and the guard.
 type dialer struct {
 	ctx      context.Context // when it ends, all dials are cancelled
-	rules    Rules
+	rules    *inForce
 	guard    guard
 	resolver Resolver
 	dial     DialFunc

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,10 +29,28 @@ type Proxy struct {
 	// AllowPrivate lists addresses that are not public and still allowed, if the rules allow the name. It is
 	// for operators and tests; templates cannot set it.
 	AllowPrivate []netip.Prefix
+
+	inForce *inForce // nil: Rules, which then do not change
+}
+
+// succeed implements way. Changed rules apply at once, also to connections.
+func (p *Proxy) succeed(next way) succession {
+	n, ok := next.(*Proxy)
+	switch {
+	case !ok || !slices.Equal(n.AllowPrivate, p.AllowPrivate):
+		return cut
+	case n.Limits != p.Limits:
+		p.inForce.change(n.Rules)
+		n.inForce = p.inForce // later changes are for both
+		return drain
+	}
+	p.inForce.change(n.Rules)
+	return keep
 }
 
 // Serve serves connections of the listener until ctx ends. Then it closes the listener and every connection, waits
-// for their handlers and returns nil. Several servers may serve copies of one listener.
+// for their handlers and returns nil. If the listener is closed before, Serve returns nil when the present connections
+// have ended. Several servers may serve copies of one listener.
 func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
 	dialling, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -45,12 +64,15 @@ func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
 func (p *Proxy) dialer(ctx context.Context, limits Limits) *dialer {
 	d := &dialer{
 		ctx:      ctx,
-		rules:    p.Rules,
+		rules:    p.inForce,
 		guard:    guard{allow: p.AllowPrivate, own: ownAddresses},
 		resolver: p.Resolver,
 		dial:     p.Dial,
 		meter:    p.Meter,
 		timeout:  limits.DialTimeout,
+	}
+	if d.rules == nil {
+		d.rules = newInForce(p.Rules)
 	}
 	if d.resolver == nil {
 		d.resolver = absolute{&net.Resolver{PreferGo: true}}
@@ -87,14 +109,27 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) *refusal {
 		if err != nil {
 			return err
 		}
-		return h.connect(w, r, t)
+		return h.allowed(r, t, func(r *http.Request) *refusal { return h.connect(w, r, t) })
 	}
 	t, err := plainTarget(r, hostHeader)
 	if err != nil {
 		return err
 	}
-	h.forwardPlain(w, r, c, t)
-	return nil
+	return h.allowed(r, t, func(r *http.Request) *refusal {
+		h.forwardPlain(w, r, c, t)
+		return nil
+	})
+}
+
+// allowed serves a request if the rules allow its target. The context of the served request ends when the rules change
+// and no longer allow it.
+func (h *handler) allowed(r *http.Request, t target, serve func(*http.Request) *refusal) *refusal {
+	ctx, done, ok := h.dialer.rules.begin(r.Context(), t)
+	if !ok {
+		return notAllowed(t)
+	}
+	defer done()
+	return serve(r.WithContext(ctx))
 }
 
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err *refusal) {
@@ -130,7 +165,7 @@ func (h *handler) connect(w http.ResponseWriter, r *http.Request, t target) *ref
 		return nil
 	}
 	// After Hijack, the end of the client's connection does not end the request's context. The tunnel notices that end
-	// by itself, so the context of the server is enough here.
-	tunnel(h.dialer.ctx, inside, early, outside, h.limits.Idle)
+	// by itself. The context ends with the server, or when the rules change and do not allow the target.
+	tunnel(r.Context(), inside, early, outside, h.limits.Idle)
 	return nil
 }

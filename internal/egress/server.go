@@ -23,7 +23,8 @@ type server struct {
 type clientKey struct{}
 
 // serve serves the listener until ctx ends or the listener fails. It returns once every handler has returned. The end
-// of ctx is not an error.
+// of ctx is not an error. If the listener was closed, serve accepts no further connection, and the present ones finish
+// their requests.
 func (s server) serve(ctx context.Context, ln net.Listener) error {
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -37,6 +38,11 @@ func (s server) serve(ctx context.Context, ln net.Listener) error {
 	}
 	defer context.AfterFunc(serving, end)()
 	err := srv.Serve(inside)
+	if errors.Is(err, net.ErrClosed) {
+		_ = srv.Shutdown(serving) // waits for all requests but tunnels
+		g.close()
+		err = http.ErrServerClosed
+	}
 	cancel()
 	end()
 	g.close()

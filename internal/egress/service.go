@@ -29,6 +29,18 @@ type Service struct {
 	roots *x509.CertPool // trusted certificate authorities; nil: those of the machine
 }
 
+// succeed implements way.
+func (s *Service) succeed(next way) succession {
+	n, ok := next.(*Service)
+	switch {
+	case !ok || n.Upstream.String() != s.Upstream.String():
+		return cut
+	case n.Limits != s.Limits:
+		return drain
+	}
+	return keep
+}
+
 // Serve serves the listener as Proxy.Serve does.
 func (s *Service) Serve(ctx context.Context, ln net.Listener) error {
 	if s.Upstream.Scheme == "tcp" {
@@ -128,6 +140,9 @@ func (s *Service) serveTCP(ctx context.Context, ln net.Listener) error {
 	g := &gate{max: limits.Conns}
 	defer context.AfterFunc(serving, func() { _ = inside.Close() })()
 	err := s.acceptTCP(serving, inside, g, limits)
+	if errors.Is(err, net.ErrClosed) {
+		g.close() // the listener was closed; connections go on
+	}
 	cancel()
 	_ = inside.Close()
 	g.close()
