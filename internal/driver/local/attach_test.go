@@ -84,3 +84,30 @@ func TestAttachToWhatOthersStart(t *testing.T) {
 	id := create(t, other, spec()).ID
 	a.is(t, id, 1, 1)
 }
+
+// An instance that was frozen when the driver was opened is attached to as soon as it is thawed.
+func TestAttachToAThawedInstance(t *testing.T) {
+	for name, thaw := range map[string]func(*local.Driver, driver.ID) error{
+		"thaw": func(d *local.Driver, id driver.ID) error { return d.Thaw(t.Context(), id) },
+		"start": func(d *local.Driver, id driver.ID) error {
+			_, err := d.Start(t.Context(), id)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &attachments{now: map[driver.ID]int{}, ever: map[driver.ID]int{}}
+			dir := t.TempDir()
+			first := open(t, dir)
+			id := create(t, first, spec()).ID
+			if err := first.Freeze(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			second := open(t, dir, func(o *local.Options) { o.Attach, o.DiskEvery = a.attach, -1 })
+			a.is(t, id, 0, 0)
+			if err := thaw(second, id); err != nil {
+				t.Fatal(err)
+			}
+			a.is(t, id, 1, 1)
+		})
+	}
+}

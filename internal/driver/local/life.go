@@ -112,7 +112,7 @@ func (rs runs) start(ctx context.Context, p *instanceDir) error {
 		return err
 	}
 	if alive != nil {
-		return rs.setFrozen(ctx, p, alive, false)
+		return rs.thaw(ctx, p, alive)
 	}
 	r, err := p.record()
 	if err != nil {
@@ -165,10 +165,29 @@ func (rs runs) freezeOrThaw(ctx context.Context, id driver.ID, frozen bool) erro
 	if err != nil {
 		return err
 	}
-	if alive == nil {
+	switch {
+	case alive == nil:
 		return driver.ErrNotRunning
+	case !frozen:
+		return rs.thaw(ctx, p, alive)
 	}
-	return rs.setFrozen(ctx, p, alive, frozen)
+	return rs.setFrozen(ctx, p, alive, true)
+}
+
+// thaw also attaches to an instance that was frozen when the driver was opened: its helper could not answer then.
+func (rs runs) thaw(ctx context.Context, p *instanceDir, alive *running) error {
+	if err := rs.setFrozen(ctx, p, alive, false); err != nil || rs.d.opts.Attach == nil || rs.d.attachments.isAttached(p.id) {
+		return err
+	}
+	r, err := p.record()
+	if err != nil {
+		return err
+	}
+	st, err := rs.d.status(p)
+	if err == nil {
+		rs.d.attachments.attach(st, r.Spec)
+	}
+	return err
 }
 
 func (rs runs) setFrozen(ctx context.Context, p *instanceDir, alive *running, frozen bool) error {
