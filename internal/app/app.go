@@ -20,6 +20,7 @@ import (
 	"github.com/berthdev/berth/internal/chat"
 	"github.com/berthdev/berth/internal/config"
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/egress/gateway"
 	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/hook"
 	"github.com/berthdev/berth/internal/outbox"
@@ -42,6 +43,9 @@ type Options struct {
 	Templates []template.Template
 	// Exe is the program that runs as the helper in local sandboxes; empty: this program.
 	Exe string
+	// Gateway is a berth program that serves the ways out of sandboxes in a process which outlives this one; empty: this
+	// process serves them, and its end breaks the connections.
+	Gateway string
 	// Prober replaces the check of agents' servers in sandboxes. Tests set it; nil: package sandboxagent.
 	Prober engine.Prober
 	// At, if set, is called at named points of the work on sandboxes. Tests use it to stop a server there.
@@ -64,6 +68,7 @@ type System struct {
 	warnings []string    // limits that the drivers cannot enforce, as texts for people
 	closers  []io.Closer // drivers and stores to close
 	traffic  traffic
+	gateway  *gateway.Client // nil: this process serves the ways out of sandboxes
 	disk     *disk
 	syncer   *workspacesync.Syncer // nil: workspaces are not saved
 	outbox   *outbox.Outbox

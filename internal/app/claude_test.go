@@ -346,8 +346,8 @@ func (o *office) trouble(t *testing.T) {
 	}
 }
 
-// The server is killed in the middle of an answer, with which the agent's way to its model is cut, and started
-// again. Who follows the turn has every event once.
+// The server is killed in the middle of an answer and started again. The agent's call of its model goes on: the model is
+// called once for each step. Who follows the turn has every event once.
 func (o *office) killed(t *testing.T) {
 	k := o.talk(t)
 	const answer = "an answer that outlives its server"
@@ -363,6 +363,10 @@ func (o *office) killed(t *testing.T) {
 	a := k.rest(stream, api.TurnCompleted)
 	if !strings.HasSuffix(a.reply.Text(), answer) || k.sh("cat once") != "one\n" {
 		t.Errorf("it says %q; it wrote %q", a.reply.Text(), k.sh("cat once"))
+	}
+	calls := slices.DeleteFunc(o.model.Requests(), func(r fakellm.Request) bool { return r.Side || !strings.HasSuffix(r.Path, "/messages") })
+	if len(calls) != 2 {
+		t.Errorf("the model was called %d times for two steps: %+v", len(calls), calls)
 	}
 	log := readTurn(t, k.c, k.id, stream.TurnID, 0)
 	if fmt.Sprint(types(a.events)) != fmt.Sprint(types(log)) || spoken(a.events) != spoken(log) || stream.After() != int64(len(log)) {

@@ -11,6 +11,7 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/config"
+	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
 )
@@ -32,7 +33,21 @@ func Down(ctx context.Context, cfg *config.Loaded) (done api.Down, err error) {
 		return done, err
 	}
 	done.Stopped, done.Failed, err = s.engine.Down(ctx, "berth down")
+	s.endGateways(ctx)
 	return done, err
+}
+
+// machineEngine is the engine of a server for the HTTP API. Down also ends the processes that only sandboxes need.
+type machineEngine struct {
+	*engine.Engine
+	s *System
+}
+
+// Down implements access.Engine.
+func (e machineEngine) Down(ctx context.Context, actor string) (stopped, failed int, err error) {
+	stopped, failed, err = e.Engine.Down(ctx, actor)
+	e.s.endGateways(ctx)
+	return stopped, failed, err
 }
 
 // dataDirUsed reports whether a server has used the data directory. It looks for the SQLite database or, with

@@ -12,10 +12,7 @@ import (
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/driver/local"
-	"github.com/berthdev/berth/internal/egress"
-	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/fault"
-	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/template/base"
 )
 
@@ -79,7 +76,15 @@ func (s *System) openLocal(ctx context.Context) (driver.Driver, error) {
 		e.Hint = "Build it with CGO_ENABLED=0, or name a berth binary of the same version: Config.GuestPath of package berth."
 		return nil, e
 	}
-	return local.New(ctx, s.localOptions())
+	if err := s.openGateway(ctx); err != nil {
+		return nil, err
+	}
+	d, err := local.New(ctx, s.localOptions())
+	if err != nil {
+		return nil, err
+	}
+	s.drainOtherGateways(ctx)
+	return d, nil
 }
 
 func (s *System) localOptions() local.Options {
@@ -90,25 +95,5 @@ func (s *System) localOptions() local.Options {
 		Attach: s.attach,
 		At:     func(point string, id driver.ID) { s.at(point, string(id)) },
 		Log:    s.log,
-	}
-}
-
-// attach serves the egress proxy and the services of a running instance. They follow the template as it is now, not as
-// it was when the instance was created. So a rule that was removed from the template no longer applies after the next
-// start of the server, and the environment of commands matches the services.
-func (s *System) attach(ctx context.Context, st driver.Status, _ driver.Spec, conn guest.Conn) func() {
-	t, err := s.templates.Lookup(st.Labels[engine.LabelTemplate])
-	if err != nil || len(t.Egress) == 0 && len(t.Services) == 0 {
-		return func() {}
-	}
-	meter := s.traffic.of(st.Key.Sandbox, s.metrics)
-	detach, err := egress.Attach(ctx, conn, egress.Spec{Sandbox: st.Key.Sandbox, Rules: t.Egress, Services: t.Services, Log: s.log, Meter: meter})
-	if err != nil {
-		s.log.Error("open the way out of a sandbox", "sandbox_id", st.Key.Sandbox, "error", err)
-		return func() {}
-	}
-	return func() {
-		detach()
-		s.traffic.boxes.CompareAndDelete(st.Key.Sandbox, meter.sum)
 	}
 }

@@ -31,6 +31,8 @@ const (
 	roleEnv = "BERTH_APP_ROLE"
 	exeEnv  = "BERTH_APP_EXE" // the program that becomes the helper in sandboxes
 	testKey = "test-key-of-thirty-two-characters"
+
+	insideEnv = "BERTH_APP_INSIDE" // set: the server serves the ways out of sandboxes itself, as embedding programs do
 )
 
 // TestMain runs this binary as a server when a test asked for one: a process of its own, which can be
@@ -45,7 +47,10 @@ func TestMain(m *testing.M) {
 }
 
 func serve(ctx context.Context, cfg *config.Loaded, out io.Writer) error {
-	o := app.Options{Config: cfg, Out: out, Exe: os.Getenv(exeEnv), At: killAt(os.Getenv(killEnv))}
+	o := app.Options{Config: cfg, Out: out, Exe: os.Getenv(exeEnv), Gateway: os.Getenv(exeEnv), At: killAt(os.Getenv(killEnv))}
+	if os.Getenv(insideEnv) != "" {
+		o.Gateway = ""
+	}
 	if os.Getenv(standInEnv) != "" {
 		o.Prober = new(standIn)
 	}

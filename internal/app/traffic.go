@@ -8,18 +8,18 @@ import (
 	"github.com/berthdev/berth/internal/telemetry"
 )
 
-// traffic counts the bytes that sandboxes sent and received through the egress proxies of this server.
+// traffic has the bytes that sandboxes of this machine sent and received through their ways out.
 type traffic struct {
 	boxes sync.Map // sandbox id → *egress.Traffic
 }
 
-// of returns the meter of one sandbox. It also adds to the metrics of all sandboxes.
-func (t *traffic) of(id string, all *telemetry.Metrics) sandboxMeter {
+// of returns the meter of one sandbox.
+func (t *traffic) of(id string) *egress.Traffic {
 	sum, _ := t.boxes.LoadOrStore(id, new(egress.Traffic))
-	return sandboxMeter{sum.(*egress.Traffic), all}
+	return sum.(*egress.Traffic)
 }
 
-// read returns the traffic of one sandbox, or nil if the sandbox has no proxy here.
+// read returns the traffic of one sandbox, or nil if the sandbox has no way out here.
 func (t *traffic) read(id string) *api.Traffic {
 	sum, ok := t.boxes.Load(id)
 	if !ok {
@@ -29,14 +29,21 @@ func (t *traffic) read(id string) *api.Traffic {
 	return &api.Traffic{BytesIn: n.In.Load(), BytesOut: n.Out.Load()}
 }
 
-// sandboxMeter counts traffic for one sandbox and for the metrics of all sandboxes.
-type sandboxMeter struct {
-	sum *egress.Traffic
-	all *telemetry.Metrics
+// totalMeter counts the traffic of all sandboxes for the metrics.
+type totalMeter struct{ metrics *telemetry.Metrics }
+
+// Count implements egress.Meter.
+func (m totalMeter) Count(in, out int64) {
+	m.metrics.EgressIn.Add(float64(in))
+	m.metrics.EgressOut.Add(float64(out))
 }
 
-func (m sandboxMeter) Count(in, out int64) {
-	m.sum.Count(in, out)
-	m.all.EgressIn.Add(float64(in))
-	m.all.EgressOut.Add(float64(out))
+// meters counts with several meters.
+type meters []egress.Meter
+
+// Count implements egress.Meter.
+func (m meters) Count(in, out int64) {
+	for _, each := range m {
+		each.Count(in, out)
+	}
 }

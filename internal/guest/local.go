@@ -69,6 +69,24 @@ func (l *Local) PeerPID(ctx context.Context) (int, error) {
 	return int(cred.Pid), nil
 }
 
+// Pidfd returns a descriptor of the helper's process. It becomes readable when the helper has ended.
+func (l *Local) Pidfd(ctx context.Context) (*os.File, error) {
+	pid, err := l.PeerPID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil, os.NewSyscallError("pidfd_open", err)
+	}
+	f := os.NewFile(uintptr(fd), "helper")
+	// If the helper still listens, it had not ended before, and the descriptor is not of another process with its pid.
+	if again, err := l.PeerPID(ctx); err != nil || again != pid {
+		return nil, errors.Join(ErrGone, err, f.Close())
+	}
+	return f, nil
+}
+
 // errReply is the error of a reply that lacks the data of its request.
 var errReply = errors.New("the helper's answer makes no sense")
 

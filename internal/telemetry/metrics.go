@@ -33,6 +33,7 @@ type Metrics struct {
 	LeasesHeld       prometheus.Gauge
 	EgressIn         prometheus.Counter
 	EgressOut        prometheus.Counter
+	EgressRestarts   prometheus.Counter // of the process that serves the ways out
 	LeaseLosses      prometheus.Counter
 	StaleCommits     prometheus.Counter     // writes refused by the fence
 	SweepFindings    *prometheus.CounterVec // by kind and action
@@ -92,6 +93,7 @@ func (m *Metrics) makeEngine(made maker) {
 	m.LeasesHeld = made.gauge("leases_held", "Leases this process holds.")
 	m.EgressIn = made.counter("egress_received_bytes_total", "Bytes that sandboxes received from the outside.")
 	m.EgressOut = made.counter("egress_sent_bytes_total", "Bytes that sandboxes sent to the outside.")
+	m.EgressRestarts = made.counter("egress_restarts_total", "Times that the egress process failed and was started again.")
 	m.LeaseLosses = made.counter("lease_losses_total", "Leases that ran out or were taken while work was under way.")
 	m.SweepFindings = made.counters("sweep_findings_total", "What sweeps found that did not fit.", "kind", "action")
 	m.StaleCommits = made.counter("stale_commits_total", "Writes refused because a newer lease holder exists.")
