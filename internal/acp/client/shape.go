@@ -25,6 +25,7 @@ type Shape struct {
 	Grows    bool     `json:"grows,omitempty"`
 	Failures []string `json:"failures,omitempty"`
 	Notes    []string `json:"notes,omitempty"`
+	Asides   []string `json:"asides,omitempty"`
 	Retries  []string `json:"retries,omitempty"`
 	Repeats  bool     `json:"repeats,omitempty"`
 }
@@ -38,8 +39,6 @@ type shaper struct {
 	texts [2]channel // of the current answer of the model: thinking, text
 	key   string     // the agent's name for that answer, if it gives one
 	held  string     // a text that may report a failure
-	note  string     // the last remark
-	spoke bool       // a text was printed
 	again bool       // the answer was cut off and begins again
 
 	broken bool // the agent reported that its thread failed: texts are the reason
@@ -183,13 +182,10 @@ func (s *shaper) chunk(u *update, key string) {
 
 // remark handles texts that are no part of an answer: remarks of the agent, and what may be the report of a failure.
 func (s *shaper) remark(text string) bool {
-	c := &s.texts[answer]
-	begins := c.text == "" || c.done
 	switch {
 	case hasPrefix(text, s.Retries):
 		s.retry(text)
-	case begins && hasPrefix(text, s.Notes):
-		s.note = clip(text, maxHeld)
+	case hasPrefix(text, s.Notes), s.running() && hasPrefix(text, s.Asides):
 		s.print(Line{Type: LineNotice, Text: clip(strings.TrimSpace(text), maxNote)})
 	case (s.broken || s.held != "" || hasPrefix(text, s.Failures)) && len(s.held)+len(text) <= maxHeld:
 		s.held += text
@@ -220,10 +216,7 @@ func (s *shaper) end() {
 	for _, id := range s.order {
 		s.printCall(s.tools[id])
 	}
-	if held == "" && !s.spoke {
-		held = s.note
-	}
-	if s.note = ""; held != "" {
+	if held != "" {
 		s.print(Line{Type: LineHeld, Text: held})
 	}
 }

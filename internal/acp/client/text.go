@@ -49,7 +49,6 @@ func (s *shaper) say(kind int, piece, key string) {
 		c.first = piece
 	}
 	if fresh := c.add(piece); fresh != "" {
-		s.spoke = s.spoke || kind == answer
 		s.print(Line{Type: lineTypes[kind][0], Text: fresh})
 	}
 }

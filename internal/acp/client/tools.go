@@ -63,9 +63,15 @@ func (s *shaper) tool(u *update) {
 	}
 	if ended {
 		t.done = true
+		s.endTexts()
 		text := t.result()
 		s.print(Line{Type: LineToolResult, ID: t.id, Text: clip(text, maxTool), Cut: len(text) > maxTool, IsError: t.failed || t.exitFailed()})
 	}
+}
+
+// running reports whether a tool runs.
+func (s *shaper) running() bool {
+	return len(s.order) > 0 && !s.tools[s.order[len(s.order)-1]].done
 }
 
 // asked reads a request for permission. The agent asks when the input of the call is complete.
@@ -119,6 +125,7 @@ func (s *shaper) printCall(t *tool) {
 		return
 	}
 	t.printed = true
+	s.endTexts()
 	l := Line{Type: LineToolCall, ID: t.id, Name: t.called(), Input: t.input}
 	if !t.hasInput() {
 		l.Input, _ = json.Marshal(map[string]string{"title": clip(t.title, maxNote)})

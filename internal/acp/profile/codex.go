@@ -9,5 +9,5 @@ var codex = Profile{
 	State: map[string]string{"CODEX_HOME": ""},
 	Free:  []Setting{{Env: "INITIAL_AGENT_MODE=agent-full-access"}}, Ask: []Setting{{Mode: "workspace-write"}},
 	Usage:  Usage{From: FromAnswer, Exact: true, Failed: true},
-	Quirks: Quirks{LateCalls: true, LingersOnEOF: true, Notes: []string{"Warning: "}, Retries: []string{"codex.error"}},
+	Quirks: Quirks{LateCalls: true, LingersOnEOF: true, Notes: []string{"Warning: Model metadata for "}, Retries: []string{"codex.error"}},
 }

@@ -11,7 +11,7 @@ var copilot = Profile{
 	Free:  []Setting{{Flag: "--yolo"}}, Ask: []Setting{{Option: "allow_all", Value: "off"}},
 	Usage: Usage{From: FromAnswer, Exact: true, Failed: true},
 	Quirks: Quirks{
-		WholeCalls: true, Failures: []string{"Error: "}, Notes: []string{"Info: "},
-		Retries: []string{"Info: Response was interrupted"},
+		WholeCalls: true, Failures: []string{"Error: "}, Notes: []string{"Info: Operation cancelled by user"}, Asides: []string{"Info: "},
+		Retries: []string{"Info: Response was interrupted due to ", "Info: Request failed due to a transient "},
 	},
 }

@@ -10,6 +10,6 @@ var pi = Profile{
 	Env:   []string{"PI_OFFLINE=1", "PI_SKIP_VERSION_CHECK=1"},
 	Usage: Usage{From: FromContext},
 	Quirks: Quirks{
-		WholeCalls: true, SilentFailures: true, Notes: []string{"Retrying (attempt ", "Retry finished, resuming."}, Retries: []string{"Retrying (attempt "},
+		WholeCalls: true, SilentFailures: true, Notes: []string{"Retry finished, resuming."}, Retries: []string{"Retrying (attempt "},
 	},
 }

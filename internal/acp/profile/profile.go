@@ -112,6 +112,8 @@ type Quirks struct {
 	Failures []string
 	// Notes are the beginnings of texts that are remarks of the agent and no answer.
 	Notes []string
+	// Asides are the same while a tool runs.
+	Asides []string
 	// Retries are the beginnings of texts, or names of updates, after which an answer that was cut off begins again.
 	Retries []string
 	// RepeatsCut: an answer that was cut off begins again without any sign.

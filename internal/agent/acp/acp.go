@@ -58,7 +58,7 @@ func turnOf(p profile.Profile, t agent.Turn) client.Turn {
 		Session: t.Session.ID, Resume: t.Session.Resume, Prompt: t.Text(),
 		Servers: servers(t.Servers), Allow: policy(t.Permissions), QuietMS: p.QuietMS, Lingers: p.LingersOnEOF,
 		Shape: client.Shape{
-			Whole: p.WholeCalls, Grows: p.GrowingCalls, Failures: p.Failures, Notes: p.Notes, Retries: p.Retries, Repeats: p.RepeatsCut,
+			Whole: p.WholeCalls, Grows: p.GrowingCalls, Failures: p.Failures, Notes: p.Notes, Asides: p.Asides, Retries: p.Retries, Repeats: p.RepeatsCut,
 		},
 	}
 	if len(t.Command) > 0 {

@@ -145,7 +145,7 @@ func failureCode(status int, why string) api.Code {
 		return api.CodeModelDenied
 	case status == 429, has("rate limit"):
 		return api.CodeModelRateLimited
-	case status >= 500, has("overloaded", "high demand", "stream disconnected", "terminated"):
+	case status >= 500, has("overloaded", "high demand", "stream disconnected", "terminated", "decoding response"):
 		return api.CodeModelUnavailable
 	}
 	return api.CodeAgentFailed
