@@ -44,3 +44,8 @@ func TestGoosePassesSuite(t *testing.T) {
 	t.Parallel()
 	agenttest.Run(t, harness(t, "goose", fakellm.New(t).URL))
 }
+
+func TestOpenCodePassesSuite(t *testing.T) {
+	t.Parallel()
+	agenttest.Run(t, harness(t, "opencode", fakellm.New(t).URL))
+}
