@@ -5,7 +5,6 @@
 package agenttest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -195,16 +194,22 @@ func (h Harness) File(t testing.TB, root, path string) (text string, ok bool) {
 // Attach writes a file of the workspace and returns it as an attachment.
 func (h Harness) Attach(t testing.TB, path, mediaType string, data []byte) agent.Attachment {
 	t.Helper()
+	h.Put(t, path, string(data))
+	return agent.Attachment{
+		Name: filepath.Base(path), Path: guest.Workspace + "/" + path, MediaType: mediaType, Size: int64(len(data)), Inline: agent.IsImage(mediaType),
+	}
+}
+
+// Put writes a file of the workspace.
+func (h Harness) Put(t testing.TB, path, text string) {
+	t.Helper()
 	fs, err := h.Box.Files(t.Context(), files.WorkingDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer fs.Close()
-	if _, _, err := fs.Write(t.Context(), path, bytes.NewReader(data), files.WriteOptions{}); err != nil {
+	if _, _, err := fs.Write(t.Context(), path, strings.NewReader(text), files.WriteOptions{}); err != nil {
 		t.Fatal(err)
-	}
-	return agent.Attachment{
-		Name: filepath.Base(path), Path: guest.Workspace + "/" + path, MediaType: mediaType, Size: int64(len(data)), Inline: agent.IsImage(mediaType),
 	}
 }
 

@@ -21,6 +21,8 @@ type call struct {
 	result  string   // newest tool result
 	images  []Image  // in messages of the user
 
+	side bool // the protocol shows that it is a side call
+
 	usageAsked bool // Chat Completions: stream_options.include_usage
 }
 
@@ -64,7 +66,7 @@ func (c *call) first() string {
 // isSide reports whether the call is a side call of the agent and not part of the conversation: it has a system prompt
 // and no tools, or asks for one token, or is marked as a suggestion.
 func (c *call) isSide() bool {
-	return len(c.tools) == 0 && c.system || c.maxTokens == 1 || strings.HasPrefix(c.prompt(), suggestion)
+	return c.side || len(c.tools) == 0 && c.system || c.maxTokens == 1 || strings.HasPrefix(c.prompt(), suggestion)
 }
 
 // addPrompt adds a user's message to the call. A message with only text that the agent added does not count. Agents

@@ -1,5 +1,5 @@
 // Package fakellm is a fake service of a language model. It implements the protocols that agents use
-// (Anthropic's Messages, OpenAI's Chat Completions and Responses; streamed and not). Directives in the
+// (Anthropic's Messages, OpenAI's Chat Completions and Responses, Gemini; streamed and not). Directives in the
 // prompt determine the answers, so that real agents run from end to end without a model, an account or a network.
 //
 // [New] starts a service for a test. These are the directives:
