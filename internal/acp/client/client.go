@@ -153,6 +153,9 @@ func (c *client) run() int {
 		fmt.Fprintln(os.Stderr, err)
 		return exitFailed
 	}
+	if c.turn.Rename != nil && theirs != "" {
+		c.turn.Rename.apply(c.turn.StateDir, theirs)
+	}
 	path := findProgram(c.turn.Command[0], c.env)
 	if path == "" {
 		c.out.note(noteNotInstalled)

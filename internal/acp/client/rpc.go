@@ -139,7 +139,7 @@ func (c *client) handle(m *message) {
 	case len(m.ID) > 0 && string(m.ID) != "null":
 		c.respond(m)
 	case c.prompted && m.Method == "session/update":
-		c.shaper.message(m.Params)
+		c.shaper.message(m.Params, c.theirs)
 	case c.prompted:
 		c.shaper.extension(m.Params)
 	}

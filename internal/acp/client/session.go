@@ -3,6 +3,7 @@ package client
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,7 @@ func (c *client) open(theirs string) error {
 		err := c.load(theirs)
 		var refused *rpcError
 		if errors.As(err, &refused) && refused.Code != codeAuthentication {
+			fmt.Fprintln(os.Stderr, err)
 			if c.turn.Resume {
 				return errNoSession
 			}
@@ -83,9 +85,6 @@ func (c *client) load(theirs string) error {
 		result, err := c.call("session/resume", params)
 		c.readModel(result)
 		return err
-	}
-	if c.turn.Rename != nil {
-		c.turn.Rename.apply(c.turn.StateDir, theirs)
 	}
 	result, err := c.call("session/load", params)
 	c.readModel(result)

@@ -108,16 +108,21 @@ type terminalData struct {
 
 // envelope is the params of a notification.
 type envelope struct {
-	Update update `json:"update"`
-	Meta   struct {
+	Session string `json:"sessionId"`
+	Update  update `json:"update"`
+	Meta    struct {
 		Stream json.Number `json:"streamStartMs"`
 	} `json:"_meta"`
 }
 
-// message reads the params of a session/update. Fields of a wrong type are left out.
-func (s *shaper) message(params json.RawMessage) {
+// message reads the params of a session/update. Fields of a wrong type are left out, and so are the updates of other
+// sessions.
+func (s *shaper) message(params json.RawMessage, session string) {
 	var e envelope
 	_ = json.Unmarshal(params, &e)
+	if e.Session != session {
+		return
+	}
 	u := &e.Update
 	switch u.Kind {
 	case "agent_message_chunk", "agent_thought_chunk":

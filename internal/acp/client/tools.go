@@ -160,8 +160,8 @@ func (t *tool) merge(u *update) {
 	if !empty(u.RawOutput) {
 		t.output = u.RawOutput
 	}
-	if text := contentText(u.Content); text != "" {
-		t.content = clip(text, maxTool+1)
+	if len(u.Content) > 0 && string(u.Content) != "null" {
+		t.content = clip(contentText(u.Content), maxTool+1)
 	}
 	for _, data := range []string{u.Meta.Output.Data, u.Meta.OutputDelta.Data} {
 		t.terminal = clip(t.terminal+data, maxTool+1)

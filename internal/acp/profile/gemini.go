@@ -8,7 +8,8 @@ var gemini = Profile{
 	Keys: []string{"GEMINI_API_KEY"}, Hosts: []string{"generativelanguage.googleapis.com:443"},
 	State: map[string]string{"GEMINI_CLI_HOME": ""},
 	Files: map[string]string{
-		".gemini/settings.json": `{"security":{"auth":{"selectedType":"gemini-api-key"}},"general":{"disableAutoUpdate":true},"privacy":{"usageStatisticsEnabled":false}}`,
+		".gemini/settings.json": `{"security":{"auth":{"selectedType":"gemini-api-key"},"folderTrust":{"enabled":false}},` +
+			`"general":{"enableAutoUpdate":false,"sessionRetention":{"enabled":false}},"privacy":{"usageStatisticsEnabled":false}}`,
 	},
 	Free: []Setting{{Flag: "--approval-mode"}, {Flag: "yolo"}}, Ask: []Setting{{Flag: "--approval-mode"}, {Flag: "default"}},
 	Plan:  []Setting{{Flag: "--approval-mode"}, {Flag: "plan"}},
@@ -16,7 +17,8 @@ var gemini = Profile{
 	Usage: Usage{From: FromQuota, Exact: true},
 	Quirks: Quirks{
 		QuietMS: 250, WholeCalls: true, LingersOnEOF: true, Notes: []string{"[MODE_UPDATE] "},
-		// The CLI destroys a session that it loads in the minute in which the session's file was made.
+		// The CLI destroys a session that it loads in the minute in which the session's file was made. It also deletes
+		// all files of a session if one of them has no messages.
 		Rename: &Rename{Dir: ".gemini/tmp/*/chats", From: "session-*-{id8}.jsonl", To: "session-2000-01-01T00-00-{id8}.jsonl"},
 	},
 }

@@ -20,7 +20,8 @@ type Profile struct {
 
 	// Packages are the npm packages that bring the agent, with the versions that it is tested with.
 	Packages []Package
-	// Programs are the names of its programs in Bin, with their paths in node_modules, which may be patterns.
+	// Programs are the names of its programs in Bin, with their paths in node_modules, which may be patterns. A file that
+	// ends in .br is compressed with Brotli.
 	Programs map[string]string
 	Node     bool     // the programs need Node 22 or later, as node in PATH
 	Keys     []string // variables that people set to give it a key
@@ -96,7 +97,7 @@ type Quirks struct {
 	// QuietMS: the conversation so far is repeated behind the answer to session/load. It is over after this many
 	// milliseconds without a message.
 	QuietMS int
-	// Rename is applied to the files of a session before it is loaded.
+	// Rename is applied to the files of a session that is to be loaded, before the agent starts.
 	Rename *Rename
 	// WholeCalls: the first report of a tool's call has all that will be known of its input.
 	WholeCalls bool
@@ -120,8 +121,8 @@ type Quirks struct {
 	RepeatsCut bool
 }
 
-// Rename gives the file of a session another name. In both patterns, {id} is the session's id and {id8} its first eight
-// characters. Other files that match From are removed if they are empty of messages, see the client.
+// Rename gives the file of a session another name. In both patterns, {id8} is the start of the session's id, eight
+// characters. If several files match, the largest is kept.
 type Rename struct {
 	Dir  string // pattern of the directory, below the agent's StateDir
 	From string // pattern of the files of the session in it

@@ -15,20 +15,27 @@ import (
 	"github.com/berthdev/berth/internal/testkit/fakellm"
 )
 
-// harness is a real agent in a real sandbox, which reaches a model's service.
-func harness(t *testing.T, name, model string, mounts ...driver.Mount) agenttest.Harness {
-	t.Helper()
+// runtimeOf returns the runtime for turns of one agent.
+func runtimeOf(name string) agent.Runtime {
 	runtime := acp.New()
 	runtime.Grace = 4 * time.Second
-	job := runtime.Job
+	job, read := runtime.Job, runtime.Read
 	runtime.Job = func(t agent.Turn) agent.Job {
 		t.Agent, t.Command = name, acptest.Command(name)
 		return job(t)
 	}
-	read := runtime.Read
-	runtime.Read = func(t agent.Turn, state json.RawMessage) (agent.Reader, error) { t.Agent = name; return read(t, state) }
+	runtime.Read = func(t agent.Turn, state json.RawMessage) (agent.Reader, error) {
+		t.Agent = name
+		return read(t, state)
+	}
+	return runtime
+}
+
+// harness is a real agent in a real sandbox, which reaches a model's service.
+func harness(t *testing.T, name, model string, mounts ...driver.Mount) agenttest.Harness {
+	t.Helper()
 	h := agenttest.Harness{
-		Runtime: runtime,
+		Runtime: runtimeOf(name),
 		Box: boxtest.New(t, boxtest.Options{
 			Mounts:   append(mounts, driver.Mount{Source: acptest.Dir(t, name), Target: "/opt/" + name}),
 			Services: map[string]string{acptest.Inside: model},
@@ -41,6 +48,13 @@ func harness(t *testing.T, name, model string, mounts ...driver.Mount) agenttest
 		},
 		Exec:    func(command string) string { return "§[[say Running.]][[bash " + command + "]][[say done]]" },
 		Session: func(id string) string { return ".berth/" + name + "/berth-sessions/" + id },
+	}
+	h.Put(t, "made/.keep", "") // not every agent makes the directories of a file that it writes
+	switch name {
+	case "codex": // it reports a command only when that has run for a while
+		h.Exec = func(command string) string { return "§[[say Running.]][[bash sleep 1; " + command + "]][[say done]]" }
+	case "gemini":
+		h.NoOutput = true
 	}
 	for file, text := range acptest.Files(name) {
 		h.Put(t, ".berth/"+name+"/"+file, text)

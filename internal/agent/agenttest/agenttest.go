@@ -34,6 +34,9 @@ type Harness struct {
 	Write func(path, text string) string
 	Exec  func(command string) string
 
+	// NoOutput is true for agents that show neither the output of commands nor their failures.
+	NoOutput bool
+
 	// Session returns the path of a session's file in the workspace.
 	Session func(id string) string
 }

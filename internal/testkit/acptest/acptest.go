@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/berthdev/berth/internal/acp/profile"
@@ -68,11 +70,24 @@ func link(dir, name, pattern string) error {
 	if len(found) == 0 {
 		return fmt.Errorf("there is no %s", pattern)
 	}
+	if strings.HasSuffix(found[0], ".br") {
+		return unpack(found[0], filepath.Join(dir, "bin", name))
+	}
 	below, err := filepath.Rel(filepath.Join(dir, "bin"), found[0])
 	if err != nil {
 		return err
 	}
 	return errors.Join(os.Chmod(found[0], 0o755), os.Symlink(below, filepath.Join(dir, "bin", name)))
+}
+
+// unpack writes the program that a file contains, compressed with Brotli. Node can read that.
+func unpack(from, to string) error {
+	const script = `const fs = require("fs"), zlib = require("zlib"), [, from, to] = process.argv;
+fs.writeFileSync(to, zlib.brotliDecompressSync(fs.readFileSync(from)), {mode: 0o755});`
+	if out, err := exec.Command("node", "-e", script, from, to).CombinedOutput(); err != nil {
+		return fmt.Errorf("unpack %s: %w\n%s", from, err, out)
+	}
+	return nil
 }
 
 // linkTree copies a tree by hard links.
