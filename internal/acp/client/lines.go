@@ -39,7 +39,7 @@ const (
 	LineContext       = "context"     // the size of the context in Used, and CostUSD of the process
 	LineCall          = "call"        // the tokens of one call of the model in Answer
 	LineBroken        = "broken"      // the agent reported that its thread failed
-	LineHeld          = "held"        // a text that is the answer, or the report of a failure, as LineAnswer says
+	LineFailure       = "failure"     // the text by which the agent reports a failed call of the model
 	LineAnswer        = "answer"      // the result for the prompt, in Answer
 	LineError         = "error"       // an error for the request in Text, in Answer; the last line
 )

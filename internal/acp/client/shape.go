@@ -38,7 +38,7 @@ type shaper struct {
 
 	texts [2]channel // of the current answer of the model: thinking, text
 	key   string     // the agent's name for that answer, if it gives one
-	held  string     // a text that may report a failure
+	held  string     // a text that reports a failure, unless more text follows
 	again bool       // the answer was cut off and begins again
 
 	broken bool // the agent reported that its thread failed: texts are the reason
@@ -185,15 +185,16 @@ func (s *shaper) chunk(u *update, key string) {
 	}
 }
 
-// remark handles texts that are no part of an answer: remarks of the agent, and what may be the report of a failure.
+// remark handles texts that are no part of an answer: remarks of the agent, and what seems to report a failed call of
+// the model. An answer that begins like such a report comes in more than one piece.
 func (s *shaper) remark(text string) bool {
 	switch {
 	case hasPrefix(text, s.Retries):
 		s.retry(text)
 	case hasPrefix(text, s.Notes), s.running() && hasPrefix(text, s.Asides):
 		s.print(Line{Type: LineNotice, Text: clip(strings.TrimSpace(text), maxNote)})
-	case (s.broken || s.held != "" || hasPrefix(text, s.Failures)) && len(s.held)+len(text) <= maxHeld:
-		s.held += text
+	case s.broken, s.held == "" && hasPrefix(text, s.Failures):
+		s.held = clip(s.held+text, maxHeld)
 	default:
 		s.release()
 		return false
@@ -201,9 +202,9 @@ func (s *shaper) remark(text string) bool {
 	return true
 }
 
-// release prints a text that was held, because more than the report of a failure follows.
+// release prints a text that was held, because it was no report of a failure.
 func (s *shaper) release() {
-	if text := s.held; text != "" {
+	if text := s.held; text != "" && !s.broken {
 		s.held = ""
 		s.say(answer, text, s.key)
 	}
@@ -222,7 +223,7 @@ func (s *shaper) end() {
 		s.printCall(s.tools[id])
 	}
 	if held != "" {
-		s.print(Line{Type: LineHeld, Text: held})
+		s.print(Line{Type: LineFailure, Text: held})
 	}
 }
 

@@ -20,7 +20,7 @@ const (
 )
 
 // answer reads the result for the prompt. Many agents report a failed call of the model as an ordinary end.
-func (r *reader) answer(l *client.Line) (events []api.TurnEvent) {
+func (r *reader) answer(l *client.Line) []api.TurnEvent {
 	var a answered
 	_ = json.Unmarshal(l.Answer, &a)
 	counted := r.state.Tally.answer(r.profile.Usage, &a)
@@ -34,27 +34,23 @@ func (r *reader) answer(l *client.Line) (events []api.TurnEvent) {
 		res.Status, res.Code, res.Message = api.TurnFailed, code, clip(why, maxError)
 		return []api.TurnEvent{r.usage()}
 	}
-	if text := clean(r.state.Held); text != "" {
-		events = append(events, api.TurnEvent{Type: api.EventTextDelta, Text: text}, api.TurnEvent{Type: api.EventText, Text: text})
-	}
-	return append(events, r.usage())
+	return []api.TurnEvent{r.usage()}
 }
 
 // failure returns the code and the reason of a turn that failed although the agent answered.
 func (r *reader) failure(a *answered, counted bool) (code api.Code, why string) {
-	said := r.state.Said || r.state.Held != ""
-	silent := r.profile.SilentFailures && !r.state.Answered && r.state.Held == ""
+	silent := r.profile.SilentFailures && !r.state.Answered
 	switch {
 	case a.Stop == stopRefusal:
-		return api.CodeModelRefusal, cmp.Or(r.state.Held, "the model refused to answer")
-	case a.Stop == stopTokens && !said:
+		return api.CodeModelRefusal, cmp.Or(r.state.Failure, "the model refused to answer")
+	case a.Stop == stopTokens && !r.state.Said:
 		return api.CodeAnswerTooLong, "the model reached its limit of tokens before it answered"
 	case a.Stop == stopCalls:
 		return api.CodeAgentFailed, "the agent stopped at its limit of calls of the model"
-	case r.state.Broken, r.profile.Usage.Failed && !counted:
-		why = cmp.Or(strings.TrimSpace(r.state.Held), "the call of the model failed, and the agent gave no reason")
+	case r.state.Broken, r.state.Failure != "", r.profile.Usage.Failed && !counted:
+		why = cmp.Or(strings.TrimSpace(r.state.Failure), "the call of the model failed, and the agent gave no reason")
 		return failureCode(0, why), why
-	case !said, silent:
+	case !r.state.Said, silent:
 		return api.CodeAgentFailed, "the agent ended its turn without an answer: the call of the model has probably failed"
 	}
 	return "", ""

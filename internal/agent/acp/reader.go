@@ -28,7 +28,7 @@ type state struct {
 	Broken    bool   `json:"broken,omitempty"`    // the agent reported that its thread failed
 	Said      bool   `json:"said,omitempty"`      // there was a text or a tool's call
 	Answered  bool   `json:"answered,omitempty"`  // there was a text behind the last tool's call
-	Held      string `json:"held,omitempty"`      // the answer, or the report of a failure
+	Failure   string `json:"failure,omitempty"`   // the text by which the agent reported a failed call of the model
 	Model     string `json:"model,omitempty"`
 	Tally     tally  `json:"tally"`
 	End       *end   `json:"end,omitempty"`
@@ -96,8 +96,8 @@ func (r *reader) events(l *client.Line) []api.TurnEvent {
 	case client.LineCall:
 		r.state.Tally.call(l.Answer)
 		return []api.TurnEvent{r.usage()}
-	case client.LineHeld:
-		r.state.Held = clip(l.Text, maxError)
+	case client.LineFailure:
+		r.state.Failure = clip(l.Text, maxError)
 	case client.LineAnswer:
 		return r.answer(l)
 	case client.LineError:

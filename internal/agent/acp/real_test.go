@@ -2,9 +2,11 @@ package acp_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/agent"
 	"github.com/berthdev/berth/internal/agent/acp"
 	"github.com/berthdev/berth/internal/agent/agenttest"
@@ -13,6 +15,7 @@ import (
 	"github.com/berthdev/berth/internal/testkit/acptest"
 	"github.com/berthdev/berth/internal/testkit/boxtest"
 	"github.com/berthdev/berth/internal/testkit/fakellm"
+	"github.com/berthdev/berth/internal/tool/tooltest"
 )
 
 // runtimeOf returns the runtime for turns of one agent.
@@ -79,5 +82,44 @@ func TestOtherAgentsPassSuite(t *testing.T) {
 	others := []string{"claude", "cline", "codex", "copilot", "gemini", "grok", "kilo", "kimi", "pi", "qwen"}
 	for _, name := range others[:testkit.Size(t, "acp.agents")] {
 		t.Run(name, func(t *testing.T) { agenttest.Run(t, harness(t, name, fakellm.New(t).URL)) })
+	}
+}
+
+// The tools of MCP servers are offered beside the agent's own, with the servers' environment.
+func TestAgentsHaveToolsOfMCPServers(t *testing.T) {
+	testkit.Proves(t, "P3")
+	t.Parallel()
+	for name, tool := range map[string]string{"goose": "good__env", "opencode": "good_env"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := harness(t, name, fakellm.New(t).URL, driver.Mount{Source: tooltest.Server(t), Target: "/opt/tools"})
+			turn := agenttest.Turn("§[[tool " + tool + " {}]][[say {{last_result}}]]")
+			turn.Servers = map[string]agent.Server{
+				"good": {Command: []string{"/opt/tools/server"}, Env: map[string]string{"OF_SERVER": "secret"}, Timeout: time.Minute},
+			}
+			for range 2 { // a session that begins, and one that is resumed
+				o := h.Do(t, turn)
+				if o.End.Status != api.TurnCompleted || !strings.Contains(o.Text(), "secret") {
+					t.Errorf("%+v, and it says %q", o.End, o.Text())
+				}
+				turn = agenttest.Next(turn, turn.Prompt)
+			}
+		})
+	}
+}
+
+// A call of the model that fails is a failed turn, with a code that a program can act on.
+func TestFailedCallsAreFailedTurns(t *testing.T) {
+	testkit.Proves(t, "E1")
+	t.Parallel()
+	h := harness(t, "goose", fakellm.New(t).URL)
+	for prompt, want := range map[string]api.Code{
+		"[[error 401]]": api.CodeModelKeyRefused, "[[error 429]]": api.CodeModelRateLimited, "[[error 500]]": api.CodeModelUnavailable,
+		"[[bash true]][[error 400]]": api.CodeAgentFailed,
+	} {
+		o := h.Do(t, agenttest.Turn("§"+prompt))
+		if o.End.Status != api.TurnFailed || o.End.Code != want || o.End.Message == "" || o.Text() != "" {
+			t.Errorf("%s: %+v, and it says %q; want %s", prompt, o.End, o.Text(), want)
+		}
 	}
 }

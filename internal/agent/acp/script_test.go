@@ -127,6 +127,8 @@ func say(text string) string {
 
 const ended = `{"jsonrpc":"2.0","id":$ID,"result":{"stopReason":"end_turn"}}`
 
+const withUsage = `{"jsonrpc":"2.0","id":$ID,"result":{"stopReason":"end_turn","usage":{"inputTokens":1,"outputTokens":1}}}`
+
 func TestHostileLinesSurvive(t *testing.T) {
 	t.Parallel()
 	testkit.Proves(t, "C9")
@@ -307,6 +309,8 @@ func TestEndWithoutAnAnswerIsAFailure(t *testing.T) {
 	}{
 		{"kimi", []string{ended}, api.TurnFailed, api.CodeAgentFailed},
 		{"goose", []string{say("Ran into this error: 401 Unauthorized"), ended}, api.TurnFailed, api.CodeModelKeyRefused},
+		{"goose", []string{say("Ran into this error: 500"), withUsage}, api.TurnFailed, api.CodeModelUnavailable},
+		{"goose", []string{say("Ran into this error: 500"), say(" is what I say"), withUsage}, api.TurnCompleted, ""},
 		{"goose", []string{say("torn"), ended}, api.TurnFailed, api.CodeAgentFailed}, // without usage
 		{"", []string{say("fine"), ended}, api.TurnCompleted, ""},
 		{"", []string{say("no"), strings.Replace(ended, "end_turn", "refusal", 1)}, api.TurnFailed, api.CodeModelRefusal},
