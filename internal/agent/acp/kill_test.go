@@ -79,7 +79,7 @@ func TestKilledAnywhere(t *testing.T) {
 				model.Release(key)
 				h.Put(t, "go-"+key, "")
 				checkKilled(t, h, turn, before, w, victim)
-				h.Cancel(t, turn) // ends what is left
+				h.Cancel(t, turn) // ends the tools that were left
 				turn = agenttest.Next(turn, "§[[say turn {{turn}}]]")
 				if o := h.Do(t, turn); o.End.Status != api.TurnCompleted || !strings.HasPrefix(o.Text(), "turn ") || o.Text() == "turn 1" {
 					t.Errorf("the next turn: %q %+v", o.Text(), o.End)

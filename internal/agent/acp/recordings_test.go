@@ -90,7 +90,7 @@ func play(t *testing.T, name, file string, prompt int, s scene, permissions stri
 	return p
 }
 
-// runClient runs the client in a process of its own, outside of a sandbox.
+// runClient runs the client in a separate process outside of a sandbox.
 func runClient(t *testing.T, turn agent.Turn, theirs string, command []string) played {
 	t.Helper()
 	runtime := acp.New()
