@@ -55,7 +55,7 @@ func (r *reading) end(exit guest.Exit) End {
 		e.Status = api.TurnCompleted
 		return e
 	case killed:
-		e.Again = !r.Seen && !r.worked()
+		e.Again = !r.Seen && !r.worked(exit)
 		return fail(api.TurnInterrupted, api.CodeTurnInterrupted, "%s", deathMessage(exit))
 	}
 	return fail(api.TurnFailed, api.CodeAgentFailed, "the agent ended without an answer (exit code %d)%s", exit.Code, r.lastWords(exit))

@@ -34,13 +34,14 @@ type Reader interface {
 // is cancelled, and it ends as Reader.End reports.
 type quitter interface{ Quit() bool }
 
-// early is a Reader of an agent that may have done something before an event shows it.
-type early interface{ Worked() bool }
+// early is a Reader of an agent that may have done something before an event shows it. If the process of the turn was
+// killed itself, what the agent printed last may be missing.
+type early interface{ Worked(killed bool) bool }
 
 // worked reports whether the agent may have done something that no event shows.
-func (r *reading) worked() bool {
+func (r *reading) worked(exit guest.Exit) bool {
 	e, ok := r.agent.(early)
-	return ok && e.Worked()
+	return ok && e.Worked(exit.Lost || exit.Signal != 0)
 }
 
 const (

@@ -51,8 +51,9 @@ type reader struct {
 
 func (r *reader) State() any { return r.state }
 
-// Worked reports whether the agent may have used a tool that it has not reported.
-func (r *reader) Worked() bool { return r.state.Prompted && r.profile.LateCalls }
+// Worked reports whether the agent may have used a tool that it has not reported. The client may have been killed before
+// it read the report.
+func (r *reader) Worked(killed bool) bool { return r.state.Prompted && (killed || r.profile.LateCalls) }
 
 // Line reads one line of the client.
 func (r *reader) Line(line []byte) ([]api.TurnEvent, bool) {

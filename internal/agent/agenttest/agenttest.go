@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -214,6 +215,22 @@ func (h Harness) Put(t testing.TB, path, text string) {
 	if _, _, err := fs.Write(t.Context(), path, strings.NewReader(text), files.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// sees waits for an event of the turn. What an agent has printed may be read a moment later than its tools run.
+func (h Harness) sees(t testing.TB, turn agent.Turn, kind string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for s, err := range h.Runtime.Events(ctx, h.Box.Handle, turn, agent.Cursor{}) {
+		if err != nil {
+			t.Fatalf("read the turn: %v", err)
+		}
+		if slices.ContainsFunc(s.Events, func(e api.TurnEvent) bool { return e.Type == kind }) {
+			return
+		}
+	}
+	t.Fatalf("the turn ended without the event %s", kind)
 }
 
 // Awaits waits for a file of the workspace.

@@ -53,6 +53,7 @@ func testKilled(t *testing.T, h Harness) {
 	turn := Turn(h.Exec("echo >killed-begun; sleep 605"))
 	h.Start(t, turn)
 	h.Awaits(t, "killed-begun")
+	h.sees(t, turn, api.EventToolCall)
 	h.Kill(t, turn)
 	o := h.Read(t, turn, agent.Cursor{})
 	ended(t, o, api.TurnInterrupted, api.CodeTurnInterrupted)
@@ -81,6 +82,7 @@ func testStopped(t *testing.T, h Harness) {
 	turn := Turn(h.Exec("echo >stopped-begun; sleep 607"))
 	h.Start(t, turn)
 	h.Awaits(t, "stopped-begun")
+	h.sees(t, turn, api.EventToolCall)
 	if _, err := h.Box.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
