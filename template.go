@@ -29,6 +29,9 @@ type Template struct {
 	Egress []string // destinations that sandboxes may connect to: host:port, or "all"; empty: none
 	// Services maps addresses in the sandbox, as 127.0.0.1:port, to the URLs outside to which Berth forwards them.
 	Services map[string]string
+	// ServiceHeaders are headers that Berth sets on every request to a service, outside the sandbox: the address in the
+	// sandbox → name → value. A value may contain $NAME for a secret of the tenant or a variable of this program.
+	ServiceHeaders map[string]map[string]string
 
 	Profile     string  // lite, standard or full; the next four fields override it
 	CPU         float64 // number of cores
@@ -68,7 +71,7 @@ type Mount struct {
 func (t Template) convert() template.Template {
 	out := template.Template{
 		Name: t.Name, Extends: t.Extends, Description: t.Description, Tenants: slices.Clone(t.Tenants),
-		Driver: t.Driver, Base: t.Base, User: t.User, Env: t.Env, EnvFrom: t.EnvFrom, Egress: t.Egress, Services: t.Services,
+		Driver: t.Driver, Base: t.Base, User: t.User, Env: t.Env, EnvFrom: t.EnvFrom, Egress: t.Egress, Services: t.services(),
 		Profile: t.Profile, CPU: t.CPU, Memory: template.Size(t.MemoryBytes), Disk: template.Disk{Bytes: t.DiskBytes}, Processes: t.Processes,
 		Runtime: t.Runtime, AgentCommand: t.AgentCommand, Model: t.Model, Models: t.Models, Permissions: t.PermissionMode, Turns: t.ParallelTurns,
 		Timers: template.Timers{
@@ -96,6 +99,17 @@ func (t Template) convert() template.Template {
 		out.Hooks = append(out.Hooks, h.convert())
 	}
 	return out
+}
+
+func (t Template) services() map[string]template.Service {
+	all := map[string]template.Service{}
+	for inside, url := range t.Services {
+		all[inside] = template.Service{URL: url}
+	}
+	for inside, headers := range t.ServiceHeaders {
+		all[inside] = template.Service{URL: t.Services[inside], Headers: headers}
+	}
+	return all
 }
 
 func timer(d time.Duration) template.Timer {

@@ -59,8 +59,9 @@ type TemplateMount struct {
 
 // TemplateService is an address inside a sandbox that the server forwards to an upstream address.
 type TemplateService struct {
-	Listen   string `json:"listen" doc:"The address inside"`
-	Upstream string `json:"upstream,omitempty" doc:"The upstream address. Only for admins of the tenant default"`
+	Listen   string   `json:"listen" doc:"The address inside"`
+	Upstream string   `json:"upstream,omitempty" doc:"The upstream address. Only for admins of the tenant default"`
+	Headers  []string `json:"headers,omitempty" doc:"Names of the headers that the server sets on every request; values are never returned"`
 }
 
 // TemplateHook is a hook of a template.

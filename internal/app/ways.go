@@ -61,7 +61,10 @@ func (s *System) attach(ctx context.Context, st driver.Status, _ driver.Spec, co
 	}
 	spec := egress.Spec{Sandbox: st.Key.Sandbox, Log: s.log}
 	if t, err := s.templates.Lookup(st.Labels[engine.LabelTemplate]); err == nil {
-		spec.Rules, spec.Services = t.Egress, t.Services
+		spec.Rules, spec.Services = t.Egress, t.ServiceURLs()
+		if spec.Headers, err = s.headersOf(ctx, spec.Sandbox, t); err != nil {
+			s.log.Error("read the headers of a sandbox's services; requests that need them are refused", "sandbox_id", spec.Sandbox, "error", err)
+		}
 	}
 	forget := func() {}
 	if len(spec.Rules) > 0 || len(spec.Services) > 0 {

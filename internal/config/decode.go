@@ -116,7 +116,7 @@ func (d *decoder) named(path []string, p toml.Primitive, field reflect.Value) {
 	children := d.file.children(p)
 	for _, key := range sortedByLine(d.file, children) {
 		one := reflect.New(field.Type().Elem())
-		d.table(append(path[:len(path):len(path)], toml.Key{key}.String()), children[key], one.Interface())
+		d.value(append(path[:len(path):len(path)], toml.Key{key}.String()), children[key], one.Elem())
 		field.SetMapIndex(reflect.ValueOf(key), one.Elem())
 	}
 }

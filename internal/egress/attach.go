@@ -21,6 +21,7 @@ type Spec struct {
 	Sandbox  string
 	Rules    []string          // see ParseRules; empty: no proxy
 	Services map[string]string // see ParseServices
+	Headers  *Headers          // of the services; may be nil
 
 	Limits       Limits
 	AllowPrivate []netip.Prefix // see Proxy
@@ -90,7 +91,7 @@ func (spec Spec) ways() (map[uint16]way, error) {
 		}
 	}
 	for _, s := range services {
-		s.Sandbox, s.Log, s.Meter, s.Limits = spec.Sandbox, spec.Log, spec.Meter, spec.Limits
+		s.Sandbox, s.Log, s.Meter, s.Limits, s.Headers = spec.Sandbox, spec.Log, spec.Meter, spec.Limits, spec.Headers
 		ways[s.Port] = &s
 	}
 	return ways, nil

@@ -20,6 +20,7 @@ import (
 type Service struct {
 	Port     uint16   // on the loopback of the sandbox
 	Upstream *url.URL // http, https or tcp
+	Headers  *Headers // set on every request; may be nil
 
 	Sandbox string // id for the log
 	Log     *slog.Logger
@@ -49,8 +50,11 @@ func (s *Service) Serve(ctx context.Context, ln net.Listener) error {
 	limits, j := s.Limits.orDefault(), newJournal(s.Log, s.Sandbox)
 	h := s.reverse(limits, j)
 	defer h.Transport.(*http.Transport).CloseIdleConnections()
-	return server{limits: limits, journal: j, handler: checkPath(h)}.serve(ctx, ln)
+	return server{limits: limits, journal: j, handler: checkPath(s.requireHeaders(j, h))}.serve(ctx, ln)
 }
+
+// inside returns the address of the service in the sandbox.
+func (s *Service) inside() string { return fmt.Sprintf("127.0.0.1:%d", s.Port) }
 
 // reverse returns the reverse proxy to the upstream. It replaces the host of each request by the upstream's.
 func (s *Service) reverse(limits Limits, j *journal) *httputil.ReverseProxy {
@@ -58,6 +62,7 @@ func (s *Service) reverse(limits Limits, j *journal) *httputil.ReverseProxy {
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 			pr.SetURL(s.Upstream)
+			s.setHeaders(pr)
 		},
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
@@ -116,7 +121,7 @@ func (s *Service) unavailable(err error) *refusal {
 	_, words := failure(err)
 	return &refusal{
 		status: http.StatusBadGateway,
-		words:  fmt.Sprintf("the service behind 127.0.0.1:%d does not answer: %s.", s.Port, words),
+		words:  fmt.Sprintf("the service behind %s does not answer: %s.", s.inside(), words),
 		target: s.Upstream.Host,
 		cause:  err.Error(),
 	}

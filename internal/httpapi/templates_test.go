@@ -25,7 +25,7 @@ func withTemplates(t *testing.T) *site {
 		Env:      map[string]string{"TOKEN": "canary-of-a-template", "A": "canary-of-a-template"},
 		Mounts:   []template.Mount{{Source: "/usr/share", Target: "/opt/share"}},
 		Egress:   template.Egress{"example.com:443"},
-		Services: map[string]string{"127.0.0.1:8788": "http://127.0.0.1:4000"},
+		Services: map[string]template.Service{"127.0.0.1:8788": {URL: "http://127.0.0.1:4000", Headers: map[string]string{"x-api-key": "canary-of-a-template"}}},
 		Timers:   template.Timers{AutoStop: template.After(time.Hour), AutoDelete: template.After(0)},
 		Hooks:    []template.Hook{{Name: "tell", Phase: "message", URL: "https://hooks.example.com/canary", Secret: "whsec_canary" + strings.Repeat("0", 26)}},
 	})
@@ -48,7 +48,7 @@ func TestTemplatesAreShownWithoutSecrets(t *testing.T) {
 		Resources: api.TemplateResources{CPU: 0.5, MemoryBytes: 512 << 20, DiskBytes: 2 << 30, Disk: "loop"},
 		Mounts:    []api.TemplateMount{{Target: "/opt/share"}},
 		Egress:    []string{"example.com:443"},
-		Services:  []api.TemplateService{{Listen: "127.0.0.1:8788"}},
+		Services:  []api.TemplateService{{Headers: []string{"x-api-key"}, Listen: "127.0.0.1:8788"}},
 		Timers:    map[string]string{"auto_stop": "1h", "auto_delete": "off"},
 		Hooks: []api.TemplateHook{
 			{Name: "pull", Phase: "cold_start", Kind: "builtin"}, {Name: "store", Phase: "message", Kind: "builtin"}, {Name: "tally", Phase: "stream_finish", Kind: "builtin"},

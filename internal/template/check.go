@@ -257,15 +257,6 @@ func (c *checker) checkEgress() {
 	}
 }
 
-func (c *checker) checkServices() {
-	for _, inside := range sortedKeys(c.Services) {
-		if _, err := egress.ParseServices(map[string]string{inside: c.Services[inside]}); err != nil {
-			why := strings.TrimPrefix(err.Error(), fmt.Sprintf("service %q: ", inside))
-			c.refuse(`services."`+inside+`"`, "", "is no service: "+why, `write "127.0.0.1:8788" = "http://host:port", or tcp://host:port`)
-		}
-	}
-}
-
 // isDir returns the reason why path is not a readable directory, or the empty string if it is.
 func isDir(path string) string {
 	info, err := os.Stat(path)

@@ -111,6 +111,7 @@ TOKEN = "canary-in-the-template"
 
 [templates.web.services]
 "127.0.0.1:8788" = "http://127.0.0.1:4000"
+"127.0.0.1:8789" = {url = "https://model.example", headers = {x-api-key = "$THE_KEY"}}
 
 [templates.web.timers]
 auto_stop = "5m"
@@ -143,11 +144,14 @@ func TestEveryFieldOfATemplate(t *testing.T) {
 	yes, no := true, false
 	want := template.Template{
 		Name: "web", Description: "All there is", Tenants: []string{"acme", "default"}, Driver: "fake", Base: "debian", User: "root",
-		Mounts:   []template.Mount{{Source: p.data + "/tools", Target: "/opt/tools"}},
-		Env:      map[string]string{"TOKEN": "canary-in-the-template"},
-		Egress:   template.Egress{"api.example.com:443", "*.example.org:443"},
-		Services: map[string]string{"127.0.0.1:8788": "http://127.0.0.1:4000"},
-		Profile:  "full", CPU: 1.5, Memory: 768 << 20, Disk: template.Disk{Bytes: 3 << 30, Kind: "loop"}, Processes: 99,
+		Mounts: []template.Mount{{Source: p.data + "/tools", Target: "/opt/tools"}},
+		Env:    map[string]string{"TOKEN": "canary-in-the-template"},
+		Egress: template.Egress{"api.example.com:443", "*.example.org:443"},
+		Services: map[string]template.Service{
+			"127.0.0.1:8788": {URL: "http://127.0.0.1:4000"},
+			"127.0.0.1:8789": {URL: "https://model.example", Headers: map[string]string{"x-api-key": "$THE_KEY"}},
+		},
+		Profile: "full", CPU: 1.5, Memory: 768 << 20, Disk: template.Disk{Bytes: 3 << 30, Kind: "loop"}, Processes: 99,
 		Timers: template.Timers{AutoStop: template.After(5 * time.Minute), AutoArchive: template.After(0), MaxAge: template.After(time.Hour)},
 		Image:  "img", Runtime: "claude-cli", Model: "opus", Models: []string{"opus", "sonnet"}, AgentCommand: template.Command{"claude", "-p"}, Volume: "vol",
 		S3BucketName: "bucket", S3KeyPrefix: "docs/{account}/", InitFromS3: &yes, Sync: &no, Unreachable: "fence", UnreachableAfter: template.After(3 * time.Minute), Turns: 2,
@@ -171,7 +175,7 @@ func TestEveryFieldOfATemplate(t *testing.T) {
 		Limits:   driver.Limits{CPU: 1.5, MemoryBytes: 768 << 20, DiskBytes: 3 << 30, DiskHard: true, Processes: 99},
 		Mounts:   []driver.Mount{{Source: p.data + "/tools", Target: "/opt/tools"}, {Source: program.Dir(p.data, "claude_code"), Target: "/opt/claude"}},
 		Egress:   []string{"api.example.com:443", "*.example.org:443"},
-		Services: map[string]string{"127.0.0.1:8788": "http://127.0.0.1:4000"},
+		Services: map[string]string{"127.0.0.1:8788": "http://127.0.0.1:4000", "127.0.0.1:8789": "https://model.example"},
 	}, spec); diff != "" {
 		t.Error(diff)
 	}
@@ -383,6 +387,16 @@ func TestBadTemplatesAreRefusedWithWords(t *testing.T) {
 		{`services = {"127.0.0.1:80" = "http://u:secret-value@a"}`, `has a user in it`},
 		{`services = {"127.0.0.1:80" = "http://a/?x=1"}`, `has a query or a fragment`},
 		{`services = {"127.0.0.1:80" = "http://%zz"}`, `its upstream is not a URL`},
+		{`services = {"127.0.0.1:80" = 5}`, `templates.x.services."127.0.0.1:80" (FILE:2) is neither a URL nor a table`},
+		{`services = {"127.0.0.1:80" = {url = "http://a", header = {}}}`, `has a key "header" that services do not have`},
+		{`services = {"127.0.0.1:80" = {url = "http://a", headers = ["a"]}}`, `has a type in headers that does not fit`},
+		{`services = {"127.0.0.1:80" = {headers = {a = "b"}}}`, `its upstream names no host`},
+		{`services = {"127.0.0.1:80" = {url = "tcp://a:1", headers = {a = "b"}}}`, `has headers, which connections of tcp do not have`},
+		{`services = {"127.0.0.1:80" = {url = "http://a", headers = {host = "secret-value"}}}`, `the header host belongs to the connection`},
+		{`services = {"127.0.0.1:80" = {url = "http://a", headers = {"a b" = "secret-value"}}}`, `is no name of a header`},
+		{`services = {"127.0.0.1:80" = {url = "http://a", headers = {a = " "}}}`, `has no value`},
+		{`services = {"127.0.0.1:80" = {url = "http://a", headers = {a = "$BERTH_SECRET_KEY"}}}`, `is a setting of the server`},
+		{`services = {"127.0.0.1:80" = {url = "http://a", headers = {a = "secret-value $1"}}}`, `has a "$" that is followed by no name of a variable`},
 		{`cpu = nan`, `templates.x (FILE:1) cannot be used: NaN is no number of cores`},
 		{`mounts = [` + strings.Join(many(17, `{source = "/usr", target = "/opt/%d"}`), ", ") + `]`, `templates.x (FILE:1) cannot be used: 17 mounts are more than 16; write less of it`},
 		{`egress = [` + strings.Join(many(257, `"a%d.test:1"`), ", ") + `]`, `257 egress entries are more than 256`},

@@ -134,7 +134,7 @@ func (r *Registry) fill(spec *driver.Spec, t Template, profile string) {
 	spec.Limits = t.Limits(profile)
 	spec.Base = r.baseDir(t.Base)
 	spec.Egress = t.Egress
-	spec.Services = t.Services
+	spec.Services = t.ServiceURLs()
 	spec.Mounts = r.mounts(t)
 }
 
@@ -165,25 +165,37 @@ func (r *Registry) baseDir(name string) string {
 }
 
 // Env returns the environment of commands in the tenant's sandboxes of the template. It consists of the proxy's address
-// if there is a proxy, the server's variables in EnvFrom, and the template's own variables, which take precedence. Only
-// the default tenant and tenants that the template lists by name get the server's variables.
+// if there is a proxy, the variables in EnvFrom, and the template's own variables, which take precedence.
 func (r *Registry) Env(tenant, name string) map[string]string {
 	t := r.all[name]
 	env := egress.Env(t.Egress)
 	if env == nil {
 		env = map[string]string{}
 	}
-	if tenant == defaultTenant || slices.Contains(t.Tenants, tenant) {
-		maps.Copy(env, r.passedEnv(t))
-	}
+	maps.Copy(env, r.variables(tenant, t, t.EnvFrom))
 	maps.Copy(env, t.Env)
 	return env
 }
 
-// passedEnv returns the server's variables that EnvFrom lists. Variables without a value are left out.
-func (r *Registry) passedEnv(t Template) map[string]string {
+// ServiceHeaders returns the headers of the template's services for the tenant's sandboxes; see
+// [Template.ServiceHeaders].
+func (r *Registry) ServiceHeaders(tenant, name string) map[string]map[string]string {
+	t := r.all[name]
+	return t.ServiceHeaders(r.variables(tenant, t, t.HeaderNames()))
+}
+
+// variables returns the server's variables with the names, if the tenant may use those that the template names. Only
+// the default tenant and tenants that the template lists by name may. Variables without a value are left out.
+func (r *Registry) variables(tenant string, t Template, names []string) map[string]string {
+	if tenant != defaultTenant && !slices.Contains(t.Tenants, tenant) {
+		return nil
+	}
+	return r.serverEnv(names)
+}
+
+func (r *Registry) serverEnv(names []string) map[string]string {
 	env := map[string]string{}
-	for _, name := range t.EnvFrom {
+	for _, name := range names {
 		if value, ok := r.o.LookupEnv(name); ok && value != "" {
 			env[name] = value
 		}
@@ -205,14 +217,17 @@ func (r *Registry) Policy(s sandbox.Sandbox) sandbox.Policy {
 	return p
 }
 
-// Secrets returns the values of all environments, including those of MCP servers, and the signing keys of webhooks, for
-// the redactor of logs.
+// Secrets returns the values of all environments, including those of MCP servers, of the headers of services, and the
+// signing keys of webhooks, for the redactor of logs.
 func (r *Registry) Secrets() (values []string) {
 	for _, t := range r.all {
 		for _, v := range t.Env {
 			values = append(values, v)
 		}
-		values = slices.AppendSeq(values, maps.Values(r.passedEnv(t)))
+		values = slices.AppendSeq(values, maps.Values(r.serverEnv(append(t.HeaderNames(), t.EnvFrom...))))
+		for _, s := range t.Services {
+			values = slices.AppendSeq(values, maps.Values(s.Headers))
+		}
 		for _, s := range t.MCPServers {
 			values = slices.AppendSeq(values, maps.Values(s.Env))
 		}

@@ -28,11 +28,11 @@ type Template struct {
 	Base   string `toml:"base"` // host, the name of a base, or the absolute path of an image directory
 	User   string `toml:"user"` // default user of commands: agent or root
 
-	Mounts   []Mount           `toml:"mounts"`
-	Env      map[string]string `toml:"env"`      // values may be secrets
-	EnvFrom  []string          `toml:"env_from"` // names of the server's variables that are passed to sandboxes
-	Egress   Egress            `toml:"egress"`
-	Services map[string]string `toml:"services"` // address inside (127.0.0.1:port) → URL that the server connects to
+	Mounts   []Mount            `toml:"mounts"`
+	Env      map[string]string  `toml:"env"`      // values may be secrets
+	EnvFrom  []string           `toml:"env_from"` // names of the server's variables that are passed to sandboxes
+	Egress   Egress             `toml:"egress"`
+	Services map[string]Service `toml:"services"` // by the address inside, 127.0.0.1:port
 
 	Profile     string  `toml:"profile"`              // lite, standard or full
 	ProfileType string  `toml:"sandbox_profile_type"` // another name for profile
@@ -126,7 +126,7 @@ func (t Template) clone() Template {
 	t.Tenants, t.EnvFrom = slices.Clone(t.Tenants), slices.Clone(t.EnvFrom)
 	t.Models = slices.Clone(t.Models)
 	t.Mounts, t.Egress, t.AgentCommand = slices.Clone(t.Mounts), slices.Clone(t.Egress), slices.Clone(t.AgentCommand)
-	t.Env, t.Services = maps.Clone(t.Env), maps.Clone(t.Services)
+	t.Env, t.Services = maps.Clone(t.Env), cloneServices(t.Services)
 	t.Hooks, t.MCPServers = slices.Clone(t.Hooks), cloneServers(t.MCPServers)
 	return t
 }

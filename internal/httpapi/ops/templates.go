@@ -98,7 +98,7 @@ func (a *handlers) templateOut(ctx context.Context, name string) api.Template {
 		out.Mounts = append(out.Mounts, api.TemplateMount{Target: m.Target, Source: only(runs, m.Source)})
 	}
 	for _, inside := range slices.Sorted(maps.Keys(t.Services)) {
-		out.Services = append(out.Services, api.TemplateService{Listen: inside, Upstream: only(runs, t.Services[inside])})
+		out.Services = append(out.Services, api.TemplateService{Listen: inside, Headers: slices.Sorted(maps.Keys(t.Services[inside].Headers)), Upstream: only(runs, t.Services[inside].URL)})
 	}
 	return out
 }

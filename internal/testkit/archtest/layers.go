@@ -65,7 +65,7 @@ var selfContained = map[string][]string{
 	"client":           {"api", "github.com/coder/websocket"},
 	"internal/fault":   {"api"},
 	"internal/sandbox": {"api", "internal/fault"},
-	"internal/egress":  {"api", "internal/fault", "internal/telemetry", "golang.org/x/net/idna"},
+	"internal/egress":  {"api", "internal/fault", "internal/telemetry", "golang.org/x/net/idna", "golang.org/x/net/http/httpguts"},
 	"internal/testkit": {}, // only the package itself; the packages below it may import others
 }
 
