@@ -152,6 +152,11 @@ var sealedTables = []sealedTable{
 		place:  func(t TenantID, id, _ string) seal.Cell { return agentOverrides(t, id) },
 	},
 	{
+		name: "tenant_secrets", holds: "value <> '{}'", columns: "tenant, name, '', value, null", order: "tenant, name",
+		update: `update tenant_secrets set value = $5, sealed = $6 where tenant = $1 and name = $2 and $3 = '' and value = $4`,
+		place:  func(t TenantID, name, _ string) seal.Cell { return secretValue(t, name) },
+	},
+	{
 		name: "idempotency_keys", holds: "status <> 0", columns: "tenant, route, idem_key, header, body", order: "tenant, route, idem_key",
 		update: `update idempotency_keys set header = $5, sealed = $6, body = null where tenant = $1 and route = $2 and idem_key = $3 and header = $4`,
 		place:  keyAnswer,

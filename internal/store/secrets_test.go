@@ -57,7 +57,7 @@ func runSecrets(t *testing.T, db *store.DB) (stop func()) {
 }
 
 // secretive are rows with a value to encrypt each.
-type secretive struct{ sandbox, conversation, agent string }
+type secretive struct{ sandbox, conversation, agent, secret string }
 
 // secretRows makes a row of each kind with the canary in it.
 func secretRows(t *testing.T, db *store.DB, name string) secretive {
@@ -74,7 +74,9 @@ func secretRows(t *testing.T, db *store.DB, name string) secretive {
 	noError(t, err)
 	noError(t, s.Requests().Finish(t.Context(), claim(t, s, claimOf(name), store.ClaimFresh),
 		store.Answer{Status: 201, Header: map[string][]string{"Location": {"/x"}}, Body: []byte(secretCanary + name)}))
-	return secretive{sb.ID, c.ID, a.ID}
+	own, err := s.SetSecret(t.Context(), "TOKEN_"+name, secretCanary+name)
+	noError(t, err)
+	return secretive{sb.ID, c.ID, a.ID, own.Name}
 }
 
 // check reads the values of every row.
@@ -87,6 +89,11 @@ func (r secretive) check(t *testing.T, db *store.DB, name string) {
 	noError(t, err)
 	a, err := s.Agents().Get(t.Context(), r.agent)
 	noError(t, err)
+	values, err := s.SecretValues(t.Context(), []string{r.secret, "NONE"})
+	noError(t, err)
+	if !maps.Equal(values, map[string]string{r.secret: want}) {
+		t.Errorf("read back: %v", values)
+	}
 	answer := claim(t, s, claimOf(name), store.ClaimDone).Answer
 	if sb.Spec.Env["TOKEN"] != want || c.Env["TOKEN"] != want || !bytes.Contains(a.Overrides, []byte(want)) ||
 		string(answer.Body) != want || answer.Header["Location"][0] != "/x" {
@@ -94,7 +101,7 @@ func (r secretive) check(t *testing.T, db *store.DB, name string) {
 	}
 }
 
-// stored is every text of the four tables as the database has it.
+// stored is every text of the five tables as the database has it.
 func stored(t *testing.T, h harness) string {
 	t.Helper()
 	var all strings.Builder
@@ -106,7 +113,7 @@ func stored(t *testing.T, h harness) string {
 	for _, query := range []string{
 		`select env, sealed from sandboxes`, `select env, sealed from conversations`,
 		`select overrides, sealed from agents`, `select header, sealed from idempotency_keys`,
-		`select ` + body + `, sealed from idempotency_keys`,
+		`select ` + body + `, sealed from idempotency_keys`, `select value, sealed from tenant_secrets`,
 	} {
 		rows, err := raw.Query(query)
 		noError(t, err)
@@ -148,7 +155,7 @@ func TestValuesAreEncryptedInTheDatabase(t *testing.T) {
 		wantNoCanary(t, h)
 		state, err := db.Secrets().State(t.Context())
 		noError(t, err)
-		if state.Writes != "one" || !maps.Equal(state.Values, map[string]int64{"one": 4}) {
+		if state.Writes != "one" || !maps.Equal(state.Values, map[string]int64{"one": 5}) {
 			t.Errorf("state: %+v", state)
 		}
 	})
@@ -167,6 +174,7 @@ func TestPlainTextOfBeforeIsEncrypted(t *testing.T) {
 		raw := h.rawDB(t)
 		for _, statement := range []string{
 			`update sandboxes set sealed = '', env = '` + env + `'`, `update conversations set sealed = '', env = '` + env + `'`,
+			`update tenant_secrets set sealed = '', value = '"` + secretCanary + `a"'`,
 			`update agents set sealed = '', overrides = '{"env":` + env + `}'`,
 			`update idempotency_keys set sealed = '', header = '{"Location":["/x"]}', body = cast('` + secretCanary + `a' as ` + map[string]string{"sqlite": "blob", "postgres": "bytea"}[h.engine] + `)`,
 		} {
@@ -180,7 +188,7 @@ func TestPlainTextOfBeforeIsEncrypted(t *testing.T) {
 		runSecrets(t, db)
 		testkit.Eventually(t, time.Minute, func() error {
 			used, err := db.Secrets().CountValues(t.Context())
-			if err == nil && !maps.Equal(used, map[string]int64{"one": many + 4}) {
+			if err == nil && !maps.Equal(used, map[string]int64{"one": many + 5}) {
 				err = fmt.Errorf("values by secret: %v", used)
 			}
 			return err
@@ -276,7 +284,7 @@ func TestSecretRemovedTooEarly(t *testing.T) {
 		noError(t, raw.Close())
 		_, err = h.openWith(t, "new")
 		wantCode(t, err, api.CodeSecretMismatch)
-		if !strings.Contains(err.Error(), "4 stored values") || !strings.Contains(err.Error(), "secret old") {
+		if !strings.Contains(err.Error(), "5 stored values") || !strings.Contains(err.Error(), "secret old") {
 			t.Errorf("the error says what is needed: %v", err)
 		}
 		rows.check(t, h.mustOpenWith(t, "new", "old"), "a")
