@@ -41,6 +41,9 @@ func (w *work) attempt(ctx context.Context) (*agent.End, last, error) {
 	if end != nil || err != nil {
 		return end, last{}, err
 	}
+	if err := w.loadSecrets(ctx); err != nil {
+		return nil, last{}, err
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	w.background = sync.WaitGroup{}
@@ -151,6 +154,9 @@ func (w *work) start(ctx context.Context) (*agent.End, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := w.loadSecrets(ctx); err != nil {
+		return nil, err
+	}
 	w.at("before-start", w.turn.ID)
 	if err = w.putFiles(ctx); err == nil {
 		err = w.runtime.Start(ctx, w.handle, w.asked(history))
@@ -252,12 +258,13 @@ func (w *work) follow(ctx context.Context, asked agent.Turn) (*agent.End, last, 
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		from := agent.Cursor{Offset: w.turn.ReadTo, State: w.state.State}
 		read := func(ctx context.Context) iter.Seq2[agent.Step, error] {
-			return w.runtime.Events(ctx, w.handle, asked, from)
+			return w.redact.steps(w.runtime.Events(ctx, w.handle, asked, from))
 		}
 		for step, err := range gather(ctx, read) {
 			if err != nil {
 				if end := w.lost(ctx, err); end != nil {
-					return end, last{}, nil
+					kept := w.redact.rest()
+					return end, last{kept.Cursor.Offset, kept.Cursor.State, kept.Events}, nil
 				}
 				w.opts.Log.WarnContext(ctx, "read what the agent says; it is tried again", "error", err)
 				break

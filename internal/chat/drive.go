@@ -29,6 +29,7 @@ type work struct {
 	before     sandbox.Sandbox // the sandbox's record before this turn used it; zero: there was none
 	plan       Plan
 	runtime    agent.Runtime
+	redact     *redaction // nil: nothing is replaced in events
 	fold       agent.Fold
 	state      attemptState
 	seen       bool  // an attempt has shown a text or a tool
@@ -167,8 +168,11 @@ func (w *work) noteEvents(events ...api.TurnEvent) {
 	}
 }
 
-// say appends events of the server, which do not come from the agent's output.
+// say appends events of the server, which do not come from the agent's output but may repeat parts of it.
 func (w *work) say(ctx context.Context, events ...api.TurnEvent) error {
+	for i := range events {
+		w.redact.clean(&events[i])
+	}
 	return w.append(ctx, w.turn.ReadTo, w.turn.State, events)
 }
 
@@ -204,6 +208,7 @@ func (w *work) outcome(ctx context.Context) error {
 			return err
 		}
 		w.turn.CancelAt, w.turn.CancelReason = now.CancelAt, now.CancelReason
+		end.Message, end.StopReason, end.Model = w.redact.text(end.Message, true), w.redact.text(end.StopReason, true), w.redact.text(end.Model, true)
 		switch again := now.CancelAt.IsZero(); {
 		case again && end.NoSession && w.turn.Resume:
 			err = w.replaceSession(ctx)

@@ -59,6 +59,12 @@ type Options struct {
 	Plan  func(template string) (Plan, error)
 	Hooks Hooks // nil: none
 	Saver Saver // nil: nothing is saved
+	// MissingKey returns the variable with the key that the template's agent lacks in a new sandbox with the variables,
+	// or the empty string; nil: no agent needs a key.
+	MissingKey func(ctx context.Context, tenant, template string, env map[string]string) (string, error)
+	// Secrets adds the secrets that an agent in the sandbox may print to the redactor, and reports whether they are
+	// replaced in events and messages; nil: nothing is replaced.
+	Secrets func(ctx context.Context, s sandbox.Sandbox, into *telemetry.Redactor) (bool, error)
 	// Price returns the cost of tokens if the agent reports none; nil: the cost stays zero.
 	Price func(model string, u api.Usage) float64
 

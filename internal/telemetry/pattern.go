@@ -24,6 +24,16 @@ func patterns(secret string) []string {
 	return found.list()
 }
 
+// fewPatterns returns the most common of patterns: the secret itself, and in JSON.
+func fewPatterns(secret string) []string {
+	once := jsonEscape(secret, false)
+	found := set{}
+	for _, form := range []string{secret, once, jsonEscape(secret, true), jsonEscape(once, false)} {
+		found[form] = struct{}{}
+	}
+	return found.list()
+}
+
 type set map[string]struct{}
 
 func (s set) list() []string {

@@ -1,12 +1,13 @@
 package telemetry
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strings"
 	"sync"
 )
 
-// Redacted is the text that replaces a secret.
+// Redacted is the text that replaces a secret without a name.
 const Redacted = "[redacted]"
 
 // minSecret is the minimum length of a secret. Shorter texts occur in ordinary words and numbers: redacting them would
@@ -22,7 +23,7 @@ type Redactor struct {
 	mu     sync.RWMutex
 	known  set
 	filter [filterBits / 64]uint64
-	byHead map[uint64][]string
+	byHead map[uint64][]pattern
 	stems  map[uint64]struct{} // beginnings of all patterns, with one to seven bytes
 }
 
@@ -33,39 +34,57 @@ const filterBits = 1 << 18
 // Add adds a secret without its surrounding white space. Each long line of a multi-line secret, such as a private key,
 // is also added as a separate secret. Add returns false, without adding anything, if the secret is shorter than eight
 // bytes.
-func (r *Redactor) Add(secret string) bool {
+func (r *Redactor) Add(secret string) bool { return r.addAs(secret, Redacted, patterns) }
+
+// AddNamed is Add for a secret that is replaced by its name: [redacted:NAME]. It adds fewer forms of a long secret, so
+// that its size is a small multiple of the secret's.
+func (r *Redactor) AddNamed(name, secret string) bool {
+	forms := patterns
+	if len(secret) > maxAllForms {
+		forms = fewPatterns
+	}
+	return r.addAs(secret, "[redacted:"+name+"]", forms)
+}
+
+// maxAllForms is the length of the longest named secret that is added in every form.
+const maxAllForms = 512
+
+func (r *Redactor) addAs(secret, mark string, forms func(string) []string) bool {
 	secret = strings.TrimSpace(secret)
 	if len(secret) < minSecret {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.add(secret)
+	r.add(secret, mark, forms)
 	for line := range strings.Lines(secret) {
 		line = strings.TrimSpace(line)
 		if len(line) >= 2*minSecret && !strings.HasPrefix(line, "-----") {
-			r.add(line)
+			r.add(line, mark, forms)
 		}
 	}
 	return true
 }
 
-func (r *Redactor) add(secret string) {
+func (r *Redactor) add(secret, mark string, forms func(string) []string) {
 	if _, ok := r.known[secret]; ok {
 		return
 	}
 	if r.known == nil {
-		r.known, r.byHead, r.stems = set{}, map[uint64][]string{}, map[uint64]struct{}{}
+		r.known, r.byHead, r.stems = set{}, map[uint64][]pattern{}, map[uint64]struct{}{}
 	}
 	r.known[secret] = struct{}{}
-	for _, p := range patterns(secret) {
-		r.index(p)
+	for _, p := range forms(secret) {
+		r.index(p, mark)
 	}
 }
 
-func (r *Redactor) index(p string) {
+// pattern is a text to replace, and its replacement.
+type pattern struct{ text, mark string }
+
+func (r *Redactor) index(p, mark string) {
 	head := headOf(p)
-	r.byHead[head] = append(r.byHead[head], p)
+	r.byHead[head] = append(r.byHead[head], pattern{p, mark})
 	slot := slotOf(head)
 	r.filter[slot/64] |= 1 << (slot % 64)
 	for n := 1; n < minSecret; n++ {
@@ -73,7 +92,7 @@ func (r *Redactor) index(p string) {
 	}
 }
 
-// String returns s with every secret replaced by [Redacted]. Overlapping secrets are replaced by a single [Redacted].
+// String returns s with every secret replaced by [Redacted] or its name. Overlapping secrets have one replacement.
 func (r *Redactor) String(s string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -88,38 +107,83 @@ func (r *Redactor) String(s string) string {
 	return string(out)
 }
 
-// match returns the length of the longest secret at the start of text. open reports whether text could be the beginning
-// of a longer secret.
-func (r *Redactor) match(text []byte) (length int, open bool) {
-	length, open = r.matchKnown(text)
-	if text[0] != keyPrefix[0] {
-		return length, open
-	}
-	key, begun := matchKey(text)
-	return max(length, key), open || begun
+// Span is a part of a text that secrets cover.
+type Span struct {
+	Start, End int
+	Mark       string // the replacement
 }
 
-func (r *Redactor) matchKnown(text []byte) (length int, open bool) {
+// Find returns the parts of the text that are secrets, in order. They do not overlap. open is the first position from
+// which the text could be the beginning of a longer secret, if more text follows; len(text): none.
+func (r *Redactor) Find(text []byte) (found []Span, open int) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	open = len(text)
+	for i := 0; i < len(text); i++ {
+		if len(r.known) == 0 { // only keys are recognised
+			next := bytes.IndexByte(text[i:], keyPrefix[0])
+			if next < 0 {
+				break
+			}
+			i += next
+		}
+		m, begun := r.match(text[i:])
+		if begun {
+			open = min(open, i)
+		}
+		last := len(found) - 1
+		switch {
+		case m.length == 0:
+		case last >= 0 && i < found[last].End:
+			found[last].End = max(found[last].End, i+m.length)
+		default:
+			found = append(found, Span{i, i + m.length, m.mark})
+		}
+	}
+	return found, open
+}
+
+// matched is the longest secret at the start of a text; the length is zero if there is none.
+type matched struct {
+	length int
+	mark   string
+}
+
+// match returns the longest secret at the start of text. open reports whether text could be the beginning of a longer
+// secret.
+func (r *Redactor) match(text []byte) (m matched, open bool) {
+	m, open = r.matchKnown(text)
+	if text[0] != keyPrefix[0] {
+		return m, open
+	}
+	key, begun := matchKey(text)
+	if key > m.length {
+		m = matched{key, Redacted}
+	}
+	return m, open || begun
+}
+
+func (r *Redactor) matchKnown(text []byte) (m matched, open bool) {
 	if len(text) < minSecret {
 		_, open = r.stems[stemOf(text)]
-		return 0, open
+		return m, open
 	}
 	head := binary.LittleEndian.Uint64(text)
 	slot := slotOf(head)
 	if r.filter[slot/64]&(1<<(slot%64)) == 0 {
-		return 0, false
+		return m, false
 	}
 	for _, p := range r.byHead[head] {
-		switch {
-		case len(p) <= len(text):
-			if len(p) > length && string(text[:len(p)]) == p {
-				length = len(p)
+		switch n := len(p.text); {
+		case n <= len(text):
+			if n > m.length && string(text[:n]) == p.text {
+				m = matched{n, p.mark}
 			}
-		case p[:len(text)] == string(text):
+		case p.text[:len(text)] == string(text):
 			open = true
 		}
 	}
-	return length, open
+	return m, open
 }
 
 // scan is the state of one pass over a text that may arrive in pieces.
@@ -134,17 +198,17 @@ type scan struct {
 func (s *scan) run(r *Redactor, out, text []byte, final bool) []byte {
 	plain := 0 // start of the checked bytes that are not copied yet
 	for i := range text {
-		length, open := r.match(text[i:])
+		m, open := r.match(text[i:])
 		if open && !final {
 			s.rest = text[i:]
 			return append(out, text[plain:max(plain, i)]...)
 		}
-		if length > 0 && s.cover == 0 {
+		if m.length > 0 && s.cover == 0 {
 			out = append(out, text[plain:i]...)
-			out = append(out, Redacted...)
+			out = append(out, m.mark...)
 			s.found = true
 		}
-		s.cover = max(s.cover, length)
+		s.cover = max(s.cover, m.length)
 		if s.cover > 0 {
 			s.cover--
 			plain = i + 1
