@@ -96,6 +96,7 @@ const (
 	CodeUnknownRuntime    Code = "unknown_runtime"
 	CodeAgentNotInstalled Code = "agent_not_installed"
 	CodeAgentFailed       Code = "agent_failed"
+	CodeModelKeyMissing   Code = "model_key_missing"
 	CodeModelKeyRefused   Code = "model_key_refused"
 	CodeModelDenied       Code = "model_access_denied"
 	CodeModelNoCredit     Code = "model_no_credit"
@@ -223,7 +224,8 @@ var Codes = []CodeInfo{
 	{CodeUnknownRuntime, http.StatusUnprocessableEntity, false, "The template's agent is not known here", "Use a template whose runtime is one of those that the detail lists."},
 	{CodeAgentNotInstalled, http.StatusFailedDependency, false, "The agent is not installed", "Install it with 'berth template install', as the detail says."},
 	{CodeAgentFailed, http.StatusBadGateway, false, "The agent failed", "The detail has the agent's own words; what it had done by then is kept."},
-	{CodeModelKeyRefused, http.StatusBadGateway, false, "The model's service refused the key", "Give the sandbox a valid key: with --env when it is created, or in the server's environment where the template passes it (env_from)."},
+	{CodeModelKeyMissing, http.StatusFailedDependency, false, "The agent has no key for its model's service", "Set the key that the detail names with 'berth secret set NAME', once for all of the tenant, or give it to one conversation: berth chat -t TEMPLATE --env NAME."},
+	{CodeModelKeyRefused, http.StatusBadGateway, false, "The model's service refused the key", "Set a valid key with 'berth secret set NAME', such as ANTHROPIC_API_KEY for Claude Code: the next turn has it. A conversation or sandbox that was made with --env NAME keeps that one; begin another."},
 	{CodeModelDenied, http.StatusBadGateway, false, "The model's service denied access", "The key is known, but may not use this model or feature; choose another model, or change what the key may do at the service."},
 	{CodeModelNoCredit, http.StatusBadGateway, false, "The account at the model's service has no credit", "Add credit to the account that the key belongs to, then ask again."},
 	{CodeModelRateLimited, http.StatusBadGateway, true, "The model's service limits the rate", "Ask again later, run fewer turns at once, or raise the account's limit at the service."},

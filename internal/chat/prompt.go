@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -43,6 +44,9 @@ func (c Conversations) Prompt(ctx context.Context, a PromptRequest) (store.Turn,
 	if err != nil {
 		return store.Turn{}, err
 	}
+	if err := c.checkKey(ctx, conv); err != nil {
+		return store.Turn{}, err
+	}
 	if conv, err = c.assignSandbox(ctx, conv, a.Sandbox); err != nil {
 		return store.Turn{}, err
 	}
@@ -79,6 +83,30 @@ func (c Conversations) model(ctx context.Context, conv store.Conversation, asked
 		whose = "the agent's model"
 	}
 	return "", fault.Errorf(op, api.CodeModelNotAllowed, "%s %q is not one of those that the template %q allows: %s", whose, model, conv.Template, strings.Join(allowed, ", "))
+}
+
+// checkKey refuses a prompt whose agent has no key for certain: its sandbox is to be created, so that no person can have
+// logged in there.
+func (c Conversations) checkKey(ctx context.Context, conv store.Conversation) error {
+	if c.opts.MissingKey == nil || conv.Sandbox != "" && !conv.OwnSandbox {
+		return nil
+	}
+	over, err := c.overrides(ctx, conv.Agent)
+	if err != nil {
+		return err
+	}
+	key, err := c.opts.MissingKey(ctx, string(c.tenant), conv.Template, merged(over.Env, conv.Env))
+	if err != nil || key == "" {
+		return err
+	}
+	if conv.Sandbox != "" {
+		if _, err := c.scope().ByID(ctx, conv.Sandbox); !errors.Is(err, fault.ErrNotFound) {
+			return err
+		}
+	}
+	e := fault.Errorf("", api.CodeModelKeyMissing, "the agent of the template %s has no key: %s is not set", conv.Template, key)
+	e.Hint = fmt.Sprintf("Type 'berth secret set %[1]s', or, if the template reads it in the sandbox, give it to one conversation: berth chat -t %[2]s --env %[1]s", key, conv.Template)
+	return e
 }
 
 // find returns the conversation and creates it if the request says so. The fields of the request must agree with it.

@@ -262,6 +262,9 @@ func (r *reader) result(l *resultLine) (events []api.TurnEvent) {
 	case l.IsError:
 		res.Status, res.Code = api.TurnFailed, failureCode(l, r.state.Failure)
 		res.Message, _ = agent.Clip(clean(failureReason(l)), maxErrorText)
+		if res.Code == api.CodeModelKeyMissing {
+			res.Message = noKey
+		}
 		res.NoSession = strings.Contains(strings.Join(l.Errors, "\n"), "No conversation found")
 	}
 	if res.Status == api.TurnCompleted && !r.state.Answered && l.Result != "" {
@@ -271,6 +274,9 @@ func (r *reader) result(l *resultLine) (events []api.TurnEvent) {
 	r.state.Refused = r.state.Refused && res.Status == api.TurnCancelled
 	return append(events, r.usage())
 }
+
+// noKey is the error of a CLI without a key, whose own text names a command that does not exist here.
+const noKey = "Claude Code has no key; type: berth secret set ANTHROPIC_API_KEY"
 
 // failureCode returns the error code of a failed turn.
 func failureCode(l *resultLine, kind string) api.Code {
@@ -283,6 +289,8 @@ func failureCode(l *resultLine, kind string) api.Code {
 		return api.CodeModelNoCredit
 	case l.Status == 403:
 		return api.CodeModelDenied
+	case strings.Contains(l.Result, "Not logged in"):
+		return api.CodeModelKeyMissing
 	case l.Status == statusKeyRefused, kind == "authentication_failed":
 		return api.CodeModelKeyRefused
 	case l.Status == 429, kind == "rate_limit":
