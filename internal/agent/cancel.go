@@ -25,6 +25,7 @@ func (w *Worker) Cancel(ctx context.Context, h *engine.Handle, t Turn) error {
 	switch err := p.Signal(ctx, syscall.SIGINT); {
 	case errors.Is(err, guest.ErrNoProcess):
 		if _, err := p.Status(ctx); errors.Is(err, guest.ErrNoProcess) {
+			dropInput(ctx, h, t) // it may have been written for a process that was never started
 			return nil
 		}
 		return w.sweep(ctx, h, conn, t)

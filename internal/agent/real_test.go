@@ -14,6 +14,7 @@ import (
 	"github.com/berthdev/berth/internal/agent"
 	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/boxtest"
 )
 
@@ -139,6 +140,72 @@ func TestWorkerInASandbox(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	})
+	t.Run("InputsAreRemovedWithoutAServer", func(t *testing.T) {
+		testkit.Proves(t, "E5")
+		home, err := box.Files(t.Context(), files.HomeDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer home.Close()
+		left := func(turn agent.Turn) (left []string) {
+			for _, name := range []string{".prompt", ".prompt.aside"} {
+				if _, err := home.Stat(t.Context(), ".berth/turns/"+agent.ProcessID(turn)+name); err == nil {
+					left = append(left, name)
+				}
+			}
+			return left
+		}
+		conn, err := box.Guest(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		for name, job := range map[string]agent.Job{
+			"ends":        {Argv: []string{"sh", "-c", "cat; [ ! -e ~/.berth/turns/*.prompt ]"}, Aside: []byte("a token")},
+			"fails":       {Argv: []string{"false"}, Aside: []byte("a token")},
+			"not started": {Prelude: "exit 0", Aside: []byte("a token")},
+		} {
+			asked := turn("prompt")
+			if err := worker(job).Start(t.Context(), box.Handle, asked); err != nil {
+				t.Fatal(err)
+			}
+			testkit.Eventually(t, time.Minute, func() error { // no one reads the turn
+				st, err := conn.Process(agent.ProcessID(asked)).Status(t.Context())
+				if err == nil && st.Exit == nil {
+					err = errors.New("it runs")
+				}
+				if err == nil && name == "ends" && st.Exit.Code != 0 {
+					t.Errorf("the prompt was there while the agent ran")
+				}
+				return err
+			})
+			if found := left(asked); len(found) > 0 {
+				t.Errorf("%s: %q are left", name, found)
+			}
+		}
+		// A server died before it started the process: the cancel of the turn, or its next attempt, removes the files.
+		cancelled, again := turn("prompt"), turn("prompt")
+		for _, dead := range []agent.Turn{cancelled, again} {
+			for _, name := range []string{".prompt", ".prompt.aside"} {
+				if _, _, err := home.Write(t.Context(), ".berth/turns/"+agent.ProcessID(dead)+name, strings.NewReader("x"), files.WriteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		w := worker(agent.Job{Argv: []string{"cat"}})
+		if err := w.Cancel(t.Context(), box.Handle, cancelled); err != nil {
+			t.Fatal(err)
+		}
+		second := again
+		second.Attempt = 2
+		if err := w.Start(t.Context(), box.Handle, second); err != nil {
+			t.Fatal(err)
+		}
+		if a, b := left(cancelled), left(again); len(a)+len(b) > 0 {
+			t.Errorf("%q and %q are left", a, b)
+		}
+		read(t, w, second)
 	})
 	t.Run("WrapperThatDoesNotEnd", func(t *testing.T) {
 		w := worker(agent.Job{Prelude: "echo begun; while :; do sleep 0.1; done"})

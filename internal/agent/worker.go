@@ -58,8 +58,10 @@ type Job struct {
 func (w *Worker) Name() string { return w.Kind }
 
 // wrapper runs the command of a turn: $1 is the value of BERTH_TURN in the processes of the turn, $2 is the input
-// file. The wrapper outlives the command, so that it can note that the turn was cancelled.
+// file. The wrapper outlives the command, so that it can note that the turn was cancelled. It removes the input as soon
+// as it is open, and the aside file at the end, so that they do not stay if no server watches.
 const wrapper = `mark=$1 input=$2 aside=$2` + aside + `
+trap 'rm -f "$aside" "${aside%%` + aside + `}"' EXIT
 shift 2
 tell() { printf '\n{"berth":"%%s"}\n' "$1"; }
 cancelled= feed=
@@ -68,7 +70,9 @@ trap 'cancelled=1' INT
 if [ -n "$feed" ]; then
 	"$feed" | BERTH_TURN=$mark "$@"
 else
-	BERTH_TURN=$mark "$@" <"$input"
+	exec 3<"$input" || exit 1
+	rm -f "$input"
+	BERTH_TURN=$mark "$@" <&3 3<&-
 fi
 code=$?
 [ -z "$cancelled" ] || tell cancelled
@@ -111,6 +115,11 @@ func (w *Worker) Start(ctx context.Context, h *engine.Handle, t Turn) error {
 		return problem("start turn", err)
 	}
 	sweepInputs(ctx, h, conn)
+	if t.Attempt > 1 {
+		before := t
+		before.Attempt--
+		dropInput(ctx, h, before)
+	}
 	job := w.Job(t)
 	if err := putInput(ctx, h, t, job); err != nil {
 		return err
