@@ -54,7 +54,7 @@ func (s *Sandbox) Exec(ctx context.Context, cmd Command) (api.ExecExit, error) {
 }
 
 // run runs the command with the helper at conn. prepare adds the sandbox's environment to the command.
-func (c Command) run(ctx context.Context, conn guest.Conn, prepare func(guest.Cmd) guest.Cmd) (api.ExecExit, error) {
+func (c Command) run(ctx context.Context, conn guest.Conn, prepare func(context.Context, guest.Cmd) (guest.Cmd, error)) (api.ExecExit, error) {
 	if len(c.Args) == 0 || c.Args[0] == "" {
 		return api.ExecExit{}, fault.Errorf("", api.CodeInvalidRequest, "the command has no program")
 	}
@@ -65,8 +65,12 @@ func (c Command) run(ctx context.Context, conn guest.Conn, prepare func(guest.Cm
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		cmd.Env = append(cmd.Env, name+"="+c.Env[name])
 	}
+	cmd, err := prepare(ctx, cmd)
+	if err != nil {
+		return api.ExecExit{}, err
+	}
 	start, failed := time.Now(), new(ioFailure)
-	exit, err := conn.Run(ctx, prepare(cmd), guest.Stdio{
+	exit, err := conn.Run(ctx, cmd, guest.Stdio{
 		Stdin: failed.reader(c.Stdin), Stdout: failed.writer(c.Stdout), Stderr: failed.writer(c.Stderr),
 	})
 	if err != nil {

@@ -22,8 +22,14 @@ type Template struct {
 	Base   string            // host, the name of a base, or the absolute path of an image directory
 	User   string            // the default user of commands: agent or root
 	Env    map[string]string // variables of every command; values may be secrets
-	// EnvFrom lists variables of this program's environment. Commands get these variables with their values.
+	// EnvFrom lists secrets of the tenant and variables of this program's environment. Commands get them with their
+	// values; a secret wins. They are replaced in what agents print, and so are variables whose names end like
+	// GITHUB_TOKEN or DB_PASSWORD.
 	EnvFrom []string
+	// KeyEnv lists variables of which the agent needs one. A prompt to a new sandbox without any of them is refused.
+	KeyEnv []string
+	// NoRedact stores secrets that agents print as they are.
+	NoRedact bool
 
 	Mounts []Mount  // directories of the host, read only
 	Egress []string // destinations that sandboxes may connect to: host:port, or "all"; empty: none
@@ -71,7 +77,7 @@ type Mount struct {
 func (t Template) convert() template.Template {
 	out := template.Template{
 		Name: t.Name, Extends: t.Extends, Description: t.Description, Tenants: slices.Clone(t.Tenants),
-		Driver: t.Driver, Base: t.Base, User: t.User, Env: t.Env, EnvFrom: t.EnvFrom, Egress: t.Egress, Services: t.services(),
+		Driver: t.Driver, Base: t.Base, User: t.User, Env: t.Env, EnvFrom: t.EnvFrom, KeyEnv: t.KeyEnv, Egress: t.Egress, Services: t.services(),
 		Profile: t.Profile, CPU: t.CPU, Memory: template.Size(t.MemoryBytes), Disk: template.Disk{Bytes: t.DiskBytes}, Processes: t.Processes,
 		Runtime: t.Runtime, AgentCommand: t.AgentCommand, Model: t.Model, Models: t.Models, Permissions: t.PermissionMode, Turns: t.ParallelTurns,
 		Timers: template.Timers{
@@ -83,6 +89,9 @@ func (t Template) convert() template.Template {
 		out.Tenants = []string{template.AllTenants}
 	}
 	no := false
+	if t.NoRedact {
+		out.Redact = &no
+	}
 	if t.StartEmpty {
 		out.InitFromS3 = &no
 	}

@@ -13,6 +13,10 @@ type Template struct {
 	User        string            `json:"user" enum:"agent,root" doc:"Default user for commands"`
 	Profile     string            `json:"profile" enum:"lite,standard,full" doc:"Default profile"`
 	Resources   TemplateResources `json:"resources" doc:"The limits of the default profile"`
+	KeyEnv      []string          `json:"key_env,omitempty" doc:"Variables of which the agent needs one; the first is its key"`
+	MissingKey  string            `json:"missing_key,omitempty" doc:"The secret or variable without which the agent cannot work in new sandboxes of the caller's tenant; absent: none is missing"`
+	EnvFrom     []string          `json:"env_from,omitempty" doc:"Names of secrets of the tenant, or variables of the server, that sandboxes get"`
+	Redact      *bool             `json:"redact,omitempty" doc:"false: secrets that agents print are stored as they are"`
 	Env         []string          `json:"env,omitempty" doc:"Names of the environment variables; values are never returned"`
 	Mounts      []TemplateMount   `json:"mounts,omitempty" doc:"Read-only mounts of directories of the server"`
 	Egress      []string          `json:"egress,omitempty" doc:"Allowed destinations; absent: none"`
@@ -62,6 +66,7 @@ type TemplateService struct {
 	Listen   string   `json:"listen" doc:"The address inside"`
 	Upstream string   `json:"upstream,omitempty" doc:"The upstream address. Only for admins of the tenant default"`
 	Headers  []string `json:"headers,omitempty" doc:"Names of the headers that the server sets on every request; values are never returned"`
+	Secrets  []string `json:"secrets,omitempty" doc:"Names of the secrets or variables of the server in these headers"`
 }
 
 // TemplateHook is a hook of a template.

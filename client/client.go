@@ -37,6 +37,7 @@ type Client struct {
 	Keys          Keys
 	Accounts      Accounts
 	Agents        Agents
+	Secrets       Secrets
 	Templates     Templates
 
 	base      *url.URL
@@ -120,7 +121,7 @@ func New(baseURL, key string, opts ...Option) (*Client, error) {
 		opt(c)
 	}
 	c.Sandboxes, c.Projects, c.Conversations, c.Templates = Sandboxes{c}, Projects{c}, Conversations{c}, Templates{c}
-	c.Keys, c.Accounts, c.Agents = Keys{c}, Accounts{c}, Agents{c}
+	c.Keys, c.Accounts, c.Agents, c.Secrets = Keys{c}, Accounts{c}, Agents{c}, Secrets{c}
 	return c, nil
 }
 

@@ -12,6 +12,7 @@ const (
 	keysPath     = "/api/v1/keys"
 	accountsPath = "/api/v1/accounts"
 	agentsPath   = "/api/v1/agents"
+	secretsPath  = "/api/v1/secrets"
 )
 
 // Keys groups the calls for API keys. They need a key with the scope admin.
@@ -88,4 +89,24 @@ func (a Agents) Put(ctx context.Context, id string, want api.PutAgent) (agent ap
 // Delete deletes an agent.
 func (a Agents) Delete(ctx context.Context, id string) error {
 	return a.c.remove(ctx, "delete agent", agentsPath, id)
+}
+
+// Secrets groups the calls for secrets: values that sandboxes get as variables. Changes need a key with the scope
+// admin. No answer contains a value.
+type Secrets struct{ c *Client }
+
+// Set creates a secret or replaces its value.
+func (s Secrets) Set(ctx context.Context, name, value string) (secret api.Secret, err error) {
+	_, err = s.c.do(ctx, call{op: "set secret", method: http.MethodPut, path: path{secretsPath, name}, body: api.SetSecret{Value: value}}, &secret)
+	return secret, err
+}
+
+// List yields all secrets of the tenant by name.
+func (s Secrets) List(ctx context.Context) iter.Seq2[api.Secret, error] {
+	return all[api.Secret](ctx, s.c, "list secrets", nil, secretsPath)
+}
+
+// Delete deletes a secret.
+func (s Secrets) Delete(ctx context.Context, name string) error {
+	return s.c.remove(ctx, "delete secret", secretsPath, name)
 }

@@ -90,7 +90,7 @@ func KillMarked(mark string) guest.Cmd {
 }
 
 func (w *Worker) sweep(ctx context.Context, h *engine.Handle, conn guest.Conn, t Turn) error {
-	exit, err := conn.Run(ctx, h.Command(KillMarked(ProcessID(t))), guest.Stdio{})
+	exit, err := conn.Run(ctx, h.AsUser(KillMarked(ProcessID(t))), guest.Stdio{})
 	switch {
 	case err != nil:
 		return problem("end what the turn started", err)

@@ -121,13 +121,16 @@ func (w *Worker) Start(ctx context.Context, h *engine.Handle, t Turn) error {
 		dropInput(ctx, h, before)
 	}
 	job := w.Job(t)
-	if err := putInput(ctx, h, t, job); err != nil {
-		return err
-	}
-	cmd := h.Command(guest.Cmd{
+	cmd, err := h.Command(ctx, guest.Cmd{
 		Argv: job.command(id, guest.Home+"/"+inputFile(t)),
 		Dir:  guest.Workspace, Env: job.Env, Keep: keptOutput, Follow: true, Timeout: time.Duration(t.Seconds) * time.Second,
 	})
+	if err != nil {
+		return err
+	}
+	if err := putInput(ctx, h, t, job); err != nil {
+		return err
+	}
 	if err := conn.Start(ctx, id, cmd); err != nil && !errors.Is(err, guest.ErrExists) {
 		return problem("start turn", err)
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 
 	"github.com/berthdev/berth/internal/acp/profile"
 	"github.com/berthdev/berth/internal/agent/sandboxagent"
@@ -22,8 +23,8 @@ func (s *System) openAgentServers(root auth.Secret) {
 	}
 	s.agentServers = sandboxagent.NewServer(sandboxagent.Options{
 		Key: key, Agent: s.agentOfServer,
-		Command: func(sb sandbox.Sandbox, cmd guest.Cmd) guest.Cmd {
-			return s.engine.HandleAt(sb, driver.ID(sb.Instance)).Command(cmd)
+		Command: func(ctx context.Context, sb sandbox.Sandbox, cmd guest.Cmd) (guest.Cmd, error) {
+			return s.engine.HandleAt(sb, driver.ID(sb.Instance)).Command(ctx, cmd)
 		},
 	})
 }

@@ -69,6 +69,7 @@ type System struct {
 	closers  []io.Closer // drivers and stores to close
 	traffic  traffic
 	gateway  *gateway.Client // nil: this process serves the ways out of sandboxes
+	headers  serviceHeaders
 	disk     *disk
 	syncer   *workspacesync.Syncer // nil: workspaces are not saved
 	outbox   *outbox.Outbox
@@ -229,6 +230,7 @@ func (s *System) start(ctx context.Context, work *sync.WaitGroup) {
 		work.Go(func() { s.syncer.RunPrunes(ctx, s.cfg.PruneInterval) })
 	}
 	work.Go(func() { s.disk.run(ctx) })
+	work.Go(func() { s.runHeaders(ctx) })
 	work.Go(func() { s.store.Secrets().Run(ctx) })
 }
 

@@ -19,7 +19,7 @@ import (
 func (s *System) openChat() {
 	s.chat = chat.New(chat.Options{
 		Store: s.store, Engine: s.engine, Outbox: s.outbox, Transcript: s.messages, TranscriptInStore: s.cfg.MessageStore == "",
-		Runtimes: s.runtimes(), Plan: s.turnPlan, Hooks: s.hooks, Saver: saver{s}, Price: s.cfg.Prices.Of,
+		Runtimes: s.runtimes(), Plan: s.turnPlan, Hooks: s.hooks, Saver: saver{s}, Secrets: s.turnSecrets, MissingKey: s.templates.MissingKey, Price: s.cfg.Prices.Of,
 		DefaultTemplate: s.cfg.DefaultTemplate, DeleteSandbox: s.cfg.DeleteSandboxWithConversation,
 		MaxTurns: int64(s.cfg.Caps().TurnsPerTenant), Timeout: s.cfg.TurnTimeout, MaxLog: s.cfg.MaxTurnBytes, KeepLog: s.cfg.EventRetention,
 		Attachments: chat.AttachmentLimits{

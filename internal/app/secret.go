@@ -13,7 +13,9 @@ import (
 	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/config"
 	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/telemetry"
 )
 
 // openSecret loads the root secret and makes the database encrypt with it. A System that only stops sandboxes needs no
@@ -30,7 +32,42 @@ func (s *System) openSecret(ctx context.Context) error {
 	if err == nil {
 		s.openAgentServers(root)
 	}
+	s.templates.UseSecrets(s.secretValues)
 	return err
+}
+
+// secretValues returns the values of a tenant's secrets with the names. The redactor of logs does not get them: it only
+// grows, and tenants may set any number of values one after the other.
+func (s *System) secretValues(ctx context.Context, tenant string, names []string) (map[string]string, error) {
+	return s.store.In(store.TenantID(tenant)).Secrets().Values(ctx, names)
+}
+
+// turnSecrets adds the secrets that an agent in the sandbox may print to the redactor: the tenant's, and the variables of
+// the server, the template and the sandbox that are secrets. It reports whether the template wants them replaced.
+func (s *System) turnSecrets(ctx context.Context, sb sandbox.Sandbox, into *telemetry.Redactor) (bool, error) {
+	if err := s.refreshHeaders(ctx, sb); err != nil {
+		return false, err
+	}
+	t, _ := s.templates.Lookup(sb.Spec.Template) // without its template, a sandbox still has its own variables
+	if !t.Redacts() {
+		return false, nil
+	}
+	add := func(name, value string) { into.AddNamed(name, value) }
+	own, err := s.secretValues(ctx, sb.Owner.Tenant, nil)
+	if fault.CodeOf(err) == api.CodeSecretUnreadable { // an agent cannot have it either
+		s.log.WarnContext(ctx, "a secret cannot be read, and is not replaced in what the agent prints", "error", err)
+		err = nil
+	}
+	for name, value := range own {
+		add(name, value)
+	}
+	for name, value := range sb.Spec.Env {
+		if t.NamesSecret(name) {
+			add(name, value)
+		}
+	}
+	s.templates.SecretVariables(sb.Owner.Tenant, t.Name, add)
+	return true, err
 }
 
 // checkSecrets returns the check of the root secret for /readyz.

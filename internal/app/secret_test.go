@@ -28,6 +28,7 @@ import (
 var canaries = map[string]string{
 	"sandbox": "canary-of-the-sandbox-71b2", "project": "canary-of-the-project-8c03", "conversation": "canary-of-the-conversation-5d94",
 	"agent": "canary-of-the-agent-2e45", "template": "canary-of-the-template-9f56", "webhook": hookSecret, "key": "canary-of-the-root-secret-4a17",
+	"tenant": "canary-of-the-tenant-secret-6c28", "rotated": "canary-of-the-next-value-3d17",
 }
 
 // Secrets that are given to a server are nowhere in its database, its write-ahead log and its backups.

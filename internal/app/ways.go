@@ -59,17 +59,20 @@ func (s *System) attach(ctx context.Context, st driver.Status, _ driver.Spec, co
 	if s.stopOnly {
 		return func() {}
 	}
-	spec := egress.Spec{Sandbox: st.Key.Sandbox, Log: s.log}
+	spec, release := egress.Spec{Sandbox: st.Key.Sandbox, Log: s.log}, func() {}
 	if t, err := s.templates.Lookup(st.Labels[engine.LabelTemplate]); err == nil {
 		spec.Rules, spec.Services = t.Egress, t.ServiceURLs()
-		if spec.Headers, err = s.headersOf(ctx, spec.Sandbox, t); err != nil {
+		if spec.Headers, release, err = s.attachHeaders(ctx, spec.Sandbox, t); err != nil {
 			s.log.Error("read the headers of a sandbox's services; requests that need them are refused", "sandbox_id", spec.Sandbox, "error", err)
 		}
 	}
-	forget := func() {}
+	forget := release
 	if len(spec.Rules) > 0 || len(spec.Services) > 0 {
 		sum := s.traffic.of(spec.Sandbox)
-		forget = func() { s.traffic.boxes.CompareAndDelete(spec.Sandbox, sum) }
+		forget = func() {
+			release()
+			s.traffic.boxes.CompareAndDelete(spec.Sandbox, sum)
+		}
 		spec.Meter = sum
 	}
 	detach, err := s.openWays(ctx, st.ID, conn, spec)

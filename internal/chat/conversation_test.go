@@ -70,9 +70,9 @@ func (t templates) Allows(_, name string) bool { return slices.Contains(t.Names(
 func (templates) Spec(name string) sandbox.Spec {
 	return sandbox.Spec{Template: name, Driver: "fake", Profile: "lite"}
 }
-func (templates) Prepare(sandbox.Sandbox, *driver.Spec) error { return nil }
-func (templates) Env(_, _ string) map[string]string           { return nil }
-func (templates) User(string) string                          { return "" }
+func (templates) Prepare(sandbox.Sandbox, *driver.Spec) error                    { return nil }
+func (templates) Env(context.Context, string, string) (map[string]string, error) { return nil, nil }
+func (templates) User(string) string                                             { return "" }
 
 func newTalk(t *testing.T) *talk {
 	t.Helper()

@@ -1,8 +1,10 @@
 package egress
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/textproto"
@@ -20,8 +22,32 @@ type Headers struct {
 }
 
 // Set replaces all headers: the address inside, as 127.0.0.1:port → name → value. A service whose header has an empty
-// value answers 503 instead of sending a request without it.
-func (h *Headers) Set(all map[string]map[string]string) { h.now.Store(&all) }
+// value answers 503 instead of sending a request without it. Set reports whether that changed anything.
+func (h *Headers) Set(all map[string]map[string]string) (changed bool) {
+	before := h.now.Swap(&all)
+	return before == nil || !maps.EqualFunc(*before, all, maps.Equal)
+}
+
+// all returns the headers of all services.
+func (h *Headers) all() map[string]map[string]string {
+	if now := h.now.Load(); now != nil {
+		return *now
+	}
+	return nil
+}
+
+// MarshalJSON returns the headers as they are now.
+func (h *Headers) MarshalJSON() ([]byte, error) { return json.Marshal(h.all()) }
+
+// UnmarshalJSON sets the headers.
+func (h *Headers) UnmarshalJSON(text []byte) error {
+	var all map[string]map[string]string
+	err := json.Unmarshal(text, &all)
+	if err == nil {
+		h.Set(all)
+	}
+	return err
+}
 
 func (h *Headers) of(inside string) map[string]string {
 	if h == nil || h.now.Load() == nil {

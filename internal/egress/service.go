@@ -36,8 +36,10 @@ func (s *Service) succeed(next way) succession {
 	switch {
 	case !ok || n.Upstream.String() != s.Upstream.String():
 		return cut
-	case n.Limits != s.Limits:
+	case n.Limits != s.Limits, (n.Headers == nil) != (s.Headers == nil):
 		return drain
+	case n.Headers != nil && n.Headers != s.Headers:
+		s.Headers.Set(n.Headers.all()) // for the requests from now on, also on connections that are open
 	}
 	return keep
 }

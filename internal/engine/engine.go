@@ -83,8 +83,9 @@ type Templates interface {
 	Spec(template string) sandbox.Spec
 	// Prepare adds the template's settings to the specification of the sandbox's instance.
 	Prepare(s sandbox.Sandbox, spec *driver.Spec) error
-	// Env returns the environment of every command in the tenant's sandboxes of the template.
-	Env(tenant, template string) map[string]string
+	// Env returns the environment of every command in the tenant's sandboxes of the template, with the tenant's secrets
+	// as they are now.
+	Env(ctx context.Context, tenant, template string) (map[string]string, error)
 	// User returns the default user of commands.
 	User(template string) string
 }

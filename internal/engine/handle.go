@@ -232,21 +232,32 @@ func (h *Handle) Peek(ctx context.Context) (guest.Conn, error) {
 // Command adds the defaults of the sandbox to a command: the template's user and environment, and the sandbox's
 // environment. The command's own settings have precedence, then the sandbox's. It uses the row of the handle's last
 // use.
-func (h *Handle) Command(cmd guest.Cmd) guest.Cmd {
-	s := cmp.Or(h.fixed, h.used.Load(), h.first.Load())
+func (h *Handle) Command(ctx context.Context, cmd guest.Cmd) (guest.Cmd, error) {
+	s := h.lastRow()
 	if s == nil {
-		return cmd
+		return cmd, nil
 	}
 	var env []string
 	if h.e.opts.Templates != nil {
-		env = appendEnv(env, h.e.opts.Templates.Env(s.Owner.Tenant, s.Spec.Template))
-		if cmd.User == "" {
-			cmd.User = h.e.opts.Templates.User(s.Spec.Template)
+		all, err := h.e.opts.Templates.Env(ctx, s.Owner.Tenant, s.Spec.Template)
+		if err != nil {
+			return cmd, err
 		}
+		env = appendEnv(env, all)
 	}
 	cmd.Env = guest.LastOfEach(append(appendEnv(env, s.Spec.Env), cmd.Env...))
+	return h.AsUser(cmd), nil
+}
+
+// AsUser adds the template's user to a command that names none, and no variables.
+func (h *Handle) AsUser(cmd guest.Cmd) guest.Cmd {
+	if s := h.lastRow(); s != nil && cmd.User == "" && h.e.opts.Templates != nil {
+		cmd.User = h.e.opts.Templates.User(s.Spec.Template)
+	}
 	return cmd
 }
+
+func (h *Handle) lastRow() *sandbox.Sandbox { return cmp.Or(h.fixed, h.used.Load(), h.first.Load()) }
 
 func appendEnv(to []string, env map[string]string) []string {
 	for name, value := range env {

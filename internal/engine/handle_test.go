@@ -164,7 +164,7 @@ func TestCommandHasTemplatesAndSandboxesEnvironment(t *testing.T) {
 	if _, err := h.Sandbox(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	cmd := h.Command(guest.Cmd{Env: []string{"OF_CMD=own"}})
+	cmd := mustCommand(t, h, guest.Cmd{Env: []string{"OF_CMD=own"}})
 	if cmd.User != guest.Root {
 		t.Fatalf("%+v", cmd)
 	}
@@ -172,7 +172,7 @@ func TestCommandHasTemplatesAndSandboxesEnvironment(t *testing.T) {
 		slices.Index(cmd.Env, "OF_BOTH=template's") > slices.Index(cmd.Env, "OF_BOTH=sandbox's") {
 		t.Errorf("%q", cmd.Env)
 	}
-	if cmd := h.Command(guest.Cmd{User: guest.Agent}); cmd.User != guest.Agent {
+	if cmd := mustCommand(t, h, guest.Cmd{User: guest.Agent}); cmd.User != guest.Agent {
 		t.Errorf("the command's user became %s", cmd.User)
 	}
 }
@@ -352,9 +352,18 @@ func TestTemplateThatCannotBePreparedFailsTheCreate(t *testing.T) {
 func TestCommandHasEachVariableOnce(t *testing.T) {
 	srv := onSQLite(t).open(t)
 	h := srv.HandleAt(sandbox.Sandbox{Spec: sandbox.Spec{Env: map[string]string{"A": "sandbox", "OF_BOTH": "sandbox"}}}, "i")
-	got := h.Command(guest.Cmd{Env: []string{"A=first", "A=own", "C=own"}}).Env
+	got := mustCommand(t, h, guest.Cmd{Env: []string{"A=first", "A=own", "C=own"}}).Env
 	slices.Sort(got)
 	if want := []string{"A=own", "C=own", "OF_BOTH=sandbox", "OF_TEMPLATE=template's"}; !slices.Equal(got, want) {
 		t.Errorf("the environment is %q", got)
 	}
+}
+
+func mustCommand(t *testing.T, h *engine.Handle, cmd guest.Cmd) guest.Cmd {
+	t.Helper()
+	cmd, err := h.Command(t.Context(), cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd
 }

@@ -53,11 +53,11 @@ func (t two) Allows(_, n string) bool { return slices.Contains(t.Names(), n) }
 func (two) Spec(string) sandbox.Spec  { return sandbox.Spec{} }
 func (two) User(t string) string      { return map[string]string{"default": guest.Root}[t] }
 
-func (two) Env(_, t string) map[string]string {
+func (two) Env(_ context.Context, _, t string) (map[string]string, error) {
 	if t == "none" {
-		return nil
+		return nil, nil
 	}
-	return map[string]string{"OF_TEMPLATE": "template's", "OF_BOTH": "template's"}
+	return map[string]string{"OF_TEMPLATE": "template's", "OF_BOTH": "template's"}, nil
 }
 
 func (two) Prepare(s sandbox.Sandbox, spec *driver.Spec) error {

@@ -43,7 +43,10 @@ var (
 // and checks out GITHUB_REF. Both are environment variables of the sandbox or the template, or entries of the
 // sandbox's metadata.
 func CloneRepository(ctx context.Context, d *Data) error {
-	lookup := variableLookup(d)
+	lookup, err := variableLookup(ctx, d)
+	if err != nil {
+		return err
+	}
 	repository, server, err := remote(lookup("GITHUB_REPOSITORY"))
 	if err != nil {
 		return err
@@ -60,9 +63,13 @@ func CloneRepository(ctx context.Context, d *Data) error {
 
 // variableLookup returns a function that looks up a variable in the environment of commands, then in the sandbox's
 // metadata.
-func variableLookup(d *Data) func(name string) string {
+func variableLookup(ctx context.Context, d *Data) (func(name string) string, error) {
+	cmd, err := d.Command(ctx, guest.Cmd{})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnreached, err)
+	}
 	env := map[string]string{}
-	for _, v := range d.Command(guest.Cmd{}).Env {
+	for _, v := range cmd.Env {
 		name, value, _ := strings.Cut(v, "=")
 		env[name] = value
 	}
@@ -71,7 +78,7 @@ func variableLookup(d *Data) func(name string) string {
 			return value
 		}
 		return d.Record.Spec.Metadata[name]
-	}
+	}, nil
 }
 
 // remote returns the URL of a repository and the URL of its server.

@@ -132,11 +132,11 @@ func (d *Data) Guest(ctx context.Context) (guest.Conn, error) {
 }
 
 // Command adds the sandbox's environment and user to a command.
-func (d *Data) Command(cmd guest.Cmd) guest.Cmd {
+func (d *Data) Command(ctx context.Context, cmd guest.Cmd) (guest.Cmd, error) {
 	if d.Handle == nil {
-		return cmd
+		return cmd, nil
 	}
-	return d.Handle.Command(cmd)
+	return d.Handle.Command(ctx, cmd)
 }
 
 // take copies the values that a hook has set from the hook's copy.

@@ -30,9 +30,12 @@ func execute(ctx context.Context, spec Spec, index int, d *Data, extra map[strin
 	if err != nil {
 		return err
 	}
-	cmd := d.Command(guest.Cmd{
+	cmd, err := d.Command(ctx, guest.Cmd{
 		Argv: spec.Command, Env: append(environment(d), pairs(extra)...), Input: true, Keep: maxKeptOutput, Follow: true, Timeout: spec.timeout(),
 	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnreached, err)
+	}
 	id, err := startOrFind(ctx, conn, processID(spec, index, d), d.Phase, cmd)
 	if err != nil {
 		return err

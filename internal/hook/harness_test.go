@@ -108,7 +108,9 @@ func (templates) Allows(_, _ string) bool                     { return true }
 func (templates) Spec(string) sandbox.Spec                    { return sandbox.Spec{} }
 func (templates) Prepare(sandbox.Sandbox, *driver.Spec) error { return nil }
 func (templates) User(string) string                          { return "" }
-func (t templates) Env(string, string) map[string]string      { return t.r.env }
+func (t templates) Env(context.Context, string, string) (map[string]string, error) {
+	return t.r.env, nil
+}
 
 const canary = "canary-0123456789"
 

@@ -233,7 +233,7 @@ func TestHooksThatThisServerCannotRun(t *testing.T) {
 		t.Error(err)
 	}
 	r, _ = runner(hook.Spec{Phase: hook.OnMessage, Run: func(_ context.Context, d *hook.Data) error {
-		if cmd := d.Command(guest.Cmd{Argv: []string{"a"}}); len(cmd.Argv) != 1 {
+		if cmd, err := d.Command(t.Context(), guest.Cmd{Argv: []string{"a"}}); err != nil || len(cmd.Argv) != 1 {
 			t.Errorf("%+v", cmd)
 		}
 		return nil

@@ -139,7 +139,7 @@ func (a *Handler) addRoutes() {
 		Projects: project.New(a.Engine, a.Store), Tools: tool.Builtin().With(a.servers), RequestTimeout: a.RequestTimeout, Version: a.Version,
 	})
 	conversations.Add(spec, box, talks)
-	tenants.Add(spec, box, tenants.Options{Sessions: a.sessions, Redactor: a.Redactor})
+	tenants.Add(spec, box, tenants.Options{Sessions: a.sessions, Redactor: a.Redactor, Templates: a.Templates})
 	docs.Add(spec)
 }
 

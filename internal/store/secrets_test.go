@@ -74,7 +74,7 @@ func secretRows(t *testing.T, db *store.DB, name string) secretive {
 	noError(t, err)
 	noError(t, s.Requests().Finish(t.Context(), claim(t, s, claimOf(name), store.ClaimFresh),
 		store.Answer{Status: 201, Header: map[string][]string{"Location": {"/x"}}, Body: []byte(secretCanary + name)}))
-	own, err := s.SetSecret(t.Context(), "TOKEN_"+name, secretCanary+name)
+	own, err := s.Secrets().Set(t.Context(), "TOKEN_"+name, secretCanary+name)
 	noError(t, err)
 	return secretive{sb.ID, c.ID, a.ID, own.Name}
 }
@@ -89,7 +89,7 @@ func (r secretive) check(t *testing.T, db *store.DB, name string) {
 	noError(t, err)
 	a, err := s.Agents().Get(t.Context(), r.agent)
 	noError(t, err)
-	values, err := s.SecretValues(t.Context(), []string{r.secret, "NONE"})
+	values, err := s.Secrets().Values(t.Context(), []string{r.secret, "NONE"})
 	noError(t, err)
 	if !maps.Equal(values, map[string]string{r.secret: want}) {
 		t.Errorf("read back: %v", values)

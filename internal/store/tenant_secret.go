@@ -35,49 +35,55 @@ func scanTenantSecret(row scanner) (t TenantSecret, err error) {
 
 const tenantSecretColumns = "name, created_at, updated_at"
 
-// SetSecret creates the secret or replaces its value.
-func (s Scope) SetSecret(ctx context.Context, name, value string) (TenantSecret, error) {
+// TenantSecrets holds the secrets of a tenant.
+type TenantSecrets struct{ scope Scope }
+
+// Secrets returns the tenant's secrets.
+func (s Scope) Secrets() TenantSecrets { return TenantSecrets{s} }
+
+// Set creates the secret or replaces its value.
+func (ts TenantSecrets) Set(ctx context.Context, name, value string) (TenantSecret, error) {
 	const op = "set secret"
 	text, err := json.Marshal(value)
 	if err != nil {
 		return TenantSecret{}, err
 	}
-	stored, sealed, err := s.db.secrets.seal(secretValue(s.tenant, name), string(text))
+	stored, sealed, err := ts.scope.db.secrets.seal(secretValue(ts.scope.tenant, name), string(text))
 	if err != nil {
 		return TenantSecret{}, err
 	}
-	t, err := first(ctx, s.db.write, scanTenantSecret, `
+	t, err := first(ctx, ts.scope.db.write, scanTenantSecret, `
 		insert into tenant_secrets (tenant, name, value, sealed, created_at, updated_at)
 		select cast($1 as text), cast($2 as text), cast($3 as text), cast($4 as text), {now}, {now}
 		where (select count(*) from tenant_secrets where tenant = $1 and name <> $2) < $5
 		on conflict (tenant, name) do update set value = excluded.value, sealed = excluded.sealed, updated_at = excluded.updated_at
-		returning `+tenantSecretColumns, s.tenant, name, stored, sealed, MaxTenantSecrets)
+		returning `+tenantSecretColumns, ts.scope.tenant, name, stored, sealed, MaxTenantSecrets)
 	if errors.Is(err, sql.ErrNoRows) {
 		return t, fault.Errorf(op, api.CodeQuotaExceeded, "there are %d secrets, and a tenant can have no more", MaxTenantSecrets)
 	}
-	return t, s.db.fail(op, err)
+	return t, ts.scope.db.fail(op, err)
 }
 
-// Secrets returns the tenant's secrets by name, without their values.
-func (s Scope) Secrets(ctx context.Context) ([]TenantSecret, error) {
-	list, err := all(ctx, s.db.read, scanTenantSecret, `select `+tenantSecretColumns+` from tenant_secrets where tenant = $1 order by name`, s.tenant)
-	return list, s.db.fail("list secrets", err)
+// List returns the tenant's secrets by name, without their values.
+func (ts TenantSecrets) List(ctx context.Context) ([]TenantSecret, error) {
+	list, err := all(ctx, ts.scope.db.read, scanTenantSecret, `select `+tenantSecretColumns+` from tenant_secrets where tenant = $1 order by name`, ts.scope.tenant)
+	return list, ts.scope.db.fail("list secrets", err)
 }
 
-// DeleteSecret deletes the secret, or returns ErrNotFound.
-func (s Scope) DeleteSecret(ctx context.Context, name string) error {
+// Delete deletes the secret, or returns ErrNotFound.
+func (ts TenantSecrets) Delete(ctx context.Context, name string) error {
 	const op = "delete secret"
-	n, err := s.db.write.exec(ctx, `delete from tenant_secrets where tenant = $1 and name = $2`, s.tenant, name)
+	n, err := ts.scope.db.write.exec(ctx, `delete from tenant_secrets where tenant = $1 and name = $2`, ts.scope.tenant, name)
 	if err == nil && n == 0 {
 		return fault.Errorf(op, api.CodeNotFound, "there is no secret %s", name)
 	}
-	return s.db.fail(op, err)
+	return ts.scope.db.fail(op, err)
 }
 
-// SecretValues returns the values of the tenant's secrets with the names, or of all if names is nil. names must not be
-// empty. A secret that does not exist is left out. If a value cannot be decrypted, SecretValues returns the others and an error.
-func (s Scope) SecretValues(ctx context.Context, names []string) (map[string]string, error) {
-	text, args := `select name, value from tenant_secrets where tenant = $1`, []any{s.tenant}
+// Values returns the values of the tenant's secrets with the names, or of all if names is nil. names must not be
+// empty. A secret that does not exist is left out. If a value cannot be decrypted, Values returns the others and an error.
+func (ts TenantSecrets) Values(ctx context.Context, names []string) (map[string]string, error) {
+	text, args := `select name, value from tenant_secrets where tenant = $1`, []any{ts.scope.tenant}
 	if names != nil {
 		places := make([]string, len(names))
 		for i, name := range names {
@@ -86,18 +92,18 @@ func (s Scope) SecretValues(ctx context.Context, names []string) (map[string]str
 		}
 		text += ` and name in (` + strings.Join(places, ", ") + `)`
 	}
-	rows, err := all(ctx, s.db.read, func(row scanner) (r [2]string, err error) {
+	rows, err := all(ctx, ts.scope.db.read, func(row scanner) (r [2]string, err error) {
 		err = row.Scan(&r[0], &r[1])
 		return r, err
 	}, text, args...)
 	if err != nil {
-		return nil, s.db.fail("read secrets", err)
+		return nil, ts.scope.db.fail("read secrets", err)
 	}
 	values := map[string]string{}
 	var unread error
 	for _, r := range rows {
 		var value string
-		if err := s.db.secrets.openJSON(secretValue(s.tenant, r[0]), r[1], &value); err != nil {
+		if err := ts.scope.db.secrets.openJSON(secretValue(ts.scope.tenant, r[0]), r[1], &value); err != nil {
 			unread = errors.Join(unread, fmt.Errorf("read secret %s: %w", r[0], err))
 			continue
 		}

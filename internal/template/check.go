@@ -237,6 +237,11 @@ func (c *checker) checkEnv() {
 	if err := sandbox.CheckEnv(c.Env); err != nil {
 		c.refuse("env", "", "cannot be used: "+err.Error(), "correct it")
 	}
+	for i, name := range c.KeyEnv {
+		if sandbox.CheckEnv(map[string]string{name: ""}) != nil {
+			c.refuse(fmt.Sprintf("key_env[%d]", i+1), name, "is no name of a variable", `write names, such as key_env = ["ANTHROPIC_API_KEY"]`)
+		}
+	}
 	for i, name := range c.EnvFrom {
 		key := fmt.Sprintf("env_from[%d]", i+1)
 		switch {

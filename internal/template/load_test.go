@@ -183,8 +183,9 @@ func TestEveryFieldOfATemplate(t *testing.T) {
 	if got := r.Policy(s); got.Timers != timers || got.Unreachable != sandbox.UnseenFence || got.UnreachableAfter != 3*time.Minute {
 		t.Errorf("policy %+v", got)
 	}
-	if r.User("web") != "root" || r.Env("default", "web")["TOKEN"] != "canary-in-the-template" || !slices.Contains(r.Secrets(), "canary-in-the-template") || !slices.Contains(r.Secrets(), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") {
-		t.Errorf("user %s, env %v", r.User("web"), r.Env("default", "web"))
+	env, err := r.Env(t.Context(), "default", "web")
+	if r.User("web") != "root" || err != nil || env["TOKEN"] != "canary-in-the-template" || !slices.Contains(r.Secrets(), "canary-in-the-template") || !slices.Contains(r.Secrets(), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") {
+		t.Errorf("user %s, env %v", r.User("web"), env)
 	}
 	if got := r.Spec("web"); got.Template != "web" || got.Driver != "fake" || got.Profile != "full" {
 		t.Errorf("spec %+v", got)

@@ -2,6 +2,7 @@ package template
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -37,8 +38,9 @@ type Options struct {
 
 // Registry holds templates by name. It is safe for concurrent use once all templates are added.
 type Registry struct {
-	o   Options
-	all map[string]Template
+	o       Options
+	all     map[string]Template
+	secrets func(ctx context.Context, tenant string, names []string) (map[string]string, error) // see UseSecrets
 }
 
 // New returns a registry with the built-in templates.
@@ -164,33 +166,86 @@ func (r *Registry) baseDir(name string) string {
 	return base.Dir(r.o.DataDir, name)
 }
 
+// UseSecrets sets the function that returns the values of a tenant's secrets with the names.
+func (r *Registry) UseSecrets(f func(ctx context.Context, tenant string, names []string) (map[string]string, error)) {
+	r.secrets = f
+}
+
 // Env returns the environment of commands in the tenant's sandboxes of the template. It consists of the proxy's address
-// if there is a proxy, the variables in EnvFrom, and the template's own variables, which take precedence.
-func (r *Registry) Env(tenant, name string) map[string]string {
+// if there is a proxy, the tenant's secrets and the server's variables in EnvFrom, and the template's own variables. The
+// latter take precedence.
+func (r *Registry) Env(ctx context.Context, tenant, name string) (map[string]string, error) {
 	t := r.all[name]
 	env := egress.Env(t.Egress)
 	if env == nil {
 		env = map[string]string{}
 	}
-	maps.Copy(env, r.variables(tenant, t, t.EnvFrom))
+	given, err := r.variables(ctx, tenant, t, t.EnvFrom)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(env, given)
 	maps.Copy(env, t.Env)
-	return env
+	return env, nil
+}
+
+// MissingKey returns the name of the key that the template's agent lacks in a new sandbox of the tenant, or the empty
+// string: a value in the headers of a service, or else the first variable of KeyEnv if none of them has a value. own are
+// variables that the sandbox has in addition to the template's.
+func (r *Registry) MissingKey(ctx context.Context, tenant, name string, own map[string]string) (string, error) {
+	t := r.all[name]
+	outside, err := r.variables(ctx, tenant, t, t.HeaderNames())
+	if err != nil {
+		return "", err
+	}
+	for _, variable := range t.HeaderNames() {
+		if outside[variable] == "" {
+			return variable, nil
+		}
+	}
+	if len(t.KeyEnv) == 0 {
+		return "", nil
+	}
+	env, err := r.Env(ctx, tenant, name)
+	if err != nil {
+		return "", err
+	}
+	for _, variable := range t.KeyEnv {
+		if own[variable] != "" || env[variable] != "" {
+			return "", nil
+		}
+	}
+	return t.KeyEnv[0], nil
 }
 
 // ServiceHeaders returns the headers of the template's services for the tenant's sandboxes; see
 // [Template.ServiceHeaders].
-func (r *Registry) ServiceHeaders(tenant, name string) map[string]map[string]string {
+func (r *Registry) ServiceHeaders(ctx context.Context, tenant, name string) (map[string]map[string]string, error) {
 	t := r.all[name]
-	return t.ServiceHeaders(r.variables(tenant, t, t.HeaderNames()))
+	values, err := r.variables(ctx, tenant, t, t.HeaderNames())
+	return t.ServiceHeaders(values), err
 }
 
-// variables returns the server's variables with the names, if the tenant may use those that the template names. Only
-// the default tenant and tenants that the template lists by name may. Variables without a value are left out.
-func (r *Registry) variables(tenant string, t Template, names []string) map[string]string {
-	if tenant != defaultTenant && !slices.Contains(t.Tenants, tenant) {
-		return nil
+// variables returns the values of the names in a template: the tenant's secrets, and for names without a secret the
+// server's variables. Only the default tenant and tenants that the template lists by name get the server's variables.
+// Names without a value are left out.
+func (r *Registry) variables(ctx context.Context, tenant string, t Template, names []string) (map[string]string, error) {
+	if len(names) == 0 {
+		return nil, nil
 	}
-	return r.serverEnv(names)
+	values := map[string]string{}
+	if tenant == defaultTenant || slices.Contains(t.Tenants, tenant) {
+		values = r.serverEnv(names)
+	}
+	if r.secrets == nil {
+		return values, nil
+	}
+	own, err := r.secrets(ctx, tenant, names)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(values, own)
+	return values, nil
 }
 
 func (r *Registry) serverEnv(names []string) map[string]string {

@@ -44,8 +44,9 @@ func TestUnknownTemplates(t *testing.T) {
 	if fault.CodeOf(err) != api.CodeUnknownTemplate {
 		t.Errorf("%v", err)
 	}
+	noEnv, _ := r.Env(t.Context(), "default", "gone")
 	s := sandbox.Sandbox{Spec: sandbox.Spec{Template: "gone"}, Owner: sandbox.Owner{Kind: sandbox.OwnerThread}}
-	if r.User("gone") != "agent" || len(r.Env("default", "gone")) > 0 || r.Policy(s) != sandbox.DefaultPolicy(sandbox.OwnerThread) || r.Spec("gone").Driver != "" {
+	if r.User("gone") != "agent" || len(noEnv) > 0 || r.Policy(s) != sandbox.DefaultPolicy(sandbox.OwnerThread) || r.Spec("gone").Driver != "" {
 		t.Error("an unknown template has something of its own")
 	}
 }

@@ -101,12 +101,19 @@ func (t Template) HasHeaders() bool {
 	return false
 }
 
+// Secrets returns the names of the secrets and variables in the headers of the service, sorted.
+func (s Service) Secrets() (names []string) {
+	for _, value := range s.Headers {
+		names = append(names, references(value)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // HeaderNames returns the names of the secrets and variables in the headers of the template's services, sorted.
 func (t Template) HeaderNames() (names []string) {
 	for _, s := range t.Services {
-		for _, value := range s.Headers {
-			names = append(names, references(value)...)
-		}
+		names = append(names, s.Secrets()...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -23,8 +23,8 @@ func TestHeadersOfServicesAreFilledIn(t *testing.T) {
 		"default": {"x-api-key": "sk-server", "authorization": "Bearer sk-server$", "x-other": "", "x-plain": "text"},
 		"acme":    {"x-api-key": "", "authorization": "", "x-other": "", "x-plain": "text"},
 	} {
-		if got := r.ServiceHeaders(tenant, "web")[inside]; fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%s: %q", tenant, got)
+		if got, err := r.ServiceHeaders(t.Context(), tenant, "web"); err != nil || fmt.Sprint(got[inside]) != fmt.Sprint(want) {
+			t.Errorf("%s: %q, %v", tenant, got, err)
 		}
 	}
 	if names := lookup(t, r, "web").HeaderNames(); !slices.Equal(names, []string{"NOT_SET", "THE_KEY"}) {

@@ -31,6 +31,8 @@ type Template struct {
 	Mounts   []Mount            `toml:"mounts"`
 	Env      map[string]string  `toml:"env"`      // values may be secrets
 	EnvFrom  []string           `toml:"env_from"` // names of the server's variables that are passed to sandboxes
+	KeyEnv   []string           `toml:"key_env"`  // variables of which the agent needs one: its key, or what replaces a key
+	Redact   *bool              `toml:"redact"`   // false: secrets that agents print are stored as they are
 	Egress   Egress             `toml:"egress"`
 	Services map[string]Service `toml:"services"` // by the address inside, 127.0.0.1:port
 
@@ -123,7 +125,7 @@ func (t *Template) mergeProfile() {
 
 // clone returns a copy of t that shares no map or slice with it.
 func (t Template) clone() Template {
-	t.Tenants, t.EnvFrom = slices.Clone(t.Tenants), slices.Clone(t.EnvFrom)
+	t.Tenants, t.EnvFrom, t.KeyEnv = slices.Clone(t.Tenants), slices.Clone(t.EnvFrom), slices.Clone(t.KeyEnv)
 	t.Models = slices.Clone(t.Models)
 	t.Mounts, t.Egress, t.AgentCommand = slices.Clone(t.Mounts), slices.Clone(t.Egress), slices.Clone(t.AgentCommand)
 	t.Env, t.Services = maps.Clone(t.Env), cloneServices(t.Services)

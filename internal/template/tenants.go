@@ -24,6 +24,14 @@ func (r *Registry) NamesFor(tenant string) []string {
 	return slices.DeleteFunc(r.Names(), func(name string) bool { return !r.Allows(tenant, name) })
 }
 
+// Naming returns the names of the tenant's templates that name the secret, in env_from or in a header of a service.
+func (r *Registry) Naming(tenant, secret string) []string {
+	return slices.DeleteFunc(r.NamesFor(tenant), func(name string) bool {
+		t := r.all[name]
+		return !slices.Contains(t.EnvFrom, secret) && !slices.Contains(t.HeaderNames(), secret)
+	})
+}
+
 // checkTenants refuses an empty list, and invalid or repeated names.
 func (c *checker) checkTenants() {
 	const fix = `write the names of tenants, such as tenants = ["default", "acme"], or tenants = ["*"] for all of them`

@@ -68,7 +68,9 @@ func (j *job) shell(ctx context.Context, cmd guest.Cmd, limit time.Duration, std
 	defer j.handle.HoldLate(ctx, "exec")()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTime)
 	defer cancel()
-	cmd = j.handle.Command(cmd)
+	if cmd, err = j.handle.Command(ctx, cmd); err != nil {
+		return guest.Exit{}, err
+	}
 	exit, err := conn.Run(ctx, cmd, std)
 	if err == nil && exit.Code == guest.ExitNotFound && exit.Reason != "" { // an image without bash
 		cmd.Argv[0] = "/bin/sh"

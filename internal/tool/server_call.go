@@ -20,12 +20,12 @@ import (
 )
 
 // command returns the command that starts a server, with the variables of the server and of the sandbox.
-func command(h *engine.Handle, spec template.MCPServer) guest.Cmd {
+func command(ctx context.Context, h *engine.Handle, spec template.MCPServer) (guest.Cmd, error) {
 	cmd := guest.Cmd{Argv: spec.Command}
 	for name, value := range spec.Env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	return h.Command(cmd)
+	return h.Command(ctx, cmd)
 }
 
 // call calls a tool of a server. The server checks the arguments. Its schema is not used for that, because it comes from

@@ -107,6 +107,11 @@ func (p *Servers) findOrLaunch(ctx context.Context, h *engine.Handle, key server
 	if err != nil {
 		return nil, err
 	}
+	cmd, err := command(ctx, h, spec)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.running[key]
@@ -115,7 +120,7 @@ func (p *Servers) findOrLaunch(ctx context.Context, h *engine.Handle, key server
 			_ = conn.Close()
 			return nil, err
 		}
-		s = launch(key, spec, conn, command(h, spec), p.drop)
+		s = launch(key, spec, conn, cmd, p.drop)
 		p.running[key] = s
 	} else {
 		_ = conn.Close()

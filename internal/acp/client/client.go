@@ -102,8 +102,10 @@ func Main(mark, file string) int {
 	return c.run()
 }
 
+// readTurn reads the turn and removes its file, which has the variables of MCP servers.
 func readTurn(file string) (t Turn, err error) {
 	raw, err := os.ReadFile(file)
+	_ = os.Remove(file) // the server removes it later, if that fails
 	if err == nil {
 		err = json.Unmarshal(raw, &t)
 	}

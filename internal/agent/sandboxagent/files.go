@@ -27,8 +27,11 @@ func (v *Server) writeFiles(ctx context.Context, s sandbox.Sandbox, conn guest.C
 	all := files(p)
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		script := `[ -e "$1" ] || { mkdir -p "${1%/*}" && cat >"$1" && chmod 755 "$1"; }`
-		cmd := guest.Cmd{Argv: []string{"/bin/sh", "-c", script, "sh", path}, Dir: "/"}
-		exit, err := conn.Run(ctx, v.o.Command(s, cmd), guest.Stdio{Stdin: strings.NewReader(all[path])})
+		cmd, err := v.o.Command(ctx, s, guest.Cmd{Argv: []string{"/bin/sh", "-c", script, "sh", path}, Dir: "/"})
+		if err != nil {
+			return err
+		}
+		exit, err := conn.Run(ctx, cmd, guest.Stdio{Stdin: strings.NewReader(all[path])})
 		if err != nil || exit.Code != 0 {
 			return fmt.Errorf("write %s: exit %d: %w", path, exit.Code, err)
 		}

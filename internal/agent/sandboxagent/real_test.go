@@ -55,7 +55,7 @@ func harness(t *testing.T) (agenttest.Harness, *sandboxagent.Server) {
 	server := sandboxagent.NewServer(sandboxagent.Options{
 		Key:     []byte("a key of the tests"),
 		Agent:   func(sandbox.Sandbox) (profile.Profile, string, bool) { return p, "", true },
-		Command: func(_ sandbox.Sandbox, cmd guest.Cmd) guest.Cmd { return box.Command(cmd) },
+		Command: func(ctx context.Context, _ sandbox.Sandbox, cmd guest.Cmd) (guest.Cmd, error) { return box.Command(ctx, cmd) },
 	})
 	worker := acp.New()
 	worker.Grace = 4 * time.Second
@@ -105,7 +105,7 @@ func TestDeadServerIsStartedBeforeTheTurn(t *testing.T) {
 	if code := health(t, conn, server.Token(other)); code != http.StatusUnauthorized {
 		t.Errorf("the server answers %d to the token of another sandbox", code)
 	}
-	exit, err := conn.Run(t.Context(), h.Box.Command(guest.Cmd{Argv: []string{"pkill", "-9", "-f", "/opt/sandbox_agent/"}}), guest.Stdio{})
+	exit, err := conn.Run(t.Context(), guest.Cmd{Argv: []string{"pkill", "-9", "-f", "/opt/sandbox_agent/"}, User: guest.Agent}, guest.Stdio{})
 	if err != nil || exit.Code != 0 {
 		t.Fatalf("kill the server: %+v, %v", exit, err)
 	}

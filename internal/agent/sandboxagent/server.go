@@ -41,7 +41,7 @@ type Options struct {
 	// Agent returns the agent of a sandbox, and its permission mode. It is not ok if the sandbox needs no server.
 	Agent func(s sandbox.Sandbox) (p profile.Profile, permissions string, ok bool)
 	// Command returns a command with the environment and the user of the sandbox.
-	Command func(s sandbox.Sandbox, cmd guest.Cmd) guest.Cmd
+	Command func(ctx context.Context, s sandbox.Sandbox, cmd guest.Cmd) (guest.Cmd, error)
 }
 
 // Server is the sandbox-agent server of each sandbox that needs one. It is the engine's Prober.
@@ -107,13 +107,20 @@ func (v *Server) Heal(ctx context.Context, s sandbox.Sandbox, conn guest.Conn) (
 }
 
 func (v *Server) restart(ctx context.Context, s sandbox.Sandbox, conn guest.Conn, p profile.Profile, permissions string) error {
-	if exit, err := conn.Run(ctx, v.o.Command(s, agent.KillMarked(mark)), guest.Stdio{}); err != nil || exit.Code != 0 {
+	kill, err := v.o.Command(ctx, s, agent.KillMarked(mark))
+	if err != nil {
+		return err
+	}
+	if exit, err := conn.Run(ctx, kill, guest.Stdio{}); err != nil || exit.Code != 0 {
 		return fmt.Errorf("end the processes of an earlier sandbox-agent: exit %d: %w", exit.Code, err)
 	}
 	if err := v.writeFiles(ctx, s, conn, p); err != nil {
 		return err
 	}
-	cmd := v.command(s, p, permissions)
+	cmd, err := v.command(ctx, s, p, permissions)
+	if err != nil {
+		return err
+	}
 	id := processID(cmd)
 	if err := conn.Start(ctx, id, cmd); err != nil {
 		return fmt.Errorf("start sandbox-agent: %w", err)
@@ -122,8 +129,8 @@ func (v *Server) restart(ctx context.Context, s sandbox.Sandbox, conn guest.Conn
 }
 
 // command returns the command of the server.
-func (v *Server) command(s sandbox.Sandbox, p profile.Profile, permissions string) guest.Cmd {
-	return v.o.Command(s, guest.Cmd{
+func (v *Server) command(ctx context.Context, s sandbox.Sandbox, p profile.Profile, permissions string) (guest.Cmd, error) {
+	return v.o.Command(ctx, s, guest.Cmd{
 		Argv: []string{Program, "server", "--token", v.Token(s), "--host", "127.0.0.1", "--port", fmt.Sprint(Port), "--no-telemetry"},
 		Env:  environment(p, permissions), Dir: guest.Workspace,
 	})
@@ -140,7 +147,11 @@ func (v *Server) outdated(ctx context.Context, s sandbox.Sandbox, conn guest.Con
 	if err != nil {
 		return false, err
 	}
-	current, outdated := mark+"-"+digest(v.command(s, p, permissions))+"-", false
+	cmd, err := v.command(ctx, s, p, permissions)
+	if err != nil {
+		return false, err
+	}
+	current, outdated := mark+"-"+digest(cmd)+"-", false
 	for _, process := range all {
 		switch {
 		case process.Exit != nil:

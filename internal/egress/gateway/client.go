@@ -114,6 +114,18 @@ func (c *Client) Attach(ctx context.Context, instance string, inside egress.List
 	return func() { c.detach(a) }, nil
 }
 
+// Refresh hands the spec of an instance to the process again, because its headers have changed. An instance that is not
+// attached needs nothing.
+func (c *Client) Refresh(ctx context.Context, instance string) error {
+	c.mu.Lock()
+	a := c.attached[instance]
+	c.mu.Unlock()
+	if a == nil {
+		return nil
+	}
+	return c.serve(ctx, a)
+}
+
 // remove reports whether the client was open.
 func (c *Client) remove(a *attachment) (open bool) {
 	c.mu.Lock()

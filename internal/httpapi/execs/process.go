@@ -54,7 +54,11 @@ func (e *execution) begin(ctx context.Context, limit time.Duration) (guest.Conn,
 	if err != nil {
 		return nil, err
 	}
-	cmd := e.h.Command(commandOf(e.want))
+	cmd, err := e.h.Command(ctx, commandOf(e.want))
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
 	cmd.Timeout, cmd.Follow = limit, true
 	e.started = time.Now()
 	err = conn.Start(ctx, e.id, cmd)

@@ -48,7 +48,10 @@ func (a *handlers) run(ctx context.Context, e *execution) (result api.ExecResult
 		return result, err
 	}
 	defer conn.Close()
-	cmd := e.h.Command(commandOf(e.want))
+	cmd, err := e.h.Command(ctx, commandOf(e.want))
+	if err != nil {
+		return result, err
+	}
 	cmd.Input, cmd.Keep = false, 0 // these fields are only for processes with an id
 	limit := a.limitOf(e.want)
 	within, cancel := context.WithTimeoutCause(ctx, limit, errExecTime)

@@ -83,6 +83,9 @@ func (a *handlers) templateOut(ctx context.Context, name string) api.Template {
 		S3BucketName: t.S3BucketName, S3KeyPrefix: t.S3KeyPrefix, InitFromS3: t.InitFromS3, Sync: t.Sync, KeepLast: t.KeepLast, KeepDaily: t.KeepDaily, Layout: t.Layout,
 		Unreachable: t.Unreachable, UnreachableAfter: t.UnreachableAfter.String(), Turns: t.Turns, MCPServers: slices.Sorted(maps.Keys(t.MCPServers)),
 	}
+	out.KeyEnv, out.EnvFrom, out.Redact = t.KeyEnv, t.EnvFrom, t.Redact
+	// Secrets that cannot be read are reported by the turn that needs them.
+	out.MissingKey, _ = a.Templates.MissingKey(ctx, access.TenantOf(ctx), name, nil)
 	for _, h := range a.Templates.Hooks(name) {
 		out.Hooks = append(out.Hooks, api.TemplateHook{Name: h.Title(), Phase: string(h.Phase), Kind: h.Kind()})
 	}
@@ -98,7 +101,7 @@ func (a *handlers) templateOut(ctx context.Context, name string) api.Template {
 		out.Mounts = append(out.Mounts, api.TemplateMount{Target: m.Target, Source: only(runs, m.Source)})
 	}
 	for _, inside := range slices.Sorted(maps.Keys(t.Services)) {
-		out.Services = append(out.Services, api.TemplateService{Listen: inside, Headers: slices.Sorted(maps.Keys(t.Services[inside].Headers)), Upstream: only(runs, t.Services[inside].URL)})
+		out.Services = append(out.Services, api.TemplateService{Listen: inside, Headers: slices.Sorted(maps.Keys(t.Services[inside].Headers)), Secrets: t.Services[inside].Secrets(), Upstream: only(runs, t.Services[inside].URL)})
 	}
 	return out
 }

@@ -46,6 +46,7 @@ var tags = []*huma.Tag{
 	{Name: "Keys", Description: "API keys of the tenant. All routes require the scope admin."},
 	{Name: "Accounts", Description: "The users and services of the tenant. Changes require the scope admin."},
 	{Name: "Agents", Description: "An agent is a template with the tenant's own overrides. Changes require the scope admin."},
+	{Name: "Secrets", Description: "Values that the tenant's sandboxes get as variables, where their template names them. Values are never returned. Changes require the scope admin."},
 	{Name: "Templates", Description: "A template defines a sandbox's image, limits and agent. Templates are part of the server's configuration."},
 	{Name: "Operations", Description: "Health, metrics and maintenance of the server."},
 }

@@ -1,4 +1,4 @@
-// Package tenants has the routes of a tenant's accounts, API keys and agents.
+// Package tenants has the routes of a tenant's accounts, API keys, agents and secrets.
 package tenants
 
 import (
@@ -6,12 +6,15 @@ import (
 	"github.com/berthdev/berth/internal/httpapi/exchange"
 	"github.com/berthdev/berth/internal/httpapi/rest"
 	"github.com/berthdev/berth/internal/telemetry"
+	"github.com/berthdev/berth/internal/template"
 )
 
 // Options are the settings and dependencies of the routes.
 type Options struct {
 	Sessions *exchange.Sessions
 	Redactor *telemetry.Redactor
+	// Templates name the secrets that their sandboxes get.
+	Templates *template.Registry
 }
 
 type handlers struct {
@@ -26,4 +29,5 @@ func Add(s *rest.Spec, box *access.Sandboxes, o Options) {
 	a.addKeys()
 	a.addAccounts()
 	a.addAgents()
+	a.addSecrets()
 }

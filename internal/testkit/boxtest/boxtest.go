@@ -99,13 +99,13 @@ func (t templates) Prepare(_ sandbox.Sandbox, spec *driver.Spec) error {
 	return nil
 }
 
-func (t templates) Env(string, string) map[string]string {
+func (t templates) Env(context.Context, string, string) (map[string]string, error) {
 	env := map[string]string{}
 	for _, v := range t.box.Env {
 		name, value, _ := strings.Cut(v, "=")
 		env[name] = value
 	}
-	return env
+	return env, nil
 }
 
 func must(t testing.TB, err error) {

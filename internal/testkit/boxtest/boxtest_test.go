@@ -25,7 +25,10 @@ func TestBox(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		cmd := b.Command(guest.Cmd{Argv: []string{"/bin/sh", "-c", "echo $A $B; ls -d /opt/x"}, Env: []string{"B=2"}})
+		cmd, err := b.Command(t.Context(), guest.Cmd{Argv: []string{"/bin/sh", "-c", "echo $A $B; ls -d /opt/x"}, Env: []string{"B=2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := conn.Run(t.Context(), cmd, guest.Stdio{Stdout: &out}); err != nil || out.String() != "1 2\n/opt/x\n" {
 			t.Errorf("%q, %v", &out, err)
 		}

@@ -120,11 +120,11 @@ func (Env) User(string) string { return "" }
 func (Env) Prepare(sandbox.Sandbox, *driver.Spec) error { return nil }
 
 // Env returns the environment as a map.
-func (e Env) Env(string, string) map[string]string {
+func (e Env) Env(context.Context, string, string) (map[string]string, error) {
 	env := map[string]string{}
 	for _, v := range e {
 		name, value, _ := strings.Cut(v, "=")
 		env[name] = value
 	}
-	return env
+	return env, nil
 }
