@@ -65,6 +65,9 @@ func screens() map[string]map[string]any {
 		"account ls": {"GET /api/v1/accounts": api.List[api.Account]{Items: []api.Account{
 			{ID: firstID, Name: "山田太郎", Email: "taro.yamada.of.the.long.address@research.example.com", CreatedAt: at(time.Hour)},
 		}}},
+		"secret ls": {"GET /api/v1/secrets": api.List[api.Secret]{Items: []api.Secret{
+			{Name: "ANTHROPIC_API_KEY", Templates: []string{"claude_code", "github"}, UpdatedAt: at(time.Minute)}, {Name: "A_NAME_THAT_NO_TEMPLATE_HAS", UpdatedAt: at(500 * time.Hour)},
+		}}},
 		"agent ls": {"GET /api/v1/agents": api.List[api.Agent]{Items: []api.Agent{
 			{ID: firstID, Name: "査読者", Template: "claude_code", Overrides: json.RawMessage(`{"model":"opus","profile":"full","env":{"GITHUB_TOKEN":"***","LANG":"ja_JP.UTF-8"}}`), CreatedAt: at(time.Hour)},
 		}}},

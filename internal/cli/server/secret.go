@@ -16,11 +16,14 @@ import (
 func (a *app) secret() *cobra.Command {
 	return ui.Group(&cobra.Command{
 		Use:   "secret",
-		Short: "Manage root secrets",
-		Long: `Show which root secrets the database needs, or forget one that is lost. Secrets are identified by their
-fingerprints, which /readyz and the server's errors show; a secret itself is never shown.`,
-		Example: "  berth secret status\n  berth secret forget 3f9a1c02b7de",
-	}, a.secretStatus(), a.secretForget())
+		Short: "Manage secrets",
+		Long: `Set, list and delete the secrets of your tenant: keys and tokens that its sandboxes get as variables. Setting and
+deleting them needs a key with the scope admin.
+
+status and forget are about the root secret of a server, which encrypts all values in its database. Root secrets
+are named by their fingerprints, which /readyz and the server's errors show. No secret is ever shown.`,
+		Example: "  berth secret set ANTHROPIC_API_KEY\n  berth secret ls\n  berth secret status",
+	}, a.secretSet(), a.secretLs(), a.secretRm(), a.secretStatus(), a.secretForget())
 }
 
 func (a *app) secretStatus() *cobra.Command {

@@ -5,7 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // Confirm asks the question at the terminal and returns an error unless the answer is yes. If stdin is not a terminal,
@@ -37,6 +41,42 @@ func (u *UI) ReadLine(ctx context.Context) (string, error) {
 		text, _ := bufio.NewReader(io.LimitReader(u.Stdin, 1024)).ReadString('\n')
 		line <- text
 	}()
+	select {
+	case text := <-line:
+		return text, nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// ReadHidden asks for one line at a terminal and does not show what is typed. It ends with the context, and leaves the
+// terminal as it was.
+func (u *UI) ReadHidden(ctx context.Context, file *os.File, question string) (string, error) {
+	before, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
+	if err != nil {
+		return "", fmt.Errorf("read terminal: %w", err)
+	}
+	hidden := *before
+	hidden.Lflag = hidden.Lflag&^unix.ECHO | unix.ICANON | unix.ISIG
+	if err := unix.IoctlSetTermios(int(file.Fd()), unix.TCSETS, &hidden); err != nil {
+		return "", fmt.Errorf("hide input: %w", err)
+	}
+	defer func() {
+		_ = unix.IoctlSetTermios(int(file.Fd()), unix.TCSETS, before)
+		fmt.Fprintln(u.Err)
+	}()
+	keys, err := NewKeyboard(file)
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprint(u.Err, Clean(question))
+	line := make(chan string, 1)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		text, _ := bufio.NewReader(keys).ReadString('\n') // an end without a line break ends the line
+		line <- strings.TrimSuffix(text, "\n")
+	})
+	defer keys.Stop(&reading)
 	select {
 	case text := <-line:
 		return text, nil
