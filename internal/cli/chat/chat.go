@@ -105,6 +105,9 @@ func (a *app) runChat(ctx context.Context, t *talk, words []string) error {
 	if err := t.find(ctx); err != nil {
 		return t.c.Explain(err)
 	}
+	if err := t.checkKey(ctx); err != nil {
+		return t.c.Explain(err)
+	}
 	if typed {
 		return t.c.Explain(t.converse(ctx))
 	}
@@ -197,6 +200,22 @@ func (t *talk) find(ctx context.Context) (err error) {
 		t.want.SandboxID, err = s.ID, t.c.NotFoundHint(ctx, ref, err)
 	}
 	return err
+}
+
+// checkKey refuses to begin a conversation whose agent has no key, before anything is typed. The server refuses its
+// first prompt, too; an agent of the tenant's may have a key of its own.
+func (t *talk) checkKey(ctx context.Context) error {
+	if t.want.Template == "" || t.want.AgentID != "" || t.want.SandboxID != "" {
+		return nil
+	}
+	found, err := t.c.Templates.Get(ctx, t.want.Template)
+	if remote.IsCode(err, api.CodeNotFound) {
+		return nil // the server names the templates that there are
+	}
+	if err != nil {
+		return err
+	}
+	return remote.CheckKey(found, t.want.Env)
 }
 
 func newestConversation(ctx context.Context, c *remote.Connection) (api.Conversation, error) {

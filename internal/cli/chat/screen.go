@@ -26,11 +26,7 @@ type screenTurn struct {
 	phase    string
 	calls    map[string]string // names of tools by the ids of their calls
 	lastCall string
-	said     string // beginning of the answer
 }
-
-// maxSaid is the number of bytes of an answer that are searched for messages about a missing key.
-const maxSaid = 1000
 
 func (a *app) newScreenTurn() *screenTurn {
 	s := &screenTurn{a: a, began: a.Now(), phase: "waiting for the agent", calls: map[string]string{}}
@@ -134,9 +130,6 @@ func (s *screenTurn) text(e api.TurnEvent) error {
 		return nil
 	}
 	s.open(api.EventText)
-	if len(s.said) < maxSaid {
-		s.said += e.Text
-	}
 	s.streamed, s.wrote, s.midLine = true, true, !strings.HasSuffix(e.Text, "\n")
 	_, err := io.WriteString(s.answer, e.Text)
 	if whole {
@@ -190,17 +183,6 @@ var statusWords = map[string]string{
 	"starting":         "", "session_started": "",
 }
 
-// keyHelp is printed if an agent has no API key.
-const keyHelp = `  The agent has no API key. A real agent takes three lines:
-    berth template install claude_code
-    export ANTHROPIC_API_KEY=…      where the server runs, or here with the --env of the next line
-    berth chat -t claude_code --env ANTHROPIC_API_KEY`
-
-// missingKey reports whether text is a message of Claude Code about a missing or invalid key.
-func missingKey(text string) bool {
-	return strings.Contains(text, "Not logged in") || strings.Contains(text, "Invalid API key")
-}
-
 // finished prints the turn's result and usage.
 func (s *screenTurn) finished(e api.TurnEvent) {
 	s.open(e.Type)
@@ -210,9 +192,6 @@ func (s *screenTurn) finished(e api.TurnEvent) {
 		s.aside(ui.Yellow, "the turn was cancelled")
 	default:
 		s.a.Fail(api.NewProblem(e.Code, ui.First(e.Message, "the turn was "+e.Status)))
-	}
-	if missingKey(s.said) || missingKey(e.Message) {
-		s.a.Notef("%s", keyHelp)
 	}
 	for _, warning := range e.Warnings {
 		s.aside(ui.Yellow, "berth: warning: "+warning)

@@ -30,19 +30,20 @@ func TestUsageLineFitsTheWindow(t *testing.T) {
 	}
 }
 
-// TestMissingKeyNamesThreeLines: the words of an agent without a key, in pieces, are followed by the way out.
-func TestMissingKeyNamesThreeLines(t *testing.T) {
+// A turn without a key ends with what to type. An answer that only speaks of one does not.
+func TestMissingKeyIsFollowedByWhatToType(t *testing.T) {
 	var notes strings.Builder
 	u := ui.New(nil, io.Discard, &notes, func(string) (string, bool) { return "", false })
 	s := (&app{remote.New(u, "", nil)}).newScreenTurn()
 	for _, e := range []api.TurnEvent{
-		{Type: api.EventTextDelta, Text: "Not logged"}, {Type: api.EventTextDelta, Text: " in · Please run /login"}, {Type: api.EventTurnFinished, Status: api.TurnFailed, Message: "the agent failed"},
+		{Type: api.EventTextDelta, Text: "Not logged in · Please run /login"},
+		{Type: api.EventTurnFinished, Status: api.TurnFailed, Code: api.CodeModelKeyMissing, Message: "ANTHROPIC_API_KEY is not set"},
 	} {
 		if err := s.event(e); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"berth template install claude_code", "ANTHROPIC_API_KEY=", "berth chat -t claude_code"} {
+	for _, want := range []string{"ANTHROPIC_API_KEY is not set", "berth secret set NAME", "--env NAME"} {
 		if !strings.Contains(notes.String(), want) {
 			t.Errorf("no %q in:\n%s", want, notes.String())
 		}

@@ -33,7 +33,7 @@ func (a *app) template() *cobra.Command {
 network and timers of its sandboxes. Templates are [templates.NAME] sections of the server's
 configuration; 'default' and 'none' always exist.`,
 		Example: "  berth template ls\n  berth template check berth.toml\n  berth template build-base debian\n  berth template install claude_code",
-	}, a.templateLs(), a.templateShow(), a.templateCheck(), a.templateBuildBase(), a.templateBases(), a.templateInstall())
+	}, a.templateLs(), a.templateShow(), a.templateCheck(), a.templateBuildBase(), a.templateBases(), a.templateInstall(), a.templateTry())
 }
 
 func (a *app) templateLs() *cobra.Command {
@@ -122,7 +122,7 @@ func describeTemplate(t api.Template) []ui.Detail {
 		{"name", t.Name}, {"description", t.Description}, {"extends", t.Extends}, {"tenants", strings.Join(t.Tenants, ", ")},
 		{"driver", t.Driver}, {"base", t.Base}, {"user", t.User}, {"profile", t.Profile},
 		{"size", templateSize(t.Resources) + " (" + t.Resources.Disk + ")"}, {"processes", number(t.Resources.Processes)},
-		{"env", strings.Join(t.Env, ", ")}, {"egress", ui.First(strings.Join(t.Egress, ", "), "none")},
+		{"env", strings.Join(t.Env, ", ")}, {"env from", strings.Join(t.EnvFrom, ", ")}, {"key", keyState(t)}, {"egress", ui.First(strings.Join(t.Egress, ", "), "none")},
 	}
 	for _, m := range t.Mounts {
 		lines = append(lines, ui.Detail{"mount", arrow(m.Target, m.Source)})
@@ -142,6 +142,17 @@ func describeTemplate(t api.Template) []ui.Detail {
 		lines = append(lines, ui.Detail{"default", "yes: sandboxes that name no template have this one"})
 	}
 	return lines
+}
+
+// keyState says whether the template's agent has its key, or returns the empty string if it needs none.
+func keyState(t api.Template) string {
+	switch {
+	case t.MissingKey != "":
+		return "missing; berth secret set " + t.MissingKey
+	case len(t.KeyEnv) == 0:
+		return ""
+	}
+	return "set"
 }
 
 // versionsKept returns the template's policy for versions, or the empty string if the server's policy applies.
