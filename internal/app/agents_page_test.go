@@ -1,0 +1,144 @@
+package app_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/berthdev/berth/internal/testkit"
+	"github.com/berthdev/berth/internal/testkit/fakellm"
+)
+
+// agentRow is a row of the table of agents in docs/how-to/agents.md.
+type agentRow struct{ name, install, key, try, chat string }
+
+// pageAgents are the agents of that table: how each is brought to the fake model, and its program put in place of a
+// download. A new row of the page needs one here.
+var pageAgents = map[string]struct {
+	template string
+	header   string // with which the agent sends its key
+	config   string // of the template; %s is the model's address
+	install  func(o *office, t *testing.T)
+}{
+	"Claude Code": {"claude_code", "X-Api-Key", `
+[templates.claude_code]
+extends = "claude_code"
+key_env = ["ANTHROPIC_API_KEY"]
+services = {"127.0.0.1:8788" = %q}
+env = {ANTHROPIC_BASE_URL = "http://127.0.0.1:8788"}
+`, (*office).install},
+}
+
+var tableRow = regexp.MustCompile("(?m)^\\| ([^|]+) \\| `([^`]+)` \\| `([^`]+)` \\| `([^`]+)` \\| `([^`]+)` \\|$")
+
+func agentsOnThePage(t *testing.T) (rows []agentRow) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/how-to/agents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range tableRow.FindAllStringSubmatch(string(page), -1) {
+		rows = append(rows, agentRow{m[1], m[2], m[3], m[4], m[5]})
+	}
+	if len(rows) == 0 || len(rows) != len(pageAgents) {
+		t.Fatalf("the page has %d agents, the test %d", len(rows), len(pageAgents))
+	}
+	return rows
+}
+
+// The commands of the page lead from nothing to the first answer. Where one is left out, the next one says what to type.
+func TestFirstAnswerOfEachAgent(t *testing.T) {
+	testkit.Proves(t, "E7")
+	testkit.Proves(t, "H7")
+	for _, row := range agentsOnThePage(t) {
+		t.Run(row.name, row.firstAnswer)
+	}
+}
+
+func (row agentRow) firstAnswer(t *testing.T) {
+	a, ok := pageAgents[row.name]
+	if !ok {
+		t.Fatalf("there is no agent %q in the test", row.name)
+	}
+	const good = "sk-the-right-key-0123456789"
+	model := fakellm.New(t)
+	o := &office{all: t, model: model}
+	o.env = withConfig(t, local(t), fmt.Sprintf(a.config, behindKey(t, model.URL, a.header, good)))
+	o.server = start(t, o.env)
+	bin := t.TempDir()
+	if err := os.Symlink(testkit.Binary(t), filepath.Join(bin, "berth")); err != nil {
+		t.Fatal(err)
+	}
+	run := func(line, stdin string) (code int, said string) {
+		t.Helper()
+		cmd := exec.Command("/bin/sh", "-c", line)
+		cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + bin, "BERTH_SERVER=" + o.server.url, "BERTH_API_KEY=" + testKey, "BERTH_DATA_DIR=" + value(o.env, "BERTH_DATA_DIR")}
+		cmd.Stdin = strings.NewReader(stdin)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		_ = cmd.Run()
+		return cmd.ProcessState.ExitCode(), out.String()
+	}
+	lacks := func(what, line string, want ...string) {
+		t.Helper()
+		code, said := run(line, "")
+		if code == 0 {
+			t.Errorf("%s works without %s:\n%s", line, what, said)
+		}
+		wantWords(t, said, want...)
+	}
+	works := func(line, stdin string, want ...string) {
+		t.Helper()
+		code, said := run(line, stdin)
+		if code != 0 {
+			t.Errorf("%s: exit %d\n%s", line, code, said)
+		}
+		wantWords(t, said, want...)
+		if strings.Contains(said, good) {
+			t.Errorf("%s prints the key:\n%s", line, said)
+		}
+	}
+	lacks("a key", row.chat, row.key)
+	lacks("a key", row.try, row.key)
+	works(row.key, "sk-a-wrong-key-0123456789\n", "is set")
+	lacks("its program", row.try, row.install)
+	a.install(o, t)
+	works(row.install, "")
+	lacks("the right key", row.try, "refuse", row.key)
+	works(row.key, good, "is set")
+	works(row.try, "", a.template+" works: it answered")
+	if code, said := run("berth ls -q; berth conversation ls -q", ""); code != 0 || said != "" {
+		t.Errorf("the trials left %s", said)
+	}
+	works(row.chat, "", "say hello")
+}
+
+// behindKey is the model for callers with the key alone.
+func behindKey(t *testing.T, model, header, key string) (address string) {
+	t.Helper()
+	to, err := url.Parse(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(header) == key || r.Method == http.MethodHead {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprint(w, `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
