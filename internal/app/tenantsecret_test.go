@@ -24,7 +24,7 @@ import (
 const spellOut = `
 key=$(printenv THE_KEY); printf %s "$key" >/tmp/has
 say() { printf '{"type":"delta","text":"%s"}\n' "$1"; }
-say "begin $key. "; sleep 0.3; say "In parts: ${key%??????????}"; sleep ${PAUSE:-0}; say "${key#"${key%??????????}"}"; say ", that was it."
+say "begin $key. "; sleep 0.3; say "In parts: ${key%??????????}"; touch /tmp/half; sleep ${PAUSE:-0}; say "${key#"${key%??????????}"}"; say ", that was it."
 echo "$key" >&2`
 
 func secretTemplates() string {
@@ -40,7 +40,7 @@ extends = "named"
 redact = false
 [templates.slow]
 extends = "named"
-env = {PAUSE = "4"}
+env = {PAUSE = "8"}
 [templates.unnamed]
 extends = "demo"
 runtime = "lines"
@@ -215,6 +215,11 @@ func TestSecretIsRedactedWhenTheServerIsKilled(t *testing.T) {
 		}
 	}
 	_ = stream.Close()
+	if conv, err = c.Conversations.Get(t.Context(), conv.ID); err != nil {
+		t.Fatal(err)
+	}
+	// The agent prints nothing while the server reads the half, for longer than that takes.
+	box{t, c, conv.SandboxID}.says("until [ -e /tmp/half ]; do sleep 0.1; done; sleep 1.5", "")
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
 	if strings.Contains(p.logs.String(), "turn finished") {
