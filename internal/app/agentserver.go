@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/berthdev/berth/internal/acp/profile"
@@ -22,27 +21,29 @@ func (s *System) openAgentServers(root auth.Secret) {
 		key = root.Derive("tokens of servers of agents")
 	}
 	s.agentServers = sandboxagent.NewServer(sandboxagent.Options{
-		Key: key, Agent: s.agentOfServer,
+		Key: key, Agent: agentOfServer(s.templates),
 		Command: func(ctx context.Context, sb sandbox.Sandbox, cmd guest.Cmd) (guest.Cmd, error) {
 			return s.engine.HandleAt(sb, driver.ID(sb.Instance)).Command(ctx, cmd)
 		},
 	})
 }
 
-// agentOfServer returns the agent that a server in the sandbox runs. It is not ok if the sandbox has no server.
-func (s *System) agentOfServer(sb sandbox.Sandbox) (p profile.Profile, permissions string, ok bool) {
-	t, err := s.templates.Lookup(sb.Spec.Template)
-	if err != nil || t.Runtime != template.RuntimeServer {
-		return p, "", false
+// agentOfServer returns the agent that a server in a sandbox runs. It is not ok if the sandbox has no server.
+func agentOfServer(templates *template.Registry) func(sandbox.Sandbox) (profile.Profile, string, bool) {
+	return func(sb sandbox.Sandbox) (p profile.Profile, permissions string, ok bool) {
+		t, err := templates.Lookup(sb.Spec.Template)
+		if err != nil || t.Runtime != template.RuntimeServer {
+			return p, "", false
+		}
+		p, ok = profile.Find(t.Agent)
+		return p, t.Permissions, ok
 	}
-	p, ok = profile.Find(t.Agent)
-	return p, t.Permissions, ok
 }
 
-// prober returns what checks the agents' servers.
-func (s *System) prober() engine.Prober {
-	if s.agentServers == nil {
-		return s.opts.Prober
+// prober returns the first that is set: what the options name, or the agents' servers.
+func prober(given engine.Prober, servers *sandboxagent.Server) engine.Prober {
+	if given != nil || servers == nil {
+		return given
 	}
-	return cmp.Or[engine.Prober](s.opts.Prober, s.agentServers)
+	return servers
 }

@@ -97,6 +97,7 @@ func Open(ctx context.Context, o Options) (*System, error) {
 		opts: o, cfg: o.Config, templates: registry, redactor: red, metrics: telemetry.NewMetrics(o.Version),
 		log: telemetry.NewLogger(o.Log, o.Config.LogFormat, o.Config.LogLevel, red),
 	}
+	s.headers.s = s
 	for _, w := range slices.Concat(o.Config.Warnings, configWarnings(o.Config), unused) {
 		s.log.Warn(w)
 	}
@@ -155,7 +156,7 @@ func (s *System) newEngine(ctx context.Context) error {
 		Hooks:     s.hooks,
 		Store:     engine.OnDB(s.store),
 		Drivers:   s.drivers,
-		Prober:    s.prober(),
+		Prober:    prober(s.opts.Prober, s.agentServers),
 		Defaults:  sandbox.Spec{Template: s.cfg.DefaultTemplate, Driver: s.cfg.DefaultDriver, Profile: s.cfg.SandboxProfileType},
 		Templates: s.templates,
 		Prefix:    s.templates.Prefix,
@@ -230,7 +231,7 @@ func (s *System) start(ctx context.Context, work *sync.WaitGroup) {
 		work.Go(func() { s.syncer.RunPrunes(ctx, s.cfg.PruneInterval) })
 	}
 	work.Go(func() { s.disk.run(ctx) })
-	work.Go(func() { s.runHeaders(ctx) })
+	work.Go(func() { s.headers.run(ctx) })
 	work.Go(func() { s.store.Secrets().Run(ctx) })
 }
 

@@ -15,6 +15,7 @@ import (
 
 // serviceHeaders holds the headers of the services that this server serves to sandboxes.
 type serviceHeaders struct {
+	s  *System
 	of sync.Map // sandbox id → *egress.Headers
 }
 
@@ -22,40 +23,40 @@ type serviceHeaders struct {
 // reads them when it starts.
 const headersEvery = 5 * time.Second
 
-// attachHeaders returns the headers of the services of a sandbox, or nil if its template has none. After an error they
+// attach returns the headers of the services of a sandbox, or nil if its template has none. After an error they
 // have no values. release ends their refresh.
-func (s *System) attachHeaders(ctx context.Context, sandboxID string, t template.Template) (h *egress.Headers, release func(), err error) {
+func (v *serviceHeaders) attach(ctx context.Context, sandboxID string, t template.Template) (h *egress.Headers, release func(), err error) {
 	if !t.HasHeaders() {
 		return nil, func() {}, nil
 	}
 	h = new(egress.Headers)
 	h.Set(t.ServiceHeaders(nil))
-	s.headers.of.Store(sandboxID, h)
-	release = func() { s.headers.of.CompareAndDelete(sandboxID, h) }
-	sb, err := s.store.Sandbox(ctx, sandboxID)
+	v.of.Store(sandboxID, h)
+	release = func() { v.of.CompareAndDelete(sandboxID, h) }
+	sb, err := v.s.store.Sandbox(ctx, sandboxID)
 	if err == nil {
-		err = s.refreshHeaders(ctx, sb)
+		err = v.refresh(ctx, sb)
 	}
 	return h, release, err
 }
 
-// refreshHeaders sets the headers of the sandbox's services from the secrets as they are now. After an error they stay.
-func (s *System) refreshHeaders(ctx context.Context, sb sandbox.Sandbox) error {
-	h, ok := s.headers.of.Load(sb.ID)
+// refresh sets the headers of the sandbox's services from the secrets as they are now. After an error they stay.
+func (v *serviceHeaders) refresh(ctx context.Context, sb sandbox.Sandbox) error {
+	h, ok := v.of.Load(sb.ID)
 	if !ok {
 		return nil
 	}
-	all, err := s.templates.ServiceHeaders(ctx, sb.Owner.Tenant, sb.Spec.Template)
+	all, err := v.s.templates.ServiceHeaders(ctx, sb.Owner.Tenant, sb.Spec.Template)
 	if err == nil || fault.CodeOf(err) == api.CodeSecretUnreadable {
-		if h.(*egress.Headers).Set(all) && s.gateway != nil {
-			return s.gateway.Refresh(ctx, sb.Instance)
+		if h.(*egress.Headers).Set(all) && v.s.gateway != nil {
+			err = errors.Join(err, v.s.gateway.Refresh(ctx, string(sb.Instance)))
 		}
 	}
 	return err
 }
 
-// runHeaders refreshes the headers of all services until the context ends.
-func (s *System) runHeaders(ctx context.Context) {
+// run refreshes the headers of all services until the context ends.
+func (v *serviceHeaders) run(ctx context.Context) {
 	tick := time.NewTicker(headersEvery)
 	defer tick.Stop()
 	for {
@@ -64,13 +65,13 @@ func (s *System) runHeaders(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		s.headers.of.Range(func(id, _ any) bool {
-			sb, err := s.store.Sandbox(ctx, id.(string))
+		v.of.Range(func(id, _ any) bool {
+			sb, err := v.s.store.Sandbox(ctx, id.(string))
 			if err == nil {
-				err = s.refreshHeaders(ctx, sb)
+				err = v.refresh(ctx, sb)
 			}
 			if err != nil && ctx.Err() == nil && !errors.Is(err, fault.ErrNotFound) {
-				s.log.Warn("read the headers of a sandbox's services; those of before stay", "sandbox_id", id, "error", err)
+				v.s.log.Warn("read the headers of a sandbox's services; those of before stay", "sandbox_id", id, "error", err)
 			}
 			return ctx.Err() == nil
 		})

@@ -45,7 +45,7 @@ func (s *System) secretValues(ctx context.Context, tenant string, names []string
 // turnSecrets adds the secrets that an agent in the sandbox may print to the redactor: the tenant's, and the variables of
 // the server, the template and the sandbox that are secrets. It reports whether the template wants them replaced.
 func (s *System) turnSecrets(ctx context.Context, sb sandbox.Sandbox, into *telemetry.Redactor) (bool, error) {
-	if err := s.refreshHeaders(ctx, sb); err != nil {
+	if err := s.headers.refresh(ctx, sb); err != nil {
 		return false, err
 	}
 	t, _ := s.templates.Lookup(sb.Spec.Template) // without its template, a sandbox still has its own variables

@@ -62,7 +62,7 @@ func (s *System) attach(ctx context.Context, st driver.Status, _ driver.Spec, co
 	spec, release := egress.Spec{Sandbox: st.Key.Sandbox, Log: s.log}, func() {}
 	if t, err := s.templates.Lookup(st.Labels[engine.LabelTemplate]); err == nil {
 		spec.Rules, spec.Services = t.Egress, t.ServiceURLs()
-		if spec.Headers, release, err = s.attachHeaders(ctx, spec.Sandbox, t); err != nil {
+		if spec.Headers, release, err = s.headers.attach(ctx, spec.Sandbox, t); err != nil {
 			s.log.Error("read the headers of a sandbox's services; requests that need them are refused", "sandbox_id", spec.Sandbox, "error", err)
 		}
 	}

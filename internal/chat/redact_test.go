@@ -40,7 +40,7 @@ func stepsOf(events ...api.TurnEvent) (steps []agent.Step) {
 	return steps
 }
 
-// pass takes the steps and the end of the turn, and returns what is stored.
+// pass takes the steps and the end of the turn, and returns the stored events.
 func (r *redaction) pass(steps []agent.Step) (stored []api.TurnEvent, offsets []int64) {
 	for _, s := range append(steps, agent.Step{End: &agent.End{}}) {
 		if ready, ok := r.take(s); ok {

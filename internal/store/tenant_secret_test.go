@@ -38,7 +38,7 @@ func TestSecretsOfATenant(t *testing.T) {
 			{s, []string{"KEY"}, map[string]string{"KEY": "{}"}},
 			{s, []string{"key", "KEY2"}, map[string]string{}},
 			{other, nil, map[string]string{"KEY": "of another"}},
-			{db.In("nobody-has-it"), nil, map[string]string{}},
+			{db.In("unknown"), nil, map[string]string{}},
 		} {
 			if got, err := c.in.Secrets().Values(t.Context(), c.names); err != nil || !maps.Equal(got, c.want) {
 				t.Errorf("%s %v: %q, %v", c.in.Tenant(), c.names, got, err)

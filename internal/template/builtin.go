@@ -43,7 +43,7 @@ func builtins() map[string]Template {
 	claude := Template{
 		Name: program.ClaudeCode.Name, Runtime: RuntimeClaude, Description: "Claude Code, installed by 'berth template install claude_code'",
 		Egress: Egress{"api.anthropic.com:443"}, EnvFrom: []string{"ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"},
-		// Another address, or another service, may need no key or keys of its own.
+		// Another address, or another service, may need no key or another one.
 		KeyEnv: []string{"ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX"},
 	}
 	github := claude.clone()

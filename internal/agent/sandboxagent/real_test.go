@@ -53,9 +53,11 @@ func harness(t *testing.T) (agenttest.Harness, *sandboxagent.Server) {
 		Limits:   driver.Limits{MemoryBytes: 3 << 30},
 	})
 	server := sandboxagent.NewServer(sandboxagent.Options{
-		Key:     []byte("a key of the tests"),
-		Agent:   func(sandbox.Sandbox) (profile.Profile, string, bool) { return p, "", true },
-		Command: func(ctx context.Context, _ sandbox.Sandbox, cmd guest.Cmd) (guest.Cmd, error) { return box.Command(ctx, cmd) },
+		Key:   []byte("a key of the tests"),
+		Agent: func(sandbox.Sandbox) (profile.Profile, string, bool) { return p, "", true },
+		Command: func(ctx context.Context, _ sandbox.Sandbox, cmd guest.Cmd) (guest.Cmd, error) {
+			return box.Command(ctx, cmd)
+		},
 	})
 	worker := acp.New()
 	worker.Grace = 4 * time.Second

@@ -203,7 +203,7 @@ func (t *talk) find(ctx context.Context) (err error) {
 }
 
 // checkKey refuses to begin a conversation whose agent has no key, before anything is typed. The server refuses its
-// first prompt, too; an agent of the tenant's may have a key of its own.
+// first prompt, too; an agent of the tenant may have another key.
 func (t *talk) checkKey(ctx context.Context) error {
 	if t.want.Template == "" || t.want.AgentID != "" || t.want.SandboxID != "" {
 		return nil

@@ -50,7 +50,7 @@ func secretName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// maxSecret bounds what is read as a value. The server accepts less.
+// maxSecret bounds the value that is read. The server accepts less.
 const maxSecret = 64 << 10
 
 func (a *app) runSecretSet(ctx context.Context, name string) error {

@@ -49,7 +49,7 @@ func (u *UI) ReadLine(ctx context.Context) (string, error) {
 	}
 }
 
-// ReadHidden asks for one line at a terminal and does not show what is typed. It ends with the context, and leaves the
+// ReadHidden asks for one line at a terminal and hides the typed text. It ends with the context, and leaves the
 // terminal as it was.
 func (u *UI) ReadHidden(ctx context.Context, file *os.File, question string) (string, error) {
 	before, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)

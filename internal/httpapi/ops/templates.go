@@ -101,7 +101,10 @@ func (a *handlers) templateOut(ctx context.Context, name string) api.Template {
 		out.Mounts = append(out.Mounts, api.TemplateMount{Target: m.Target, Source: only(runs, m.Source)})
 	}
 	for _, inside := range slices.Sorted(maps.Keys(t.Services)) {
-		out.Services = append(out.Services, api.TemplateService{Listen: inside, Headers: slices.Sorted(maps.Keys(t.Services[inside].Headers)), Secrets: t.Services[inside].Secrets(), Upstream: only(runs, t.Services[inside].URL)})
+		s := t.Services[inside]
+		out.Services = append(out.Services, api.TemplateService{
+			Listen: inside, Upstream: only(runs, s.URL), Headers: slices.Sorted(maps.Keys(s.Headers)), Secrets: s.Secrets(),
+		})
 	}
 	return out
 }
