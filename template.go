@@ -45,12 +45,13 @@ type Template struct {
 	DiskBytes   int64   // of all files together
 	Processes   int64   // maximum number at once
 
-	Runtime       string   // the agent's runtime: demo or claude-cli
-	AgentCommand  []string // the command that starts the agent of claude-cli; empty: the default
+	Runtime       string   // the agent's runtime: demo, claude-cli, acp or lines
+	Agent         string   // the agent of the runtime acp, such as opencode
+	AgentCommand  []string // the command that starts the agent; empty: the default
 	ParallelTurns int      // maximum number of turns at once in one sandbox; zero: 1
 	Model         string   // the model of prompts that name none; empty: the agent's choice
 	Models        []string // the models that prompts may name beside Model; empty: any
-	// PermissionMode is the permission mode of Claude Code, by its name there; empty: everything is allowed.
+	// PermissionMode is what the agent may do without asking, by the names of Claude Code; empty: everything is allowed.
 	PermissionMode string
 
 	// Idle times after which a sandbox is stopped, archived or deleted, and its maximum age. Zero: the default,
@@ -79,7 +80,7 @@ func (t Template) convert() template.Template {
 		Name: t.Name, Extends: t.Extends, Description: t.Description, Tenants: slices.Clone(t.Tenants),
 		Driver: t.Driver, Base: t.Base, User: t.User, Env: t.Env, EnvFrom: t.EnvFrom, KeyEnv: t.KeyEnv, Egress: t.Egress, Services: t.services(),
 		Profile: t.Profile, CPU: t.CPU, Memory: template.Size(t.MemoryBytes), Disk: template.Disk{Bytes: t.DiskBytes}, Processes: t.Processes,
-		Runtime: t.Runtime, AgentCommand: t.AgentCommand, Model: t.Model, Models: t.Models, Permissions: t.PermissionMode, Turns: t.ParallelTurns,
+		Runtime: t.Runtime, Agent: t.Agent, AgentCommand: t.AgentCommand, Model: t.Model, Models: t.Models, Permissions: t.PermissionMode, Turns: t.ParallelTurns,
 		Timers: template.Timers{
 			AutoStop: timer(t.AutoStop), AutoArchive: timer(t.AutoArchive), AutoDelete: timer(t.AutoDelete), MaxAge: timer(t.MaxAge),
 		},

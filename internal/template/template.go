@@ -53,7 +53,7 @@ type Template struct {
 	Runtime      string  `toml:"runtime"`
 	Agent        string  `toml:"agent"` // the agent of the runtime acp
 	AgentCommand Command `toml:"agent_command"`
-	Permissions  string  `toml:"permission_mode"` // what the agent may do without asking: a permission mode of Claude Code
+	Permissions  string  `toml:"permission_mode"` // what the agent may do without asking, by the names of Claude Code's permission modes
 	Volume       string  `toml:"volume"`
 	S3BucketName string  `toml:"s3_bucket_name"` // informational: workspaces are always saved in the server's object store
 	S3KeyPrefix  string  `toml:"s3_key_prefix"`  // pattern of the prefix for the versions of workspaces; see DefaultPrefix

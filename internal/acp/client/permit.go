@@ -42,7 +42,7 @@ func (c *client) permit(params json.RawMessage) map[string]any {
 	}
 	c.shaper.asked(params)
 	kinds := []string{"reject_once", "reject_always"}
-	if c.turn.Allow.allows(r.Tool.Kind) {
+	if c.turn.Allow.allows(c.shaper.kindOf(r.Tool.ID, r.Tool.Kind)) {
 		kinds = []string{"allow_once", "allow_always"}
 	}
 	for _, kind := range kinds {

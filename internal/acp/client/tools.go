@@ -69,6 +69,14 @@ func (s *shaper) tool(u *update) {
 	}
 }
 
+// kindOf returns the kind of a tool, which some agents report before they ask for permission.
+func (s *shaper) kindOf(id, kind string) string {
+	if t := s.tools[clip(id, maxKey)]; kind == "" && t != nil {
+		return t.kind
+	}
+	return kind
+}
+
 // running reports whether a tool runs.
 func (s *shaper) running() bool {
 	return len(s.order) > 0 && !s.tools[s.order[len(s.order)-1]].done

@@ -10,5 +10,5 @@ var goose = Profile{
 	Env:   []string{"GOOSE_DISABLE_KEYRING=1", "GOOSE_TELEMETRY_ENABLED=false"},
 	Free:  []Setting{{Mode: "auto"}}, Ask: []Setting{{Mode: "approve"}}, Plan: []Setting{{Mode: "chat"}},
 	Usage:  Usage{From: FromAnswer, Failed: true},
-	Quirks: Quirks{LingersOnEOF: true, Failures: []string{"Ran into this error: "}},
+	Quirks: Quirks{LingersOnEOF: true, NoKinds: true, Failures: []string{"Ran into this error: "}},
 }

@@ -105,6 +105,8 @@ type Quirks struct {
 	GrowingCalls bool
 	// SilentFailures: the agent ends a turn without a word when a call of the model failed.
 	SilentFailures bool
+	// NoKinds: the agent does not say whether a tool only changes files.
+	NoKinds bool
 	// LateCalls: the agent reports a tool's call after the tool has started.
 	LateCalls bool
 	// LingersOnEOF: the agent does not end soon after its input was closed.
@@ -148,7 +150,9 @@ func (p Profile) Settings(mode string) (settings []Setting, ok bool) {
 		return p.Free, true
 	case ModePlan:
 		return p.Plan, p.Plan != nil
-	case ModeEdits, ModeNothing:
+	case ModeEdits:
+		return p.Ask, p.Ask != nil && !p.NoKinds
+	case ModeNothing:
 		return p.Ask, p.Ask != nil
 	}
 	return nil, false

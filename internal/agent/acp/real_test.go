@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/acp/profile"
 	"github.com/berthdev/berth/internal/agent"
 	"github.com/berthdev/berth/internal/agent/acp"
 	"github.com/berthdev/berth/internal/agent/agenttest"
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/files"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/acptest"
 	"github.com/berthdev/berth/internal/testkit/boxtest"
@@ -121,5 +123,33 @@ func TestFailedCallsAreFailedTurns(t *testing.T) {
 		if o.End.Status != api.TurnFailed || o.End.Code != want || o.End.Message == "" || o.Text() != "" {
 			t.Errorf("%s: %+v, and it says %q; want %s", prompt, o.End, o.Text(), want)
 		}
+	}
+}
+
+func TestAgentsKeepToTheirPermissions(t *testing.T) {
+	t.Parallel()
+	type allowed struct{ edits, commands bool }
+	for name, modes := range map[string]map[string]allowed{
+		"goose":    {profile.ModeEverything: {true, true}, profile.ModeNothing: {}},
+		"opencode": {profile.ModeEdits: {true, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := harness(t, name, fakellm.New(t).URL)
+			for mode, want := range modes {
+				for _, prompt := range []string{"[[write /workspace/edit-" + mode + " :: x]][[say done]]", "[[bash touch command-" + mode + "]][[say done]]"} {
+					turn := agenttest.Turn("§" + prompt)
+					turn.Permissions = mode
+					if o := h.Do(t, turn); o.End.Status != api.TurnCompleted {
+						t.Errorf("%s: %+v", mode, o.End)
+					}
+				}
+				_, edits := h.File(t, files.WorkingDir, "edit-"+mode)
+				_, commands := h.File(t, files.WorkingDir, "command-"+mode)
+				if got := (allowed{edits, commands}); got != want {
+					t.Errorf("%s: %+v, want %+v", mode, got, want)
+				}
+			}
+		})
 	}
 }
