@@ -3,6 +3,7 @@ package profile_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,7 +52,7 @@ func table() string {
 		if p.Usage.Exact {
 			tokens = "exact"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s: `%s` | %s | %s | `%s` | %s | %s |\n", name, p.Title, strings.Join(p.Command, " "), strings.Join(packages, ", "),
+		fmt.Fprintf(&b, "| `%s` | %s: `%s` | %s | %s | `%s` | %s | %s |\n", name, p.Title, strings.Join(append(slices.Clone(p.Command), p.Tail...), " "), strings.Join(packages, ", "),
 			node, strings.Join(p.Keys, "`, `"), tokens, strings.Join(modes, ", "))
 	}
 	return b.String()

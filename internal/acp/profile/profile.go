@@ -17,6 +17,7 @@ type Profile struct {
 	Name    string   // name in templates, and of its directories
 	Title   string   // name for people
 	Command []string // the program is looked up in the directory Bin, then in PATH
+	Tail    []string // arguments behind the flags of Settings
 
 	// Packages are the npm packages that bring the agent, with the versions that it is tested with.
 	Packages []Package

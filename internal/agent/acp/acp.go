@@ -72,6 +72,9 @@ func turnOf(p profile.Profile, t agent.Turn) client.Turn {
 	}
 	settings, _ := p.Settings(t.Permissions) // the mode was checked with the template
 	apply(&c, settings)
+	if len(t.Command) == 0 {
+		c.Command = append(c.Command, p.Tail...)
+	}
 	if t.Model != "" {
 		c.Calls = append(c.Calls, modelCall(p.Model, t.Model))
 	}

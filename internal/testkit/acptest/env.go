@@ -57,7 +57,7 @@ var agents = map[string]connection{
 		"[providers.fake]\ntype = \"openai\"\nbase_url = \"" + url + "/v1\"\napi_key = \"dummy\"\n"}},
 	"grok": {
 		env:     []string{"XAI_API_KEY=dummy"},
-		command: []string{"grok", "agent", "--no-leader", "--xai-api-base-url", url + "/v1", "--model", "fake-large", "stdio"},
+		command: []string{"/bin/sh", "-c", "exec grok agent --no-leader --xai-api-base-url " + url + "/v1 --model fake-large \"$@\" stdio", "grok"},
 	},
 }
 
