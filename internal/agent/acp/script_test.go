@@ -18,6 +18,7 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/acp/profile"
 	"github.com/berthdev/berth/internal/agent"
+	"github.com/berthdev/berth/internal/agent/acp"
 	"github.com/berthdev/berth/internal/agent/agenttest"
 	"github.com/berthdev/berth/internal/testkit"
 )
@@ -343,4 +344,25 @@ func TestClientIsSmall(t *testing.T) {
 		t.Errorf("%d KiB resident", usage.Maxrss)
 	}
 	t.Logf("%d KiB resident, %s of processor time", usage.Maxrss, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+}
+
+// Codex reports a tool when that has run for a while. So a turn that was cut off behind the prompt is not tried again.
+func TestLateCallsAreNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]bool{"codex": true, "goose": false} {
+		turn := agenttest.Turn("x")
+		turn.Agent = name
+		runtime := acp.New()
+		r, err := runtime.Read(turn, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		worked := r.(interface{ Worked() bool }).Worked
+		if r.Line([]byte(`{"acp":"begin","session":"s"}`)); worked() {
+			t.Errorf("%s worked before the prompt", name)
+		}
+		if r.Line([]byte(`{"acp":"prompt"}`)); worked() != late {
+			t.Errorf("%s: worked is %t", name, worked())
+		}
+	}
 }
