@@ -83,7 +83,36 @@ func TestOpenCodePassesSuite(t *testing.T) {
 func TestOtherAgentsPassSuite(t *testing.T) {
 	others := []string{"claude", "cline", "codex", "copilot", "gemini", "grok", "kilo", "kimi", "pi", "qwen"}
 	for _, name := range others[:testkit.Size(t, "acp.agents")] {
-		t.Run(name, func(t *testing.T) { agenttest.Run(t, harness(t, name, fakellm.New(t).URL)) })
+		t.Run(name, func(t *testing.T) {
+			model := fakellm.New(t)
+			h := harness(t, name, model.URL)
+			agenttest.Run(t, h)
+			t.Run("Tokens", func(t *testing.T) { testTokens(t, h, model, name) })
+		})
+	}
+}
+
+// testTokens compares the tokens of turns with those of the model's service. Agents differ in what they say of the cache,
+// so the input is compared as a whole. Calls beside the turn, such as for titles, come after its steps.
+func testTokens(t *testing.T, h agenttest.Harness, model *fakellm.Server, name string) {
+	p, _ := profile.Find(name)
+	turn := agenttest.Turn(h.Exec("echo one"))
+	for n, steps := range []int{2, 1} {
+		model.Reset()
+		o := h.Do(t, turn)
+		var input, output int64
+		for _, r := range model.Requests() {
+			if !r.Side && r.Step < steps && r.Usage != nil {
+				input += int64(r.Usage.Input + r.Usage.CacheCreate + r.Usage.CacheRead)
+				output += int64(r.Usage.Output)
+			}
+		}
+		got := o.End.Usage
+		counted := got.InputTokens + got.CacheReadTokens + got.CacheWriteTokens
+		if got.Estimated == p.Usage.Exact || p.Usage.Exact && (counted != input || got.OutputTokens != output) {
+			t.Errorf("turn %d: counted %+v, in truth %d and %d", n, got, input, output)
+		}
+		turn = agenttest.Next(turn, h.Say("two"))
 	}
 }
 
