@@ -102,7 +102,7 @@ func testTokens(t *testing.T, h agenttest.Harness, model *fakellm.Server, name s
 		o := h.Do(t, turn)
 		var input, output int64
 		for _, r := range model.Requests() {
-			if !r.Side && r.Step < steps && r.Usage != nil {
+			if !r.Side && r.Turn == n+1 && r.Step < steps && r.Usage != nil {
 				input += int64(r.Usage.Input + r.Usage.CacheCreate + r.Usage.CacheRead)
 				output += int64(r.Usage.Output)
 			}
