@@ -371,7 +371,7 @@ func TestLateCallsAreNotTriedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		worked := r.(interface{ Worked() bool }).Worked
+		worked := func() bool { return r.(interface{ Worked(killed bool) bool }).Worked(false) }
 		if r.Line([]byte(`{"acp":"begin","session":"s"}`)); worked() {
 			t.Errorf("%s worked before the prompt", name)
 		}
