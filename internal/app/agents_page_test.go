@@ -16,6 +16,7 @@ import (
 
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/fakellm"
+	"github.com/berthdev/berth/internal/testkit/programtest"
 )
 
 // agentRow is a row of the table of agents in docs/how-to/agents.md.
@@ -26,10 +27,19 @@ type agentRow struct{ name, install, key, try, chat string }
 var pageAgents = map[string]struct {
 	template string
 	header   string // with which the agent sends its key
+	scheme   string // before the key in the header
 	config   string // of the template; %s is the model's address
 	install  func(o *office, t *testing.T)
 }{
-	"Claude Code": {"claude_code", "X-Api-Key", `
+	"OpenCode": {"opencode", "Authorization", "Bearer ", `
+[templates.opencode]
+extends = "opencode"
+key_env = ["OPENAI_API_KEY"]
+services = {"127.0.0.1:8788" = %q}
+env = {OPENCODE_CONFIG_CONTENT = '''{"provider":{"fake":{"npm":"@ai-sdk/openai-compatible","options":{"baseURL":"http://127.0.0.1:8788/v1","apiKey":"{env:OPENAI_API_KEY}"},
+"models":{"fake-large":{"tool_call":true,"limit":{"context":200000,"output":8000}}}}},"model":"fake/fake-large","small_model":"fake/fake-large"}'''}
+`, func(o *office, t *testing.T) { programtest.Place(t, "opencode", value(o.env, "BERTH_DATA_DIR")) }},
+	"Claude Code": {"claude_code", "X-Api-Key", "", `
 [templates.claude_code]
 extends = "claude_code"
 key_env = ["ANTHROPIC_API_KEY"]
@@ -72,7 +82,7 @@ func (row agentRow) firstAnswer(t *testing.T) {
 	const good = "sk-the-right-key-0123456789"
 	model := fakellm.New(t)
 	o := &office{all: t, model: model}
-	o.env = withConfig(t, local(t), fmt.Sprintf(a.config, behindKey(t, model.URL, a.header, good)))
+	o.env = withConfig(t, local(t), fmt.Sprintf(a.config, behindKey(t, model.URL, a.header, a.scheme+good)))
 	o.server = start(t, o.env)
 	bin := t.TempDir()
 	if err := os.Symlink(testkit.Binary(t), filepath.Join(bin, "berth")); err != nil {

@@ -1,6 +1,8 @@
 package template
 
 import (
+	"slices"
+
 	"github.com/berthdev/berth/internal/acp/profile"
 	"github.com/berthdev/berth/internal/hook"
 	"github.com/berthdev/berth/internal/template/program"
@@ -58,7 +60,7 @@ func builtins() map[string]Template {
 		"claude_code": claude,
 		"github":      github,
 	}
-	for _, name := range agents {
+	for name := range agents {
 		all[name] = forAgent(name)
 	}
 	server := forAgent("opencode")
@@ -68,15 +70,24 @@ func builtins() map[string]Template {
 	return all
 }
 
-// agents are the agents of the runtime acp that have a template of their name.
-var agents = []string{"codex", "copilot", "cursor", "gemini", "goose", "opencode", "qwen"}
+// agents are the agents of the runtime acp that have a template of their name, with the variables besides their keys that
+// may name another service, which needs no key or another one.
+var agents = map[string][]string{
+	"codex":    {"MODEL_PROVIDER"},
+	"copilot":  {"COPILOT_PROVIDER_BASE_URL"},
+	"cursor":   nil,
+	"gemini":   {"GOOGLE_GEMINI_BASE_URL"},
+	"goose":    {"GOOSE_PROVIDER"},
+	"opencode": {"OPENCODE_CONFIG_CONTENT"},
+	"qwen":     {"OPENAI_BASE_URL"},
+}
 
-// forAgent returns the template of an agent: it reaches the agent's model service, with keys of the server.
+// forAgent returns the template of an agent: it reaches the agent's model service, with keys of the tenant or the server.
 func forAgent(name string) Template {
 	p, _ := profile.Find(name)
 	return Template{
 		Name: name, Runtime: RuntimeACP, Agent: name, Description: p.Title + ", installed by 'berth template install " + name + "'",
-		Egress: p.Hosts, EnvFrom: p.Keys,
+		Egress: p.Hosts, EnvFrom: p.Keys, KeyEnv: slices.Concat(p.Keys, agents[name]),
 	}
 }
 

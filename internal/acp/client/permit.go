@@ -37,10 +37,13 @@ func (c *client) permit(params json.RawMessage) map[string]any {
 		} `json:"options"`
 	}
 	_ = json.Unmarshal(params, &r)
-	if c.cancelled || !c.prompted {
+	if !c.prompted {
 		return map[string]any{"outcome": "cancelled"}
 	}
-	c.shaper.asked(params)
+	c.shaper.asked(params) // also of a turn that was cancelled: some agents report the tool in no other way
+	if c.cancelled {
+		return map[string]any{"outcome": "cancelled"}
+	}
 	kinds := []string{"reject_once", "reject_always"}
 	if c.turn.Allow.allows(c.shaper.kindOf(r.Tool.ID, r.Tool.Kind)) {
 		kinds = []string{"allow_once", "allow_always"}

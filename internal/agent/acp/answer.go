@@ -49,11 +49,19 @@ func (r *reader) failure(a *answered, counted bool) (code api.Code, why string) 
 		return api.CodeAgentFailed, "the agent stopped at its limit of calls of the model"
 	case r.state.Broken, r.state.Failure != "", r.profile.Usage.Failed && !counted:
 		why = cmp.Or(strings.TrimSpace(r.state.Failure), "the call of the model failed, and the agent gave no reason")
-		return failureCode(0, why), why
+		return refused(failureCode(0, why), why)
 	case !r.state.Said, silent:
 		return api.CodeAgentFailed, "the agent ended its turn without an answer: the call of the model has probably failed"
 	}
 	return "", ""
+}
+
+// refused explains a refused key, for which services and agents have many words.
+func refused(code api.Code, why string) (api.Code, string) {
+	if code == api.CodeModelKeyRefused && !strings.Contains(why, "refuse") {
+		why = "the model's service refused the key: " + why
+	}
+	return code, why
 }
 
 // failed reads an error that the agent answered.
@@ -65,7 +73,8 @@ func (r *reader) failed(l *client.Line) {
 		return
 	}
 	why := e.reason()
-	res := &end{Status: api.TurnFailed, Code: failureCode(e.status(), why), Message: why}
+	res := &end{Status: api.TurnFailed}
+	res.Code, res.Message = refused(failureCode(e.status(), why), why)
 	switch {
 	case e.Code == codeAuthentication:
 		res.Code, res.Message = api.CodeModelKeyRefused, "the agent wants a key or an account: "+why
@@ -135,7 +144,7 @@ func failureCode(status int, why string) api.Code {
 		return api.CodePromptTooLong
 	case status == 402, has("credit balance", "insufficient_quota", "exceeded your current quota"):
 		return api.CodeModelNoCredit
-	case status == 401, has("invalid api key", "incorrect api key", "api key not valid"):
+	case status == 401, has("invalid api key", "invalid x-api-key", "invalid_api_key", "incorrect api key", "api key not valid", "authentication_error", "unauthorized"):
 		return api.CodeModelKeyRefused
 	case status == 403:
 		return api.CodeModelDenied
