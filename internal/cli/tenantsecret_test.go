@@ -27,7 +27,7 @@ func TestSecretsOnARealServer(t *testing.T) {
 		printed += r.out + r.err
 		return r
 	}
-	if r := run(first+"\n", "secret", "set", "ANTHROPIC_API_KEY"); r.code != 0 || r.out != "" || !strings.Contains(r.err, "ANTHROPIC_API_KEY is set. Sandboxes of claude_code, github have it") {
+	if r := run(first+"\n", "secret", "set", "ANTHROPIC_API_KEY"); r.code != 0 || r.out != "" || !strings.Contains(r.err, "ANTHROPIC_API_KEY is set. Sandboxes of claude_code, github,") {
 		t.Fatalf("%+v", r)
 	}
 	key := func() string { return s.ok("exec", "box", "--", "printenv", "ANTHROPIC_API_KEY") }
@@ -43,7 +43,7 @@ func TestSecretsOnARealServer(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	list := run("", "secret", "ls")
-	contains(t, "ls", list.out, "ANTHROPIC_API_KEY", "claude_code, github", "NOT_NAMED")
+	contains(t, "ls", list.out, "ANTHROPIC_API_KEY", "claude_code, github,", "NOT_NAMED")
 	if got := decode[api.List[api.Secret]](t, run("", "secret", "ls", "--json").out); len(got.Items) != 2 {
 		t.Errorf("%+v", got)
 	}
