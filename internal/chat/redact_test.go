@@ -210,8 +210,8 @@ func BenchmarkRedactDelta(b *testing.B) {
 	for name, secrets := range map[string][]string{"none": nil, "one": {theKey}, "hundred": manySecrets()} {
 		b.Run(name, func(b *testing.B) {
 			r := redacting(b, secrets...)
-			step := stepsOf(delta("a delta of about thirty letters"))[0]
-			step.Events[0].Raw = json.RawMessage(`{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a delta of about thirty letters"}},"session_id":"0197","parent_tool_use_id":null}`)
+			step := stepsOf(delta("a delta of about thirty bytes, or so"))[0]
+			step.Events[0].Raw = json.RawMessage(`{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a delta of about thirty bytes, or so"}},"session_id":"0197","parent_tool_use_id":null}`)
 			for b.Loop() {
 				r.take(agent.Step{Events: []api.TurnEvent{step.Events[0]}, Cursor: step.Cursor})
 			}

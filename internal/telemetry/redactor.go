@@ -127,6 +127,9 @@ func (r *Redactor) Find(text []byte) (found []Span, open int) {
 			}
 			i += next
 		}
+		if len(text)-i >= minSecret && text[i] != keyPrefix[0] && !r.mayMatch(binary.LittleEndian.Uint64(text[i:])) {
+			continue
+		}
 		m, begun := r.match(text[i:])
 		if begun {
 			open = min(open, i)
@@ -169,8 +172,7 @@ func (r *Redactor) matchKnown(text []byte) (m matched, open bool) {
 		return m, open
 	}
 	head := binary.LittleEndian.Uint64(text)
-	slot := slotOf(head)
-	if r.filter[slot/64]&(1<<(slot%64)) == 0 {
+	if !r.mayMatch(head) {
 		return m, false
 	}
 	for _, p := range r.byHead[head] {
@@ -216,6 +218,12 @@ func (s *scan) run(r *Redactor, out, text []byte, final bool) []byte {
 	}
 	s.rest = nil
 	return append(out, text[plain:]...)
+}
+
+// mayMatch reports whether a pattern may begin with the eight bytes.
+func (r *Redactor) mayMatch(head uint64) bool {
+	slot := slotOf(head)
+	return r.filter[slot/64]&(1<<(slot%64)) != 0
 }
 
 func headOf(p string) uint64 { return binary.LittleEndian.Uint64([]byte(p[:minSecret])) }
