@@ -52,7 +52,7 @@ read -r line; case $line in *history*) update fresh;; esac; answer 3 '{"stopReas
 	if text, err := os.ReadFile(filepath.Join(state, "a", "b")); string(text) != "text" {
 		t.Errorf("%q %v", text, err)
 	}
-	// The next turn loads it. Things that are repeated, also behind the answer, is dropped.
+	// The next turn loads it. Repetitions, also those behind the answer, are dropped.
 	turn.Resume, turn.QuietMS = true, 50
 	load := `read -r line; update old; answer 2 '{}'; update old; read -r line; case $line in *short*) update new;; esac; answer 3 '{"stopReason":"end_turn"}'`
 	if code, out = runs(t, turn, load); code != 0 || strings.Contains(out, "old") || !strings.Contains(out, `{"acp":"text","text":"new"}`) {

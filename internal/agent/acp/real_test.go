@@ -68,13 +68,13 @@ func harness(t *testing.T, name, model string, mounts ...driver.Mount) agenttest
 }
 
 func TestGoosePassesSuite(t *testing.T) {
-	testkit.Proves(t, "C9")
+	testkit.Proves(t, "C9", "X10")
 	t.Parallel()
 	agenttest.Run(t, harness(t, "goose", fakellm.New(t).URL))
 }
 
 func TestOpenCodePassesSuite(t *testing.T) {
-	testkit.Proves(t, "C9")
+	testkit.Proves(t, "C9", "X10")
 	t.Parallel()
 	agenttest.Run(t, harness(t, "opencode", fakellm.New(t).URL))
 }

@@ -21,7 +21,7 @@ func program(t agent.Turn) agent.Turn {
 
 func TestRuntimePassesSuite(t *testing.T) {
 	t.Parallel()
-	testkit.Proves(t, "H7")
+	testkit.Proves(t, "H7", "X10")
 	data, err := filepath.Abs("testdata")
 	if err != nil {
 		t.Fatal(err)
