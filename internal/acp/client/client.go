@@ -46,13 +46,20 @@ type Turn struct {
 	Prompt  string `json:"prompt"`
 	Fresh   string `json:"fresh,omitempty"` // the prompt for a session that is new, with the history
 
-	Calls   []Call   `json:"calls,omitempty"` // requests before the prompt
+	Images  []Image  `json:"images,omitempty"` // go with the prompt if the agent takes images
+	Calls   []Call   `json:"calls,omitempty"`  // requests before the prompt
 	Servers []Server `json:"servers,omitempty"`
 	Allow   Policy   `json:"allow"`
 	QuietMS int      `json:"quiet_ms,omitempty"`
 	Rename  *Rename  `json:"rename,omitempty"`
 	Lingers bool     `json:"lingers,omitempty"`
 	Shape   Shape    `json:"shape"`
+}
+
+// Image is a file in the sandbox.
+type Image struct {
+	Path      string `json:"path"`
+	MediaType string `json:"media_type"`
 }
 
 // Call is a request about the session. Params are sent with the session's id.
@@ -125,14 +132,15 @@ type client struct {
 	env     []string
 	signals <-chan os.Signal
 
-	agent     *process
-	calls     int  // requests so far
-	resumes   bool // the agent can resume a session without repeating it
-	theirs    string
-	model     string
-	prompted  bool // the prompt was sent: the agent's updates belong to this turn
-	cancelled bool
-	shaper    *shaper
+	agent      *process
+	calls      int  // requests so far
+	resumes    bool // the agent can resume a session without repeating it
+	seesImages bool // the agent takes images in prompts
+	theirs     string
+	model      string
+	prompted   bool // the prompt was sent: the agent's updates belong to this turn
+	cancelled  bool
+	shaper     *shaper
 }
 
 // Errors that end a turn.

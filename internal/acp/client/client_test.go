@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +17,8 @@ import (
 // in $line.
 const agent = `answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
 update() { printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"theirs","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%s"}}}}\n' "$1"; }
-read -r line; answer 1 '{"agentCapabilities":{"loadSession":true}}'
+offer='{"loadSession":true}'; [ -z "$CAPABILITIES" ] || offer=$CAPABILITIES
+read -r line; answer 1 '{"agentCapabilities":'"$offer"'}'
 `
 
 // runs runs a turn with an agent that goes on with a script.
@@ -290,5 +292,37 @@ func TestTurnsThatCannotBegin(t *testing.T) {
 	c := &client{turn: Turn{Command: []string{"/no/such/agent"}, StateDir: t.TempDir(), Session: "s"}, out: newPrinter(&b)}
 	if code := c.run(); code != exitNotInstalled {
 		t.Errorf("%d", code)
+	}
+}
+
+// Images go with the prompt to an agent that takes them. What is no file any more does not.
+func TestImagesGoWithThePrompt(t *testing.T) {
+	dir := t.TempDir()
+	picture, pipe, link := filepath.Join(dir, "a.png"), filepath.Join(dir, "pipe.png"), filepath.Join(dir, "link.png")
+	if err := errors.Join(os.WriteFile(picture, []byte("pixels"), 0o600), syscall.Mkfifo(pipe, 0o600), os.Symlink(picture, link)); err != nil {
+		t.Fatal(err)
+	}
+	turn := Turn{Prompt: "look", Images: []Image{
+		{picture, "image/png"}, {pipe, "image/png"}, {link, "image/png"}, {filepath.Join(dir, "none.png"), "image/png"},
+	}}
+	script := `read -r line; answer 2 '{"sessionId":"theirs"}'
+read -r line; printf '%s\n' "$line" >'` + dir + `/prompt'; update seen; answer 3 '{"stopReason":"end_turn"}'; cat >/dev/null`
+	for capabilities, want := range map[string]int{`{}`: 1, `{"promptCapabilities":{"image":true}}`: 2} {
+		turn.Env = []string{"CAPABILITIES=" + capabilities}
+		if code, out := runs(t, turn, script); code != 0 {
+			t.Fatalf("%d %s", code, out)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "prompt"))
+		var m struct {
+			Params struct {
+				Prompt []map[string]string `json:"prompt"`
+			} `json:"params"`
+		}
+		if err = errors.Join(err, json.Unmarshal(text, &m)); err != nil || len(m.Params.Prompt) != want {
+			t.Fatalf("%s: %v %s", capabilities, err, text)
+		}
+		if want == 2 && (m.Params.Prompt[1]["type"] != "image" || m.Params.Prompt[1]["mimeType"] != "image/png" || m.Params.Prompt[1]["data"] != "cGl4ZWxz") {
+			t.Errorf("%s", text)
+		}
 	}
 }

@@ -1,12 +1,15 @@
 package client
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -62,9 +65,13 @@ func (c *client) initialize() error {
 			Session struct {
 				Resume json.RawMessage `json:"resume"`
 			} `json:"sessionCapabilities"`
+			Prompt struct {
+				Image bool `json:"image"`
+			} `json:"promptCapabilities"`
 		} `json:"agentCapabilities"`
 	}
 	_ = json.Unmarshal(result, &r)
+	c.seesImages = r.Capabilities.Prompt.Image
 	c.resumes = len(r.Capabilities.Session.Resume) > 0 && string(r.Capabilities.Session.Resume) != "null"
 	return nil
 }
@@ -164,7 +171,7 @@ func (c *client) prompt() error {
 	c.out.flush()
 	c.prompted = true
 	id := c.request("session/prompt", map[string]any{
-		"sessionId": c.theirs, "prompt": []any{map[string]any{"type": "text", "text": text}},
+		"sessionId": c.theirs, "prompt": append([]any{map[string]any{"type": "text", "text": text}}, c.images()...),
 	})
 	result, err := c.await("session/prompt", id, nil)
 	if err == nil {
@@ -173,6 +180,28 @@ func (c *client) prompt() error {
 		c.out.print(Line{Type: LineAnswer, Answer: bounded(result)})
 	}
 	return err
+}
+
+// maxImage is the size in bytes of the largest image that goes with a prompt.
+const maxImage = 5 << 20
+
+// images returns the blocks of the images. One that cannot be read is left out: the text names its path.
+func (c *client) images() (blocks []any) {
+	if !c.seesImages {
+		return nil
+	}
+	for _, i := range c.turn.Images {
+		f, err := os.OpenFile(i.Path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0) // it may be a pipe by now
+		if err != nil {
+			continue
+		}
+		data, err := io.ReadAll(io.LimitReader(f, maxImage+1))
+		_ = f.Close()
+		if err == nil && len(data) > 0 && len(data) <= maxImage {
+			blocks = append(blocks, map[string]any{"type": "image", "mimeType": i.MediaType, "data": base64.StdEncoding.EncodeToString(data)})
+		}
+	}
+	return blocks
 }
 
 // settleTime is the time in which updates still count: an agent may report its tokens behind the answer, and what it

@@ -67,6 +67,11 @@ func turnOf(p profile.Profile, t agent.Turn) client.Turn {
 	if p.Rename != nil {
 		c.Rename = &client.Rename{Dir: p.Rename.Dir, From: p.Rename.From, To: p.Rename.To}
 	}
+	for _, a := range t.Attachments {
+		if a.Inline && a.Size > 0 {
+			c.Images = append(c.Images, client.Image{Path: a.Path, MediaType: a.MediaType})
+		}
+	}
 	if !t.Session.Resume {
 		c.Fresh = agent.Recall(t.History, t.Text())
 	}

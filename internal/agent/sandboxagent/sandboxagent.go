@@ -9,6 +9,7 @@ package sandboxagent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berthdev/berth/internal/acp/relay"
@@ -55,9 +56,26 @@ func (r *Runtime) Start(ctx context.Context, h *engine.Handle, t agent.Turn) err
 func (r *Runtime) job(s sandbox.Sandbox) func(agent.Turn) agent.Job {
 	return func(t agent.Turn) agent.Job {
 		t.Command = []string{relay.Program, relay.Name}
+		t.Attachments = small(t.Attachments)
 		return r.acp(t,
 			relay.AddressEnv+"="+fmt.Sprintf("127.0.0.1:%d", Port), relay.TokenEnv+"="+r.server.Token(s), relay.AgentEnv+"="+t.Agent)
 	}
+}
+
+// maxInline is the number of bytes of images in a prompt that pass through the server: it takes requests of 2 MiB, and
+// base64 is a third longer.
+const maxInline = 1 << 20
+
+// small keeps images out of the prompt that are too large for it. The agent gets their paths.
+func small(all []agent.Attachment) []agent.Attachment {
+	all = slices.Clone(all)
+	left := int64(maxInline)
+	for i := range all {
+		if all[i].Inline = all[i].Inline && all[i].Size <= left; all[i].Inline {
+			left -= all[i].Size
+		}
+	}
+	return all
 }
 
 const (
