@@ -75,7 +75,7 @@ var sizes = []size{
 	{"workspace.crashes", 4, 300},        // sequences with processes that are killed
 	{"workspace.crashes_s3", 1, 60},      // sequences with processes that are killed, on S3
 	{"blob.folder", 20_000, 1_000_000},   // objects in one folder
-	{"acp.agents", 0, 10},                // agents beside Goose and OpenCode
+	{"acp.agents", 2, 12},                // agents that speak ACP; the first two are Goose and OpenCode
 	{"claude.versions", 2, 3},            // versions of the CLI; the third is the newest
 	{"transcript.writers", 6, 24},        // writers of one message at once
 	{"transcript.rounds", 4, 100},        // rounds of that race
