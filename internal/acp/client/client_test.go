@@ -295,7 +295,7 @@ func TestTurnsThatCannotBegin(t *testing.T) {
 	}
 }
 
-// Images go with the prompt to an agent that takes them. What is no file any more does not.
+// Images go with the prompt to an agent that takes them. Paths that are no file any more are left out.
 func TestImagesGoWithThePrompt(t *testing.T) {
 	dir := t.TempDir()
 	picture, pipe, link := filepath.Join(dir, "a.png"), filepath.Join(dir, "pipe.png"), filepath.Join(dir, "link.png")
