@@ -61,9 +61,9 @@ env = {ANTHROPIC_BASE_URL = "http://127.0.0.1:8788", ANTHROPIC_API_KEY = "dummy"
 	}
 
 	k = o.talkWith(t, "ask")
-	k.ask("remember the heron", api.TurnCompleted)
+	k.ask("[[say I do]] remember the heron", api.TurnCompleted)
 	a := k.ask("[[say turn {{turn}} after: {{first_prompt}}]]", api.TurnCompleted)
-	if a.reply.Text() != "turn 2 after: remember the heron" || a.reply.Usage.Estimated || a.reply.Usage.OutputTokens == 0 {
+	if a.reply.Text() != "turn 2 after: [[say I do]] remember the heron" || a.reply.Usage.Estimated || a.reply.Usage.OutputTokens == 0 {
 		t.Errorf("%q, %+v", a.reply.Text(), a.reply.Usage)
 	}
 }
