@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -171,8 +170,7 @@ func (v *Server) started(ctx context.Context, conn guest.Conn, id string) error 
 		return err
 	}
 	if st.Exit.Code == guest.ExitNotFound || st.Exit.Code == guest.ExitCannotRun {
-		return &fault.Error{Op: "start sandbox-agent", Code: api.CodeAgentNotInstalled, Hint: "Run '" + Install + "' on the server's machine.",
-			Err: errors.New("sandbox-agent is not installed")}
+		return fault.Errorf("start sandbox-agent", api.CodeAgentNotInstalled, "it is not installed; run: %s", Install)
 	}
 	return fmt.Errorf("start sandbox-agent: it ended with exit code %d", st.Exit.Code)
 }
