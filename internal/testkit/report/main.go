@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"strings"
 )
 
 // options are the command's flags.
@@ -18,6 +19,7 @@ type options struct {
 	slowest                   int
 	again                     int
 	race                      string
+	packages                  string
 	files                     []string
 }
 
@@ -54,6 +56,7 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	f.Float64Var(&o.floor, "min-coverage", 0, "fail when a measured package covers fewer `percent` of its statements")
 	f.IntVar(&o.again, "again", 0, "run failed tests again, alone, if at most this `many` failed")
 	f.StringVar(&o.race, "race", "", "run tests of packages that match this `pattern` again with the race detector")
+	f.StringVar(&o.packages, "packages", "", "fail when one of these `paths`, separated by space, has no result")
 	f.IntVar(&o.slowest, "slowest", 10, "how many of the slowest tests to list")
 	err := f.Parse(args)
 	o.files = f.Args()
@@ -96,6 +99,7 @@ func run(o options, stdin io.Reader, stdout io.Writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	problems = append(problems, res.lacking(strings.Fields(o.packages))...)
 	problems = append(problems, res.refusedSkips(allowed)...)
 	problems = append(problems, res.thinCoverage(o.floor)...)
 	p.list("unstable: failed once, then passed alone; each is a bug of the test or of Berth", unstable)

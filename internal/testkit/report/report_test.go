@@ -60,6 +60,18 @@ func file(t *testing.T, name, text string) string {
 
 var passing = events("start store -", "run store TestA", "output store TestA quiet words", "pass store TestA 1.5", "pass store - 2")
 
+func TestEveryPackageHasAResult(t *testing.T) {
+	store, turn := Module+"/internal/store", Module+"/internal/turn"
+	if code, out := judge(passing, "-packages", store); code != 0 {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	for name, stream := range map[string]string{"go test did not start": passing, "cut off": passing + events("start turn -")} {
+		if code, out := judge(stream, "-packages", store+"\n"+turn); code != 1 || !strings.Contains(out, "package turn has no result") {
+			t.Errorf("%s: exit code %d: %s", name, code, out)
+		}
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	for name, c := range map[string]struct {
 		stream string

@@ -192,3 +192,13 @@ func (r *results) brokenPackages(failing map[string]bool) []string {
 	slices.Sort(broken)
 	return broken
 }
+
+// lacking returns a problem for each of the packages that has no result.
+func (r *results) lacking(packages []string) (problems []string) {
+	for _, path := range packages {
+		if p := r.packages[path]; p == nil || p.status == running {
+			problems = append(problems, "package "+Short(path)+" has no result")
+		}
+	}
+	return problems
+}

@@ -60,8 +60,8 @@ func TestTableThatTakesAMoment(t *testing.T) {
 		return dynamotest.Fate{}
 	})
 	made(t, b)
-	if asked.Load() != 3 {
-		t.Errorf("asked %d times", asked.Load())
+	if asked.Load() < 3 {
+		t.Errorf("took the table as ready after it was asked %d times", asked.Load())
 	}
 	proxy.Set(refusing("DescribeTable", 0))
 	if _, err := open(t, b).CreateTable(t.Context()); err == nil || !strings.Contains(err.Error(), "AccessDenied") {
