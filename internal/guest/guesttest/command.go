@@ -3,6 +3,7 @@ package guesttest
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -163,7 +164,7 @@ type silent struct{ ended chan struct{} }
 
 func (s silent) Read([]byte) (int, error) {
 	<-s.ended
-	return 0, nil
+	return 0, io.EOF
 }
 
 func inputNobodyReads(t *testing.T, in instance) {
