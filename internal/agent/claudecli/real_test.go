@@ -67,10 +67,11 @@ func TestRealCLICountsTokens(t *testing.T) {
 func testTokens(t *testing.T, h agenttest.Harness, model *fakellm.Server) {
 	check := func(t *testing.T, o agenttest.Outcome, status string) {
 		t.Helper()
+		marked := status == api.TurnCancelled // a CLI that does not end in time is killed before it can report
 		want := model.Totals().All()
 		got := o.End.Usage
 		if got.InputTokens != int64(want.Input) || got.OutputTokens != int64(want.Output) ||
-			got.CacheReadTokens != int64(want.CacheRead) || got.CacheWriteTokens != int64(want.CacheCreate) || got.Estimated {
+			got.CacheReadTokens != int64(want.CacheRead) || got.CacheWriteTokens != int64(want.CacheCreate) || got.Estimated && !marked {
 			t.Errorf("counted %+v, in truth %+v", got, want)
 		}
 		if o.End.Status != status {
