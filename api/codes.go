@@ -106,6 +106,8 @@ const (
 	CodeModelNotAllowed   Code = "model_not_allowed"
 	CodeManyAttachments   Code = "too_many_attachments"
 	CodeLargeAttachment   Code = "attachment_too_large"
+	CodeAttachmentFetch   Code = "attachment_unreachable"
+	CodeRuntimeDisabled   Code = "runtime_disabled"
 	CodePromptTooLong     Code = "prompt_too_long"
 	CodeAnswerTooLong     Code = "answer_too_long"
 	CodeTurnTimeout       Code = "turn_timeout"
@@ -234,6 +236,8 @@ var Codes = []CodeInfo{
 	{CodeModelNotAllowed, http.StatusUnprocessableEntity, false, "The template does not allow the model", "Ask for one of the models that the detail lists, or for none."},
 	{CodeManyAttachments, http.StatusUnprocessableEntity, false, "The prompt has too many attachments", "Send fewer, or one archive of them; 'berth cp' brings any number of files into the sandbox."},
 	{CodeLargeAttachment, http.StatusRequestEntityTooLarge, false, "The attachments are too large", "Send less with the prompt: 'berth cp' brings files of any size into the sandbox, and the prompt can name them."},
+	{CodeAttachmentFetch, http.StatusUnprocessableEntity, false, "An attachment could not be fetched", "Check that its URL can be read without signing in from the internet, or send its content as data."},
+	{CodeRuntimeDisabled, http.StatusServiceUnavailable, false, "The server has no threads", "Set sandbox_runtime_enabled to true and restart the server; conversations and sandboxes work without it."},
 	{CodePromptTooLong, http.StatusBadGateway, false, "The prompt is too long for the model", "Begin another conversation, or shorten the prompt and what it attaches."},
 	{CodeAnswerTooLong, http.StatusBadGateway, false, "The answer reached the model's limit", "Ask for less at once; what came before is kept."},
 	{CodeTurnTimeout, http.StatusGatewayTimeout, false, "The turn took too long", "Ask for less at once, or raise turn_timeout; what it had done by then is kept."},

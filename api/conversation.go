@@ -178,7 +178,31 @@ type Prompt struct {
 type PromptFile struct {
 	Name      string `json:"name" minLength:"1" maxLength:"255" doc:"The file's name; directories before it are dropped" example:"chart.png"`
 	MediaType string `json:"media_type,omitempty" maxLength:"100" doc:"Default: found from content and name. Images are always found from their content" example:"image/png"`
-	Data      []byte `json:"data" doc:"The content, in base64"`
+	Data      []byte `json:"data,omitzero" required:"false" doc:"The content, in base64"`
+	URL       string `json:"url,omitempty" maxLength:"2048" doc:"The address of the content, instead of data; the server fetches it. Only http and https at public addresses, without redirects"`
+}
+
+// Artifact is a file below output/display/ in the workspace that changed during a turn, as it was at the turn's end.
+type Artifact struct {
+	Path      string `json:"path" doc:"The path in the workspace"`
+	Name      string `json:"name" example:"chart.png"`
+	Size      int64  `json:"size"`
+	MediaType string `json:"media_type" doc:"Found from content and name" example:"image/png"`
+	SHA256    string `json:"sha256" doc:"The content's SHA-256 in hex"`
+	URL       string `json:"url" doc:"The path on this server that downloads the file as it is now"`
+}
+
+// TurnArtifact is an artifact and the turn that made or changed it.
+type TurnArtifact struct {
+	Artifact
+	TurnID string `json:"turn_id"`
+}
+
+// Answer is a turn that has ended, with its answer.
+type Answer struct {
+	Turn    Turn    `json:"turn"`
+	Text    string  `json:"text" doc:"The texts of the answer"`
+	Content []Block `json:"content" doc:"The whole answer, with the calls of tools"`
 }
 
 // Types of the events of a turn.
@@ -226,8 +250,10 @@ type TurnEvent struct {
 	Session string  `json:"session_id,omitempty"`
 	Usage   *Usage  `json:"usage,omitempty" doc:"The turn's tokens: so far in usage, in total in turn.finished"`
 	CostUSD float64 `json:"cost_usd,omitempty"`
-	Stats   *Stats  `json:"stats,omitempty" doc:"The conversation's totals"`
-	Version string  `json:"version,omitempty" doc:"The saved version of the workspace"`
+	// Of turn.finished.
+	Artifacts []Artifact `json:"artifacts,omitempty" doc:"The files below output/display/ that changed during the turn"`
+	Stats     *Stats     `json:"stats,omitempty" doc:"The conversation's totals"`
+	Version   string     `json:"version,omitempty" doc:"The saved version of the workspace"`
 	// Of turn.finished.
 	VersionPending bool     `json:"version_pending,omitempty" doc:"The workspace is not saved yet; GET the turn later for the version"`
 	Warnings       []string `json:"warnings,omitempty" doc:"Failures that did not fail the turn"`
@@ -248,6 +274,7 @@ type Turn struct {
 	Message        string     `json:"message,omitempty"`
 	StopReason     string     `json:"stop_reason,omitempty" doc:"Why the model stopped, in the words of its service: end_turn, max_tokens, refusal and others"`
 	Usage          Usage      `json:"usage"`
+	Artifacts      []Artifact `json:"artifacts,omitempty" doc:"The files below output/display/ that changed during the turn"`
 	Version        string     `json:"version,omitempty" doc:"The version of the workspace that was saved after the turn"`
 	VersionPending bool       `json:"version_pending,omitempty" doc:"The workspace is not saved yet; saving is retried"`
 	Warnings       []string   `json:"warnings,omitempty" doc:"Failures that did not fail the turn"`

@@ -67,6 +67,7 @@ var TurnEvents = []EventInfo{
 		sometimes("message_id", "The assistant's message"), sometimes("code", "The code of the error, if the turn failed"),
 		sometimes("message", "The error or the reason, for people"), sometimes("stop_reason", ""), sometimes("model", "The model that answered"), sometimes("session_id", "The agent's session"),
 		always("usage", "The tokens that the turn used"), sometimes("cost_usd", "The turn's cost in US dollars"),
+		sometimes("artifacts", "The files below output/display/ that changed during the turn"),
 		always("stats", "The totals of the conversation, this turn included"), sometimes("version", "The version of the workspace that was saved after the turn"),
 		sometimes("version_pending", "The workspace is not saved yet; GET …/turns/{turn_id} has the version later"),
 		sometimes("warnings", "Failures that did not fail the turn"), always("at", "When the turn ended"),

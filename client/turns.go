@@ -62,13 +62,18 @@ func WithRaw() TurnOption { return func(t *TurnStream) { t.query.Set("raw", "tru
 // once, even if the request is repeated. Its attachments are sent in the same request, so they are held in memory until
 // the server has answered.
 func (s Conversations) Prompt(ctx context.Context, id string, want api.Prompt, opts ...TurnOption) (*TurnStream, error) {
+	return s.newStream(ctx, id, "", 0).send(path{conversationsPath, id, "messages"}, want, opts)
+}
+
+// send sends the prompt that starts the turn.
+func (t *TurnStream) send(to path, want api.Prompt, opts []TurnOption) (*TurnStream, error) {
 	const op = "send prompt"
 	body, err := encode(want)
 	if err != nil {
+		t.cancel()
 		return nil, fmt.Errorf("%s: encode the request: %w", op, err)
 	}
-	t := s.newStream(ctx, id, "", 0)
-	t.prompt = &call{method: http.MethodPost, path: path{conversationsPath, id, "messages"}, body: want}
+	t.prompt = &call{method: http.MethodPost, path: to, body: want}
 	t.sent, t.key = body, rand.Text()
 	t.patience += time.Duration(len(body)/leastRate) * time.Second
 	return t.begin(op, opts)
@@ -256,6 +261,9 @@ func (t *TurnStream) dial() (reply, error) {
 	got, head, err := t.open(ask, nil, t.key, t.sent)
 	if err == nil {
 		t.TurnID = head.Get(api.HeaderTurnID)
+		if t.ConversationID == "" { // the prompt named a thread
+			t.ConversationID = head.Get(api.HeaderConversationID)
+		}
 	}
 	return got, err
 }

@@ -18,7 +18,7 @@ func (s *System) openHooks(context.Context) error {
 	webhooks := hook.NewWebhooks(hook.WebhookOptions{Of: s.templates.Hooks, Enqueue: s.enqueue, Answered: s.answered, Log: s.log})
 	s.outbox.Register(hook.KindWebhook, webhooks.Deliver)
 	s.hooks = hook.New(hook.Options{
-		Of: s.templates.Hooks, S3: s.s3, Webhooks: webhooks, Log: s.log, Metrics: s.metrics, Remember: s.remember,
+		Of: s.templates.Hooks, S3: s.s3, Webhooks: webhooks, Log: s.log, Metrics: s.metrics, Remember: s.remember, Conversation: conversationOf(s.store),
 		Builtins: map[string]hook.Func{hook.Push: s.pushAgain, hook.Log: s.logEnd, hook.Clone: hook.CloneRepository},
 	})
 	return program.Prepare(s.cfg.DataDir) // so that templates can mount programs that are not installed yet
@@ -48,6 +48,13 @@ func (s *System) remember(ctx context.Context, d *hook.Data) error {
 		err = errors.Join(err, in.SetExtra(ctx, d.ConversationID, stats))
 	}
 	return err
+}
+
+// conversationOf returns a function that returns the id of the conversation that a sandbox was made for.
+func conversationOf(db *store.DB) func(context.Context, sandbox.Sandbox) (string, error) {
+	return func(ctx context.Context, sb sandbox.Sandbox) (string, error) {
+		return db.In(store.TenantID(sb.Owner.Tenant)).Threads().ConversationOf(ctx, sb.ID)
+	}
 }
 
 // s3 returns the location of the versions of a sandbox's workspace, or nil if the workspace is not saved.

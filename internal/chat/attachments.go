@@ -52,6 +52,9 @@ func (l AttachmentLimits) filesOf(turn string, sent []api.PromptFile) ([]store.P
 		if err != nil {
 			return nil, err
 		}
+		if f.Data == nil {
+			f.Data = []byte{} // nil would be null in the database
+		}
 		files[i] = store.PromptFile{
 			Name: shownName(f.Name), MediaType: kind, Size: int64(len(f.Data)), Data: f.Data,
 			Path: path.Join(AttachmentDir, strings.ToLower(turn), freeName(safeName(f.Name), taken)),

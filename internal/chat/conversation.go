@@ -36,7 +36,7 @@ func (c Conversations) Create(ctx context.Context, want api.CreateConversation) 
 		return n, false, err
 	}
 	if want.SandboxID != "" {
-		if n.Sandbox, n.OwnSandbox, err = c.linkable(ctx, n.ID, want.SandboxID); err != nil {
+		if n.Sandbox, n.OwnSandbox, err = c.linkable(ctx, n, want.SandboxID); err != nil {
 			return n, false, err
 		}
 		if len(n.Env) > 0 && !n.OwnSandbox {
@@ -52,7 +52,7 @@ func (c Conversations) Create(ctx context.Context, want api.CreateConversation) 
 
 // draft returns the conversation that the request describes, with defaults for missing fields.
 func (c Conversations) draft(ctx context.Context, want api.CreateConversation) (n store.Conversation, err error) {
-	n = store.Conversation{ID: want.ID, Title: want.Title, Account: want.AccountID, Agent: want.AgentID, Template: want.Template, Env: want.Env, Metadata: want.Metadata}
+	n = store.Conversation{ID: want.ID, Tenant: c.tenant, Title: want.Title, Account: want.AccountID, Agent: want.AgentID, Template: want.Template, Env: want.Env, Metadata: want.Metadata}
 	if n.Account, err = c.accountFor(ctx, want.AccountID); err != nil {
 		return n, err
 	}
@@ -113,14 +113,15 @@ func (c Conversations) template(ctx context.Context, agent, sandboxID string) (s
 
 // linkable checks that a conversation may work in a sandbox. The sandbox exists, or the id is free and the
 // conversation creates its own sandbox with it. own reports whether the conversation owns the sandbox.
-func (c Conversations) linkable(ctx context.Context, conversation, id string) (sandboxID string, own bool, err error) {
+func (c Conversations) linkable(ctx context.Context, conv store.Conversation, id string) (sandboxID string, own bool, err error) {
 	if _, err = sandbox.ParseID(sandbox.PublicID(id)); err != nil {
 		return "", false, err
 	}
 	s, err := c.scope().ByID(ctx, id)
 	switch {
 	case err == nil:
-		return s.ID, s.Owner.Kind == sandbox.OwnerConversation && sandbox.PublicID(s.Owner.ID) == sandbox.PublicID(conversation), nil
+		owner := conv.Owner()
+		return s.ID, s.Owner.Kind == owner.Kind && sandbox.PublicID(s.Owner.ID) == sandbox.PublicID(owner.ID), nil
 	case !errors.Is(err, fault.ErrNotFound):
 		return "", false, err
 	}

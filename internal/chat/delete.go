@@ -7,7 +7,6 @@ import (
 
 	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/outbox"
-	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 )
 
@@ -69,7 +68,7 @@ func (c Conversations) Delete(ctx context.Context, id string, d Deletion) error 
 func (c Conversations) sandboxesToDelete(ctx context.Context, conv store.Conversation) (ids []string, err error) {
 	s, err := c.scope().ByID(ctx, conv.Sandbox)
 	switch {
-	case err == nil && s.Owner.Kind == sandbox.OwnerConversation, conv.OwnSandbox && conv.Sandbox != "":
+	case err == nil && s.Owner.HasMessages(), conv.OwnSandbox && conv.Sandbox != "":
 		ids = append(ids, conv.Sandbox)
 	case err != nil && !errors.Is(err, fault.ErrNotFound) && !errors.Is(err, fault.ErrDeleted):
 		return nil, err
@@ -77,7 +76,7 @@ func (c Conversations) sandboxesToDelete(ctx context.Context, conv store.Convers
 	if conv.OwnSandbox {
 		return ids, nil
 	}
-	switch s, err = c.scope().ByOwner(ctx, sandbox.OwnerConversation, conv.ID); {
+	switch s, err = c.scope().ByOwner(ctx, conv.Owner().Kind, conv.Owner().ID); {
 	case err == nil && s.ID != conv.Sandbox:
 		ids = append(ids, s.ID)
 	case err != nil && !errors.Is(err, fault.ErrNotFound):
@@ -103,8 +102,8 @@ func (s *Service) endSandbox(ctx context.Context, out store.Message) error {
 		return err
 	}
 	sb, err := in.ByID(ctx, e.Sandbox)
-	if err == nil && sb.Owner.Kind == sandbox.OwnerConversation && sb.Owner.ID != out.Ref {
-		if gone, err := in.ConversationDeleted(ctx, sb.Owner.ID); err != nil || !gone {
+	if err == nil && sb.Owner.HasMessages() && sb.Owner.ID != out.Ref {
+		if gone, err := in.Threads().OwnerDeleted(ctx, sb.Owner); err != nil || !gone {
 			return err // the owner exists and may use the sandbox again
 		}
 	}

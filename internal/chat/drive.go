@@ -298,7 +298,7 @@ func (w *work) end(ctx context.Context, end agent.End, l last) error {
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(outcome{End: end, Reply: reply})
+	text, err := json.Marshal(outcome{End: end, Reply: &reply, display: w.collect(ctx)})
 	if err != nil {
 		return err
 	}
@@ -324,10 +324,11 @@ func (w *work) announce(events [][]byte) {
 	}
 }
 
-// outcome is the end of the agent's work, stored until the turn has finished.
+// outcome is the end of the agent's work. Reply is stored until the turn has finished.
 type outcome struct {
 	agent.End
-	Reply api.Message
+	Reply *api.Message `json:",omitempty"`
+	display
 }
 
 // reply returns the assistant's message.

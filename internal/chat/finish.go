@@ -26,8 +26,14 @@ func (w *work) finish(ctx context.Context) error {
 	if err := json.Unmarshal(w.turn.Outcome, &out); err != nil {
 		return fault.Errorf("finish turn", api.CodeInternal, "its outcome cannot be read: %w", err)
 	}
+	if out.Reply == nil {
+		return fault.Errorf("finish turn", api.CodeInternal, "its outcome has no message")
+	}
 	w.at("finishing", w.turn.ID)
 	warnings := w.deliver(ctx, out)
+	if out.Problem != "" {
+		warnings = append(warnings, out.Problem)
+	}
 	until := time.Now().Add(saveWait)
 	if !slices.Contains(w.turn.Done, doneHooks) {
 		d, more, err := w.hooks(ctx, out)
@@ -72,13 +78,13 @@ func (w *work) close(ctx context.Context, out outcome) error {
 		Type: api.EventTurnFinished, ConversationID: sandbox.PublicID(w.turn.Conversation), SandboxID: sandbox.PublicID(w.turn.Sandbox), TurnID: w.turn.ID, MessageID: w.turn.Reply,
 		Status: out.Status, Code: out.Code, Message: out.Message, StopReason: out.StopReason, Model: out.Model,
 		Session: w.turn.Session, Usage: &out.Usage, CostUSD: out.Reply.CostUSD,
-		Stats: &stats, Version: w.turn.Version, VersionPending: w.turn.Saving, Warnings: warnings, At: &now,
+		Artifacts: artifactsOf(w.turn, out.display), Stats: &stats, Version: w.turn.Version, VersionPending: w.turn.Saving, Warnings: warnings, At: &now,
 	})}
-	outcome, err := json.Marshal(out.End)
+	text, err := json.Marshal(outcome{End: out.End, display: out.display})
 	if err != nil {
 		return err
 	}
-	t, err := w.opts.Store.TurnRuns().Finish(ctx, w.lease, out.Status, outcome, store.Append{After: w.turn.Seq, To: w.turn.ReadTo, Events: events}, w.addUsage(ctx, out.Usage))
+	t, err := w.opts.Store.TurnRuns().Finish(ctx, w.lease, out.Status, text, store.Append{After: w.turn.Seq, To: w.turn.ReadTo, Events: events}, w.addUsage(ctx, out.Usage))
 	if err != nil {
 		return err
 	}
@@ -160,7 +166,7 @@ func (w *work) hooks(ctx context.Context, out outcome) (d *hook.Data, warnings [
 	if w.opts.Hooks == nil {
 		return nil, nil, nil
 	}
-	if d, err = w.data(ctx, out.Reply); err != nil {
+	if d, err = w.data(ctx, *out.Reply); err != nil {
 		return nil, nil, err
 	}
 	w.opts.Hooks.Message(ctx, d)

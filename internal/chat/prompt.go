@@ -20,11 +20,12 @@ import (
 type PromptRequest struct {
 	api.Prompt
 	Conversation string
-	Sandbox      string // the sandbox that the caller expects; empty: the conversation's
-	Make         bool   // create the conversation if its id is unknown
-	Default      bool   // use the sandbox's default conversation, and create it if necessary
-	Queue        bool   // wait if another turn runs; false: return an error
-	TurnID       string // a request with a known id returns the same turn
+	Sandbox      string       // the sandbox that the caller expects; empty: the conversation's
+	Make         bool         // create the conversation if its id is unknown
+	Default      bool         // use the sandbox's default conversation, and create it if necessary
+	Thread       store.Thread // use the thread's conversation, and create it if necessary; zero: none
+	Queue        bool         // wait if another turn runs; false: return an error
+	TurnID       string       // a request with a known id returns the same turn
 }
 
 // Prompt accepts a prompt. Once it returns, the user's message is stored and will be answered.
@@ -32,7 +33,11 @@ func (c Conversations) Prompt(ctx context.Context, a PromptRequest) (store.Turn,
 	if err := CheckPrompt(a.Prompt.Prompt); err != nil {
 		return store.Turn{}, err
 	}
-	files, err := c.opts.Attachments.filesOf(a.TurnID, a.Attachments)
+	sent, err := c.fetch(ctx, a.Attachments)
+	if err != nil {
+		return store.Turn{}, err
+	}
+	files, err := c.opts.Attachments.filesOf(a.TurnID, sent)
 	if err != nil {
 		return store.Turn{}, err
 	}
@@ -115,6 +120,9 @@ func (c Conversations) find(ctx context.Context, a PromptRequest) (store.Convers
 	if a.Default {
 		return c.findDefault(ctx, want, a.Model)
 	}
+	if a.Thread.Key != "" {
+		return c.findThread(ctx, a.Thread, want, a.Model)
+	}
 	id, err := sandbox.ParseID(a.Conversation)
 	if err != nil {
 		return store.Conversation{}, err
@@ -178,7 +186,7 @@ func (c Conversations) assignSandbox(ctx context.Context, conv store.Conversatio
 	id, own := store.NewID(), true
 	if asked != "" && asked != conv.Sandbox {
 		var err error
-		if id, own, err = c.linkable(ctx, conv.ID, asked); err != nil {
+		if id, own, err = c.linkable(ctx, conv, asked); err != nil {
 			return conv, err
 		}
 	}
@@ -216,7 +224,7 @@ func (c Conversations) ensureSandbox(ctx context.Context, conv store.Conversatio
 		return s, false, err
 	}
 	s, created, err := c.opts.Engine.Ensure(ctx, engine.Request{
-		Owner: sandbox.Owner{Tenant: string(c.tenant), Kind: sandbox.OwnerConversation, ID: conv.ID},
+		Owner: conv.Owner(),
 		NewID: conv.Sandbox, Actor: c.actor, Account: conv.Account, Agent: conv.Agent,
 		Spec: sandbox.Spec{Template: conv.Template, Profile: over.Profile, Env: merged(over.Env, conv.Env), Metadata: conv.Metadata},
 	})
@@ -255,7 +263,7 @@ func (c Conversations) Link(ctx context.Context, id, sandboxID string) (store.Co
 	if _, err := c.scope().ByID(ctx, sandboxID); err != nil {
 		return conv, err
 	}
-	to, own, err := c.linkable(ctx, id, sandboxID)
+	to, own, err := c.linkable(ctx, conv, sandboxID)
 	if err != nil {
 		return conv, err
 	}

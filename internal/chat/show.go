@@ -17,7 +17,8 @@ func Show(t store.Turn) api.Turn {
 	}
 	shown := api.Turn{
 		ID: t.ID, ConversationID: sandbox.PublicID(t.Conversation), SandboxID: sandbox.PublicID(t.Sandbox), MessageID: t.Message, Model: t.Model,
-		Status: t.Status, Code: end.Code, Message: end.Message, StopReason: end.StopReason, Usage: end.Usage, Version: t.Version, VersionPending: t.Saving, Warnings: t.Warnings,
+		Status: t.Status, Code: end.Code, Message: end.Message, StopReason: end.StopReason,
+		Usage: end.Usage, Artifacts: artifactsOf(t, end.display), Version: t.Version, VersionPending: t.Saving, Warnings: t.Warnings,
 		CreatedAt: t.CreatedAt, StartedAt: timeOrNil(t.StartedAt), FinishedAt: timeOrNil(t.FinishedAt),
 	}
 	if t.Status == store.TurnFinishing {

@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,6 +86,8 @@ type Options struct {
 	Log      *slog.Logger
 
 	Attachments AttachmentLimits
+	// Dial connects to the servers of attachments that are given by their URL; nil: only to public addresses.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// At is called at named points of the work, for tests that stop a server there.
 	At func(point, turn string)

@@ -303,7 +303,7 @@ func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 	vars := map[string]string{
 		"MODAL_TOKEN_ID": "id", "MODAL_TOKEN_SECRET": "modal-secret-1",
 		"DAYTONA_API_KEY": "daytona-secret-1", "DAYTONA_API_URL": "https://daytona.example", "DAYTONA_TARGET": "eu",
-		"SANDBOX_HACKCLUB_API_KEY": "hack-secret-1", "SANDBOX_RUNTIME_ENABLED": "false",
+		"SANDBOX_HACKCLUB_API_KEY": "hack-secret-1",
 	}
 	l, err := config.Load(config.Sources{Env: environ(vars)})
 	if err != nil {
@@ -318,7 +318,7 @@ func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 			t.Errorf("the value of %s is shown", name)
 		}
 	}
-	vars = map[string]string{"SANDBOX_RUNTIME_ENABLED": "true"}
+	vars = map[string]string{"SANDBOX_RUNTIME_ENABLED": "false"} // it has an effect
 	if l, err = config.Load(config.Sources{Env: environ(vars)}); err != nil || len(l.Warnings) != 0 {
 		t.Errorf("%v, %v", l.Warnings, err)
 	}

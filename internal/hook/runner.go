@@ -28,8 +28,10 @@ type Options struct {
 	// Remember stores the metadata and stats that hooks of a start or an end set; nil: they are lost. Turns store
 	// those of their own hooks.
 	Remember func(ctx context.Context, d *Data) error
-	Log      *slog.Logger
-	Metrics  *telemetry.Metrics
+	// Conversation returns the id of the conversation that a thread's sandbox was made for; nil: hooks do not get it.
+	Conversation func(ctx context.Context, s sandbox.Sandbox) (string, error)
+	Log          *slog.Logger
+	Metrics      *telemetry.Metrics
 }
 
 // Runner runs the hooks of templates. It is safe for concurrent use.
@@ -41,7 +43,7 @@ func New(o Options) *Runner { return &Runner{o} }
 // ColdStart runs the cold start hooks of an instance that is up, and pull at the place of Pull among them; first if it
 // is not listed. It stops at the first error, which fails the start.
 func (r *Runner) ColdStart(ctx context.Context, h *engine.Handle, pull func(context.Context) error) error {
-	d, err := dataOf(ctx, h)
+	d, err := r.dataOf(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -96,11 +98,15 @@ func refusal(ctx context.Context, err error) error {
 }
 
 // dataOf returns the data for the hooks of a start or an end.
-func dataOf(ctx context.Context, h *engine.Handle) (*Data, error) {
+func (r *Runner) dataOf(ctx context.Context, h *engine.Handle) (*Data, error) {
 	s, err := h.Sandbox(ctx)
 	d := &Data{Record: s, Handle: h}
-	if s.Owner.Kind == sandbox.OwnerConversation {
+	switch {
+	case err != nil:
+	case s.Owner.Kind == sandbox.OwnerConversation:
 		d.ConversationID = s.Owner.ID
+	case s.Owner.Kind == sandbox.OwnerThread && r.opts.Conversation != nil:
+		d.ConversationID, err = r.opts.Conversation(ctx, s)
 	}
 	return d, err
 }
@@ -117,7 +123,7 @@ func (r *Runner) remember(ctx context.Context, d *Data) {
 
 // Terminate runs the terminate hooks before an instance is destroyed. It logs their errors and does not return them.
 func (r *Runner) Terminate(ctx context.Context, h *engine.Handle) error {
-	d, err := dataOf(ctx, h)
+	d, err := r.dataOf(ctx, h)
 	if err != nil {
 		return err
 	}

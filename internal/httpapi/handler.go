@@ -45,6 +45,8 @@ type Options struct {
 	Syncer *workspacesync.Syncer
 	// Chat keeps conversations and runs turns; nil: this server takes no prompts.
 	Chat *chat.Service
+	// ThreadsOff makes the routes of threads answer with runtime_disabled.
+	ThreadsOff bool
 	// Saves reports whether workspaces can be saved here; explanations depend on it.
 	Saves bool
 	// Saving checks whether the object store answers, for readiness; nil: it is not checked.
@@ -123,7 +125,7 @@ func (a *Handler) addRoutes() {
 		Draining: &a.draining, OrphanGrace: a.OrphanGrace, Saving: a.Saving, Messages: a.Messages, Disk: a.Disk, Secrets: a.Secrets,
 	})
 	talks := conversations.Options{
-		Claims: a.claims, Ending: a.ending, Room: a.Room, Redactor: a.Redactor,
+		Claims: a.claims, Ending: a.ending, Room: a.Room, Redactor: a.Redactor, ThreadsOff: a.ThreadsOff,
 		RequestTimeout: a.RequestTimeout, TransferTimeout: a.TransferTimeout,
 	}
 	for base, hidden := range map[string]bool{exchange.SandboxesPath: false, "/api/v1/sandbox": true} { // older clients use /api/v1/sandbox

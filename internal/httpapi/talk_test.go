@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ type talks struct {
 	*site
 	agents *scripted
 	outbox *outbox.Outbox
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 
 	mu     sync.Mutex
 	finish []string       // the turns after which hooks ran
@@ -71,7 +73,7 @@ func (w *talks) talk(o *Options) {
 		Plan: func(name string) (chat.Plan, error) {
 			return chat.Plan{Runtime: "script", MaxConcurrent: 1}, e.CheckTemplate("acme", name)
 		},
-		DefaultTemplate: "default", DeleteSandbox: true,
+		DefaultTemplate: "default", DeleteSandbox: true, Dial: w.dial,
 	})
 }
 

@@ -66,6 +66,12 @@ func (s Sandbox) Apply(c Change, to State, now time.Time) Sandbox {
 	case EventLost, EventEnded, EventArchive:
 		s.Instance, s.DestroyedAt, s.Finalizers = "", now, nil
 	}
+	switch was, is := from.ThreadStatus(), to.ThreadStatus(); {
+	case is == "paused" && was != "paused":
+		s.PausedAt = now
+	case is == "active" && was == "resuming":
+		s.ResumedAt = now
+	}
 	if c.EndsFiles() {
 		s.UnsavedSince, s.ChangedAt, s.SaveFailure = time.Time{}, time.Time{}, nil
 	}

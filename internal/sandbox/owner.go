@@ -34,6 +34,9 @@ type Owner struct {
 
 func (o Owner) String() string { return fmt.Sprintf("%s %q of tenant %s", o.Kind, o.ID, o.Tenant) }
 
+// HasMessages reports whether the owner is a conversation or a thread.
+func (o Owner) HasMessages() bool { return o.Kind == OwnerConversation || o.Kind == OwnerThread }
+
 // Validate returns an error if the owner is not valid.
 func (o Owner) Validate() error {
 	if o.Tenant == "" {

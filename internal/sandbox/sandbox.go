@@ -57,6 +57,8 @@ type Sandbox struct {
 	StartedAt   time.Time // time at which the current instance became ready
 	ActiveAt    time.Time // last use
 	ProbedAt    time.Time // last observation of the instance by the engine
+	PausedAt    time.Time // last time that it stopped; zero: never
+	ResumedAt   time.Time // last time that it ran again after it had stopped or was ill; zero: never
 	DestroyedAt time.Time // last time at which the driver confirmed the end of an instance
 	HeldUntil   time.Time // end of the longest hold: a turn, a terminal, preview traffic
 	DueAt       time.Time // next check by the engine; zero: only on request

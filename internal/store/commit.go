@@ -84,7 +84,7 @@ func (db *DB) writeFenced(ctx context.Context, l Lease, from sandbox.State, sb s
 				env = case when cast($3 as text) = 'terminated' and deleted_at is not null then '{}' else env end,
 				failure = $8, started_at = $9, probed_at = $10, destroyed_at = $11, changes = changes + 1,
 				recoveries = $16, recovered_since = $17, finalizers = $18, error_message = $19, host = $21,
-				restored_version = $22, restored_saved_at = $23, restored_at = $24, lost_since = $25, lost_at = $26,
+				restored_version = $22, restored_saved_at = $23, restored_at = $24, lost_since = $25, lost_at = $26, paused_at = $28, resumed_at = $29,
 				unsaved_since = case when $27 then null else unsaved_since end, changed_at = case when $27 then null else changed_at end,
 				save_failure = case when $27 then null else save_failure end,
 				due_at = case when want = $12 and active_at = coalesce($15, active_at) then $13 else due_at end
@@ -93,7 +93,7 @@ func (db *DB) writeFenced(ctx context.Context, l Lease, from sandbox.State, sb s
 			l.ID, l.Epoch, sb.State, sb.Instance, sb.Incarnation, sb.Synced.Version, sb.Synced.Incarnation, failureArg(sb.Failure),
 			at(sb.StartedAt), at(sb.ProbedAt), at(sb.DestroyedAt), due.Want, at(due.At), from, at(due.UsedAt),
 			sb.Recovered.Count, at(sb.Recovered.Since), listArg(sb.Finalizers), messageOf(sb.Failure), orNull(c.If), sb.Host,
-			sb.Restored.Version, at(sb.Restored.SavedAt), at(sb.Restored.At), at(sb.Lost.Since), at(sb.Lost.At), c.EndsFiles(),
+			sb.Restored.Version, at(sb.Restored.SavedAt), at(sb.Restored.At), at(sb.Lost.Since), at(sb.Lost.At), c.EndsFiles(), at(sb.PausedAt), at(sb.ResumedAt),
 		},
 		event: c.Event, from: from, reason: c.Reason, actor: c.Actor,
 	})

@@ -25,6 +25,7 @@ type Conversation struct {
 	Sandbox      string            // the sandbox's id; empty until it is linked
 	OwnSandbox   bool              // the sandbox was created for it, not linked
 	Default      bool              // the sandbox's conversation for callers that name none
+	Thread       Thread            // the thread that it is; zero: none
 	Session      string            // the id of the agent's session; empty until there is one
 	SessionTurns int64             // number of turns in the session
 	Env          map[string]string // environment for its sandbox, used when the sandbox is created
@@ -83,13 +84,14 @@ func Dollars(nanos int64) float64 { return float64(nanos) / 1e9 }
 var conversations = recordKind{table: "conversations", noun: "conversation", unknown: api.CodeNotFound, perAccount: true}
 
 const conversationColumns = `id, tenant, account, title, agent, template, sandbox, own_sandbox, is_default, session, session_turns, env, metadata,
-	messages, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos, extra, last_message, created_at, updated_at`
+	messages, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos, extra, last_message, created_at, updated_at,
+	workspace, thread, channel`
 
 func (db *DB) scanConversation(row scanner) (c Conversation, err error) {
 	var env string
 	err = row.Scan(&c.ID, &c.Tenant, &c.Account, &c.Title, &c.Agent, &c.Template, &c.Sandbox, &c.OwnSandbox, &c.Default, &c.Session, &c.SessionTurns,
 		&env, document{&c.Metadata}, &c.Stats.Messages, &c.Stats.Input, &c.Stats.Output, &c.Stats.CacheRead, &c.Stats.CacheWrite, &c.Stats.CostNanos,
-		document{&c.Extra}, &c.LastMessage, instant{&c.CreatedAt}, instant{&c.UpdatedAt})
+		document{&c.Extra}, &c.LastMessage, instant{&c.CreatedAt}, instant{&c.UpdatedAt}, &c.Thread.Workspace, &c.Thread.Key, &c.Thread.Channel)
 	if err == nil {
 		c.EnvProblem = db.Secrets().openJSON(conversationEnv(c.Tenant, c.ID), env, &c.Env)
 	}
@@ -123,15 +125,22 @@ func (s Scope) createConversation(ctx context.Context, c Conversation) (Conversa
 	}
 	made, err := first(ctx, s.db.write, s.db.scanConversation, `
 		insert into conversations (id, tenant, account, title, agent, template, sandbox, own_sandbox, is_default, session, session_turns, env, metadata,
-			messages, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos, extra, last_message, created_at, updated_at, sealed)
-		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', 0, $10, $11, 0, 0, 0, 0, 0, 0, '{}', '', {now}, {now}, $12)
+			messages, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_nanos, extra, last_message, created_at, updated_at, sealed,
+			workspace, thread, channel)
+		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', 0, $10, $11, 0, 0, 0, 0, 0, 0, '{}', '', {now}, {now}, $12, $13, $14, $15)
 		on conflict do nothing returning `+conversationColumns,
-		c.ID, s.tenant, c.Account, c.Title, c.Agent, c.Template, c.Sandbox, c.OwnSandbox, c.Default, env, asJSON(c.Metadata), sealed)
+		c.ID, s.tenant, c.Account, c.Title, c.Agent, c.Template, c.Sandbox, c.OwnSandbox, c.Default, env, asJSON(c.Metadata), sealed,
+		c.Thread.Workspace, c.Thread.Key, c.Thread.Channel)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return made, err == nil, s.db.fail(op, err)
 	}
 	if c.Default {
 		if there, err := s.DefaultConversation(ctx, c.Sandbox); err == nil {
+			return there, false, nil
+		}
+	}
+	if c.Thread.Key != "" {
+		if there, err := s.Threads().Get(ctx, c.Thread); err == nil {
 			return there, false, nil
 		}
 	}
@@ -171,6 +180,16 @@ func (s Scope) DefaultConversation(ctx context.Context, sandbox string) (Convers
 // Conversations returns one page of the tenant's conversations, newest first, and the position of the next page. If
 // sandbox is not empty, it returns only that sandbox's conversations.
 func (s Scope) Conversations(ctx context.Context, sandbox string, page Page) ([]Conversation, Position, error) {
+	l := conversationsOf(s)
+	if sandbox != "" {
+		l.where("sandbox = $%d", sandbox)
+	}
+	items, next, err := l.read(ctx, s.db.read, page)
+	return items, next, s.db.fail("list conversations", err)
+}
+
+// conversationsOf returns the list of a scope's conversations.
+func conversationsOf(s Scope) listing[Conversation] {
 	l := listing[Conversation]{
 		columns: conversationColumns, table: "conversations", scan: s.db.scanConversation,
 		position: func(c Conversation) Position { return Position{c.CreatedAt, c.ID} },
@@ -178,11 +197,7 @@ func (s Scope) Conversations(ctx context.Context, sandbox string, page Page) ([]
 	l.where("tenant = $%d", s.tenant)
 	l.within(s.account)
 	l.conditions = append(l.conditions, "deleted_at is null")
-	if sandbox != "" {
-		l.where("sandbox = $%d", sandbox)
-	}
-	items, next, err := l.read(ctx, s.db.read, page)
-	return items, next, s.db.fail("list conversations", err)
+	return l
 }
 
 // LinkSandbox replaces the conversation's sandbox if it still is had, and returns the conversation. had and sandbox
@@ -196,18 +211,6 @@ func (s Scope) LinkSandbox(ctx context.Context, id, had, sandbox string, own boo
 		return Conversation{}, s.db.fail(op, err)
 	}
 	return s.Conversation(ctx, id)
-}
-
-// ConversationDeleted reports whether the conversation existed and was deleted.
-func (s Scope) ConversationDeleted(ctx context.Context, id string) (bool, error) {
-	_, err := s.Conversation(ctx, id)
-	switch {
-	case errors.Is(err, fault.ErrDeleted):
-		return true, nil
-	case errors.Is(err, fault.ErrNotFound):
-		return false, nil
-	}
-	return false, err
 }
 
 // SetTitle names the conversation.

@@ -12,7 +12,7 @@ import (
 const sandboxColumns = `sandboxes.id, tenant, owner_kind, owner_id, name, template, driver, profile, env, metadata, account, agent, prefix, host,
 	state, want, deleted_at, generation, incarnation, instance, left_incarnation, synced_version, synced_incarnation, failure,
 	recoveries, recovered_since, finalizers, skip_save, purge, created_at, started_at, active_at, probed_at, destroyed_at, due_at,
-	unsaved_since, changed_at, save_failure, restored_version, restored_saved_at, restored_at, lost_since, lost_at,
+	unsaved_since, changed_at, save_failure, restored_version, restored_saved_at, restored_at, lost_since, lost_at, paused_at, resumed_at,
 	(select max(h.until) from holds h where h.sandbox = sandboxes.id) as held_until`
 
 func (db *DB) scanSandbox(row scanner) (s sandbox.Sandbox, err error) {
@@ -26,7 +26,7 @@ func (db *DB) scanSandbox(row scanner) (s sandbox.Sandbox, err error) {
 		instant{&s.CreatedAt}, instant{&s.StartedAt}, instant{&s.ActiveAt}, instant{&s.ProbedAt},
 		instant{&s.DestroyedAt}, instant{&s.DueAt},
 		instant{&s.UnsavedSince}, instant{&s.ChangedAt}, document{&saving}, &s.Restored.Version,
-		instant{&s.Restored.SavedAt}, instant{&s.Restored.At}, instant{&s.Lost.Since}, instant{&s.Lost.At}, instant{&s.HeldUntil})
+		instant{&s.Restored.SavedAt}, instant{&s.Restored.At}, instant{&s.Lost.Since}, instant{&s.Lost.At}, instant{&s.PausedAt}, instant{&s.ResumedAt}, instant{&s.HeldUntil})
 	if failure != nil {
 		f := sandbox.Failure(*failure)
 		s.Failure = &f

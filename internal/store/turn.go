@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -264,6 +262,17 @@ func (tu Turns) List(ctx context.Context, conversation string, page Page) ([]Tur
 	return items, next, tu.scope.db.fail("list turns", err)
 }
 
+// LastFinished returns the newest turn of a conversation that has finished, or ErrNotFound.
+func (tu Turns) LastFinished(ctx context.Context, conversation string) (Turn, error) {
+	const op = "read turn"
+	t, err := first(ctx, tu.scope.db.read, scanTurn, `select `+listedColumns+` from turns
+		where tenant = $1 and conversation = $2 and finished_at is not null order by created_at desc, id desc limit 1`, tu.scope.tenant, conversation)
+	if errors.Is(err, sql.ErrNoRows) {
+		return t, notFound(op, "finished turn of conversation", conversation)
+	}
+	return t, tu.scope.db.fail(op, err)
+}
+
 // ListOpen returns the unfinished turns of a conversation or a sandbox, oldest first.
 func (tu Turns) ListOpen(ctx context.Context, conversation, sandbox string) ([]Turn, error) {
 	turns, err := all(ctx, tu.scope.db.read, scanTurn, `select `+listedColumns+` from turns
@@ -294,17 +303,13 @@ func (tu Turns) ListOldestOpen(ctx context.Context, conversations []string) (map
 	if len(conversations) == 0 {
 		return working, nil
 	}
-	args, marks := []any{tu.scope.tenant}, make([]string, len(conversations))
-	for i, id := range conversations {
-		args = append(args, id)
-		marks[i] = fmt.Sprintf("$%d", i+2)
-	}
+	ids, marks := inList(2, conversations)
 	type open struct{ turn, conversation string }
 	turns, err := all(ctx, tu.scope.db.read, func(row scanner) (o open, err error) {
 		err = row.Scan(&o.turn, &o.conversation)
 		return o, err
-	}, `select id, conversation from turns where tenant = $1 and finished_at is null and conversation in (`+strings.Join(marks, ", ")+`)
-		order by created_at desc, id desc`, args...)
+	}, `select id, conversation from turns where tenant = $1 and finished_at is null and conversation in (`+marks+`)
+		order by created_at desc, id desc`, append([]any{tu.scope.tenant}, ids...)...)
 	for _, t := range turns {
 		working[t.conversation] = t.turn
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -86,4 +87,14 @@ func asJSON[M ~map[string]V, V any](m M) string {
 		panic(err) // maps of strings always marshal
 	}
 	return string(text)
+}
+
+// inList returns ids as arguments, and their placeholders for a condition with "in", which begin at $from.
+func inList(from int, ids []string) (args []any, marks string) {
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		args = append(args, id)
+		names[i] = fmt.Sprintf("$%d", from+i)
+	}
+	return args, strings.Join(names, ", ")
 }

@@ -3,6 +3,7 @@ package conversations
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -30,31 +31,36 @@ func maxPromptBody(limits chat.AttachmentLimits) int64 {
 var promptProblems = conversationProblems(
 	api.CodeTurnRunning, api.CodeQueueFull, api.CodeQuotaExceeded, api.CodeSpecMismatch, api.CodeSandboxMismatch,
 	api.CodeUnknownAgent, api.CodeUnknownTemplate, api.CodeUnknownRuntime,
-	api.CodeModelNotAllowed, api.CodeManyAttachments, api.CodeLargeAttachment,
+	api.CodeModelNotAllowed, api.CodeManyAttachments, api.CodeLargeAttachment, api.CodeAttachmentFetch,
 )
 
 // addPrompts adds the routes that take prompts.
 func (a *handlers) addPrompts(op access.OperationFunc) {
 	post := op(http.MethodPost, "/{id}/messages", "prompt", api.ScopeWrite, "Send a prompt to a conversation", promptProblems...)
-	a.servePrompt(post, a.toConversation, inConversation)
+	a.servePrompt(post, promptTarget{find: a.toConversation}, inConversation)
 
 	into := op(http.MethodPost, "/{id}/sandbox/{sandbox_id}", "prompt-in-sandbox", api.ScopeWrite, "Send a prompt to a conversation in a given sandbox", promptProblems...)
 	into.Description = "Both ids can be new UUIDs that the caller chose: the conversation and its own sandbox are then created with them. "
-	a.servePrompt(into, a.toSandbox, inConversation, rest.InPath("sandbox_id"))
+	a.servePrompt(into, promptTarget{find: a.toSandbox}, inConversation, rest.InPath("sandbox_id"))
 }
 
 // addClaude adds the deprecated route that sends a prompt to a sandbox's default conversation.
 func (a *handlers) addClaude(op access.OperationFunc) {
 	post := op(http.MethodPost, "/{id}/claude", "prompt-sandbox", api.ScopeWrite, "Send a prompt to the sandbox's default conversation", promptProblems...)
 	post.Description = "Deprecated: use POST /api/v1/conversations/{id}/messages. "
-	a.servePrompt(post, a.toDefault, rest.InPath("id"), func(o *huma.Operation) { o.Deprecated = true })
+	a.servePrompt(post, promptTarget{find: a.toDefault}, rest.InPath("id"), func(o *huma.Operation) { o.Deprecated = true })
 }
 
-// promptTarget returns the conversation and the sandbox of a prompt.
-type promptTarget func(w http.ResponseWriter, r *http.Request) (chat.PromptRequest, error)
+// promptTarget is the target of a route's prompts.
+type promptTarget struct {
+	// find returns the conversation and the sandbox of a prompt.
+	find       func(w http.ResponseWriter, r *http.Request) (chat.PromptRequest, error)
+	parameters []string // names of the parameters of the query that find reads
+	queue      bool     // the default of the parameter queue
+}
 
 func (a *handlers) servePrompt(op rest.Operation, to promptTarget, more ...func(*huma.Operation)) {
-	op.Description += "Streams the turn's events. The turn continues if the client disconnects; GET …/turns/{turn_id}/events streams it again. With 'Accept: application/json' the turn is returned at once, with 202. " +
+	op.Description += "Streams the turn's events. The turn continues if the client disconnects; GET …/turns/{turn_id}/events streams it again. With 'Accept: application/json' the turn is returned at once, with 202; with wait=true it is returned after its end, with its answer. " +
 		"The same request with the same Idempotency-Key streams the turn that the first request started, from its first event."
 	limits := chat.DefaultAttachments
 	if a.Chat != nil {
@@ -69,7 +75,8 @@ func (a *handlers) servePrompt(op rest.Operation, to promptTarget, more ...func(
 		file.Properties["data"].ContentEncoding, file.Properties["data"].Format = "", "byte"
 	})
 	a.ServeRaw(op, "text/event-stream", a.prompt(body, limits, to), append(more, body.Document, documentForm, rest.Streams[api.TurnEvent](a.Spec, api.TurnEvents), turnAccepted(a),
-		rest.InQuery("queue", "boolean", "Wait while another turn runs, instead of returning an error"), inRaw)...)
+		rest.InQuery("queue", "boolean", "Wait while another turn runs, instead of returning an error; default: "+strconv.FormatBool(to.queue)),
+		rest.InQuery("wait", "boolean", "Return the turn and its answer as JSON after the turn's end, instead of the stream"), inRaw)...)
 }
 
 // turnAccepted documents the answer without a stream.
@@ -105,7 +112,7 @@ func (a *handlers) prompt(body *rest.Body[api.Prompt], limits chat.AttachmentLim
 	return func(w http.ResponseWriter, r *http.Request) {
 		data, err := io.ReadAll(r.Body)
 		if err == nil {
-			err = rest.ReadQuery(r, "queue", "raw")
+			err = rest.ReadQuery(r, append([]string{"queue", "raw", "wait"}, to.parameters...)...)
 		}
 		var want api.Prompt
 		switch {
@@ -118,9 +125,12 @@ func (a *handlers) prompt(body *rest.Body[api.Prompt], limits chat.AttachmentLim
 		if err == nil {
 			err = checkPrompt(want)
 		}
-		var raw bool
+		var raw, wait bool
 		if err == nil {
 			raw, err = rest.Flag(r, "raw")
+		}
+		if err == nil {
+			wait, err = rest.Flag(r, "wait")
 		}
 		if err == nil && a.Room != nil {
 			err = a.Room()
@@ -141,6 +151,8 @@ func (a *handlers) prompt(body *rest.Body[api.Prompt], limits chat.AttachmentLim
 		switch {
 		case err != nil:
 			exchange.Fail(w, r, err)
+		case wait:
+			a.awaitTurn(w, r, t)
 		case onlyJSON(r):
 			setTurnHeaders(w, t)
 			w.Header().Set("Location", exchange.ConversationsPath+"/"+sandbox.PublicID(t.Conversation)+"/turns/"+t.ID+"/events")
@@ -161,6 +173,11 @@ func onlyJSON(r *http.Request) bool {
 func checkPrompt(want api.Prompt) error {
 	if err := chat.CheckPrompt(want.Prompt); err != nil {
 		return exchange.InvalidField("body.prompt", err.Error())
+	}
+	for i, f := range want.Attachments {
+		if f.Data == nil && f.URL == "" {
+			return exchange.InvalidField(fmt.Sprintf("body.attachments[%d].data", i), "expected data or url")
+		}
 	}
 	return exchange.CheckPlain("body.model", want.Model)
 }
@@ -215,12 +232,15 @@ func (a *handlers) ask(w http.ResponseWriter, r *http.Request, want api.Prompt, 
 	if err != nil {
 		return t, err
 	}
-	asking, err := to(w, r)
+	asking, err := to.find(w, r)
 	if err != nil {
 		return t, err
 	}
-	if asking.Queue, err = rest.Flag(r, "queue"); err != nil {
-		return t, err
+	asking.Queue = to.queue
+	if r.URL.Query().Get("queue") != "" {
+		if asking.Queue, err = rest.Flag(r, "queue"); err != nil {
+			return t, err
+		}
 	}
 	asking.Prompt, asking.TurnID = want, id
 	return in.Prompt(r.Context(), asking)

@@ -17,6 +17,7 @@ type Options struct {
 	Ending          context.Context // ends when the server drains
 	Room            func() error    // returns an error if there is no disk space for a turn; nil: no check
 	Redactor        *telemetry.Redactor
+	ThreadsOff      bool // routes of threads answer with runtime_disabled
 	RequestTimeout  time.Duration
 	TransferTimeout time.Duration
 }
@@ -31,6 +32,7 @@ type handlers struct {
 func Add(s *rest.Spec, box *access.Sandboxes, o Options) {
 	a := &handlers{Spec: s, Sandboxes: box, Options: o}
 	a.addConversations()
+	a.addThreads()
 }
 
 // AddDefault adds the deprecated route that prompts a sandbox's default conversation.

@@ -15,6 +15,7 @@ const (
 	ProjectsPath      = "/api/v1/projects"
 	OneProject        = ProjectsPath + "/{project_id}"
 	ConversationsPath = "/api/v1/conversations"
+	ThreadsPath       = "/api/v1/threads"
 )
 
 // Route describes one route for the middlewares, which run before its handler.
