@@ -21,7 +21,7 @@ func (s *System) openAgentServers(root auth.Secret) {
 		key = root.Derive("tokens of servers of agents")
 	}
 	s.agentServers = sandboxagent.NewServer(sandboxagent.Options{
-		Key: key, Agent: agentOfServer(s.templates),
+		Key: key, Agent: agentOfServer(s.templates), Prompt: promptOfServer(s.templates),
 		Command: func(ctx context.Context, sb sandbox.Sandbox, cmd guest.Cmd) (guest.Cmd, error) {
 			return s.engine.HandleAt(sb, driver.ID(sb.Instance)).Command(ctx, cmd)
 		},
@@ -37,6 +37,17 @@ func agentOfServer(templates *template.Registry) func(sandbox.Sandbox) (profile.
 		}
 		p, ok = profile.Find(t.Agent)
 		return p, t.Permissions, ok
+	}
+}
+
+// promptOfServer returns the instructions of the template's file, or the default ones.
+func promptOfServer(templates *template.Registry) func(sandbox.Sandbox) (string, error) {
+	return func(sb sandbox.Sandbox) (string, error) {
+		t, err := templates.Lookup(sb.Spec.Template)
+		if err != nil || t.PromptFile == "" {
+			return sandboxagent.Prompt, err
+		}
+		return template.ReadPrompt(t.PromptFile)
 	}
 }
 

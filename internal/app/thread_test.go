@@ -3,6 +3,7 @@ package app_test
 import (
 	"database/sql"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,9 +26,10 @@ type session struct {
 // chatThread is one thread of a chat system, answered by OpenCode through sandbox-agent.
 type chatThread struct {
 	*testing.T
-	c   *client.Client
-	db  *sql.DB
-	key string
+	c     *client.Client
+	db    *sql.DB
+	model *fakellm.Server
+	key   string
 }
 
 func newChatThread(t *testing.T) (k chatThread, env []string) {
@@ -37,14 +39,19 @@ func newChatThread(t *testing.T) (k chatThread, env []string) {
 		name, value, _ := strings.Cut(v, "=")
 		vars = append(vars, fmt.Sprintf("%s = %q", name, value))
 	}
+	model, prompt := fakellm.New(t), filepath.Join(t.TempDir(), "prompt.md")
+	if err := os.WriteFile(prompt, []byte("You are Berthold."), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	env = withConfig(t, local(t), fmt.Sprintf(`
 [templates.chat]
 extends = "sandbox_agent"
 key_env = []
+prompt_file = %q
 services = {%q = %q}
 [templates.chat.env]
 %s
-`, acptest.Inside, fakellm.New(t).URL, strings.Join(vars, "\n")))
+`, prompt, acptest.Inside, model.URL, strings.Join(vars, "\n")))
 	data := value(env, "BERTH_DATA_DIR")
 	programtest.Place(t, "opencode", data)
 	programtest.Place(t, "sandbox_agent", data)
@@ -54,7 +61,7 @@ services = {%q = %q}
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	return chatThread{t, p.client(t, client.WithAttempts(100)), db, "C024BE91L:1482960137.003543"}, env
+	return chatThread{t, p.client(t, client.WithAttempts(100)), db, model, "C024BE91L:1482960137.003543"}, env
 }
 
 // say sends a message and returns the text of the answer and the statuses of the turn.
@@ -94,6 +101,19 @@ func (k chatThread) row() (s session) {
 	return s
 }
 
+// told checks that the system prompt of a call to the model had the text, and forgets the calls.
+func (k chatThread) told(text string) {
+	k.Helper()
+	found := false
+	for _, r := range k.model.Requests() {
+		found = found || strings.Contains(r.System, text)
+	}
+	if !found {
+		k.Errorf("no call to the model has %q in its system prompt", text)
+	}
+	k.model.Reset()
+}
+
 // run runs a command in the thread's sandbox.
 func (k chatThread) run(argv ...string) string {
 	k.Helper()
@@ -107,9 +127,11 @@ func (k chatThread) run(argv ...string) string {
 // Whatever part of a thread fails between two messages, the next message is answered, at the first attempt if only the
 // agent's server died, in the same sandbox and with its files; the database says so.
 func TestThreadFailsInEachOfItsParts(t *testing.T) {
-	testkit.Proves(t, "T1", "T2", "T12")
+	testkit.Proves(t, "T1", "T2", "T8", "T12")
 	k, env := newChatThread(t)
 	k.say("§[[write /workspace/output/display/plot.txt :: a plot]][[say first]]")
+	k.told("You are Berthold.")
+	k.run("sh", "-c", "echo You are Ada. >/workspace/.berth/prompt.md")
 	for _, fault := range []struct {
 		name    string
 		happens func()
@@ -124,11 +146,11 @@ func TestThreadFailsInEachOfItsParts(t *testing.T) {
 				t.Fatalf("%+v, %v", got, err)
 			}
 		}, status: "paused", resumed: true},
-		{name: "session missing", happens: func() { k.run("rm", "-rf", "/workspace/.berth/opencode") }, status: "active", says: []string{"session_replaced"}, session: true},
+		{name: "session missing", happens: func() { k.run("sh", "-c", "rm -rf /workspace/.berth/opencode/*/") }, status: "active", says: []string{"session_replaced"}, session: true},
 		{name: "sandbox not found", happens: func() { vanish(t, env) }, status: "active", says: []string{"workspace_restored"}},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
-			k := chatThread{t, k.c, k.db, k.key}
+			k := chatThread{t, k.c, k.db, k.model, k.key}
 			was := k.row()
 			fault.happens()
 			if now := k.row(); now.Status != fault.status && now.Status != "resuming" || now.Paused == was.Paused && fault.resumed {
@@ -146,6 +168,7 @@ func TestThreadFailsInEachOfItsParts(t *testing.T) {
 					t.Errorf("the turn says %q, and not %s", statuses, status)
 				}
 			}
+			k.told("You are Ada.")
 			now := k.row()
 			if now.Status != "active" || now.Sandbox != was.Sandbox || (now.Session != was.Session) != fault.session || now.Resumed == was.Resumed && fault.resumed {
 				t.Errorf("after it the database says %+v, before %+v", now, was)

@@ -45,6 +45,7 @@ func (r *Registry) check(t Template, origin func(path ...string) string) []confi
 	c.checkHooks()
 	c.checkMCPServers()
 	c.checkModels()
+	c.checkPrompt()
 	c.checkSpec()
 	return c.problems
 }
@@ -79,6 +80,8 @@ func missing(t Template, origin string) (problems []config.Problem) {
 		refuse("runtime", t.Runtime, "needs an agent", `write agent = "NAME" with one of: `+strings.Join(profile.Names(), ", ")+`; or agent_command = ["PROGRAM", "ARGUMENT"]`)
 	case t.Runtime != RuntimeACP && t.Runtime != RuntimeServer && t.Agent != "":
 		refuse("agent", t.Agent, "is only for the runtimes acp and sandbox-agent", `write runtime = "acp", or leave it out`)
+	case t.Runtime != RuntimeServer && t.PromptFile != "":
+		refuse("prompt_file", t.PromptFile, "is only for the runtime sandbox-agent", "leave it out; other agents read their own files, such as CLAUDE.md or AGENTS.md in the workspace")
 	case t.Runtime == RuntimeACP, t.Runtime == RuntimeServer:
 		p, _ := profile.Find(t.Agent)
 		if _, ok := p.Settings(t.Permissions); !ok {

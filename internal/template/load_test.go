@@ -11,8 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/config"
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/template"
 	"github.com/berthdev/berth/internal/template/program"
@@ -353,6 +355,8 @@ func TestBadTemplatesAreRefusedWithWords(t *testing.T) {
 		{`egress = "some"`, `templates.x.egress (FILE:2) is no list of rules`},
 		{`egress = [1]`, `templates.x.egress (FILE:2) is no list of rules`},
 		{`egress = ["example.com:443", "https://example.com"]`, `templates.x.egress[2] = "https://example.com" (FILE:2) is no rule: `},
+		{`prompt_file = "/etc/hostname"`, `templates.x.prompt_file = "/etc/hostname" (FILE:1) is only for the runtime sandbox-agent`},
+		{`prompt_file = "prompt.md"`, `prompt.md is no absolute path; write the absolute path`},
 		{`agent_command = 7`, `templates.x.agent_command (FILE:2) is no command`},
 		{`env = {"1A" = "secret-value"}`, `templates.x.env (FILE:2) cannot be used: the name that begins with "1"`},
 		{`env = {"A=secret-value" = ""}`, `templates.x.env (FILE:2) cannot be used: the name that begins with "A="`},
@@ -462,5 +466,25 @@ extends = "a"
 	_, report = p.load(t, "BERTH_DEFAULT_TEMPLATE", "nope")
 	if said := fmt.Sprint(report.Err()); !strings.Contains(said, `default_template = "nope" (env BERTH_DEFAULT_TEMPLATE) is no template of this Berth; write one of: a, b, child, claude_code, codex, copilot, cursor, default, demo, gemini, github, goose, none, opencode, parent, qwen, sandbox_agent`) {
 		t.Error(said)
+	}
+}
+
+// The file with an agent's instructions must be one that can be read, and only sandbox-agent reads it.
+func TestPromptFile(t *testing.T) {
+	testkit.Proves(t, "T8")
+	dir := t.TempDir()
+	good, large, binary := filepath.Join(dir, "good.md"), filepath.Join(dir, "large.md"), filepath.Join(dir, "binary.md")
+	for name, text := range map[string]string{good: "Be kind.", large: strings.Repeat("x", 65<<10), binary: "\xff\xfe"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := template.ReadPrompt(good); err != nil || text != "Be kind." {
+		t.Errorf("%q, %v", text, err)
+	}
+	for _, path := range []string{large, binary, dir, filepath.Join(dir, "none.md"), "good.md"} {
+		if _, err := template.ReadPrompt(path); fault.CodeOf(err) != api.CodeInvalidConfig {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }

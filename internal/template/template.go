@@ -53,6 +53,7 @@ type Template struct {
 	Runtime      string  `toml:"runtime"`
 	Agent        string  `toml:"agent"` // the agent of the runtime acp
 	AgentCommand Command `toml:"agent_command"`
+	PromptFile   string  `toml:"prompt_file"`     // a file on this machine with the agent's instructions; empty: Berth's
 	Permissions  string  `toml:"permission_mode"` // what the agent may do without asking, by the names of Claude Code's permission modes
 	Volume       string  `toml:"volume"`
 	S3BucketName string  `toml:"s3_bucket_name"` // informational: workspaces are always saved in the server's object store

@@ -17,14 +17,18 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// prompt is the default of the file with the agent's instructions, which people may change in the workspace.
+// Prompt is the default of the file with the agent's instructions, which people may change in the workspace.
 //
 //go:embed prompt.md
-var prompt string
+var Prompt string
 
 // writeFiles writes the agent's configuration and instructions, unless they exist.
 func (v *Server) writeFiles(ctx context.Context, s sandbox.Sandbox, conn guest.Conn, p profile.Profile) error {
-	all := files(p)
+	prompt, err := v.o.Prompt(s)
+	if err != nil {
+		return err
+	}
+	all := files(p, prompt)
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		script := `[ -e "$1" ] || { mkdir -p "${1%/*}" && cat >"$1" && chmod 755 "$1"; }`
 		cmd, err := v.o.Command(ctx, s, guest.Cmd{Argv: []string{"/bin/sh", "-c", script, "sh", path}, Dir: "/"})
@@ -42,17 +46,22 @@ func (v *Server) writeFiles(ctx context.Context, s sandbox.Sandbox, conn guest.C
 // promptFile is the path of the instructions inside.
 const promptFile = profile.Base + "/prompt.md"
 
-func files(p profile.Profile) map[string]string {
+func files(p profile.Profile, prompt string) map[string]string {
 	all := map[string]string{promptFile: prompt}
 	for name, text := range p.Files {
 		all[p.StateDir()+"/"+name] = text
 	}
-	if p.Name == "opencode" {
-		all[p.StateDir()+"/opencode.json"] = `{"instructions": ["` + promptFile + `"], "autoupdate": false}` + "\n"
+	if p.Name == openCode {
+		all[configFile(p)] = `{"instructions": ["` + promptFile + `"], "autoupdate": false}` + "\n"
 	}
 	all[launcherDir+"/"+p.Command[0]] = launcher(p)
 	return all
 }
+
+// openCode is the agent whose configuration names the file with the instructions.
+const openCode = "opencode"
+
+func configFile(p profile.Profile) string { return p.StateDir() + "/opencode.json" }
 
 // launcherDir is the directory of the launcher, which the server finds before the agent's program of the same name.
 const launcherDir = guest.Home + "/.berth/agents"

@@ -39,6 +39,8 @@ type Options struct {
 	Key []byte
 	// Agent returns the agent of a sandbox, and its permission mode. It is not ok if the sandbox needs no server.
 	Agent func(s sandbox.Sandbox) (p profile.Profile, permissions string, ok bool)
+	// Prompt returns the instructions that a new workspace gets; nil: the default ones.
+	Prompt func(s sandbox.Sandbox) (string, error)
 	// Command returns a command with the environment and the user of the sandbox.
 	Command func(ctx context.Context, s sandbox.Sandbox, cmd guest.Cmd) (guest.Cmd, error)
 }
@@ -52,7 +54,12 @@ type Server struct {
 }
 
 // NewServer returns the servers.
-func NewServer(o Options) *Server { return &Server{o: o, healthy: map[string]time.Time{}} }
+func NewServer(o Options) *Server {
+	if o.Prompt == nil {
+		o.Prompt = func(sandbox.Sandbox) (string, error) { return Prompt, nil }
+	}
+	return &Server{o: o, healthy: map[string]time.Time{}}
+}
 
 // Token returns the token of a sandbox's server. Everything in the sandbox can read it, so each has its own.
 func (v *Server) Token(s sandbox.Sandbox) string {
@@ -177,7 +184,11 @@ func (v *Server) started(ctx context.Context, conn guest.Conn, id string) error 
 
 // environment returns the variables of the server. The agents that it starts inherit them.
 func environment(p profile.Profile, permissions string) []string {
-	return append(p.Environment(permissions),
+	env := p.Environment(permissions)
+	if p.Name == openCode {
+		env = append(env, "OPENCODE_CONFIG="+configFile(p))
+	}
+	return append(env,
 		"BERTH_TURN="+mark, "SANDBOX_AGENT_REQUIRE_PREINSTALL=1",
 		"PATH="+launcherDir+":"+p.Bin()+":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 	)

@@ -8,11 +8,12 @@ import (
 
 // call is one request to the model in any protocol, reduced to the parts that determine the answer.
 type call struct {
-	model     string
-	stream    bool
-	tools     []offered
-	system    bool // whether there is a system prompt
-	maxTokens int  // maximum number of output tokens
+	model        string
+	stream       bool
+	tools        []offered
+	system       bool   // whether there is a system prompt
+	instructions string // the text of it, in Chat Completions
+	maxTokens    int    // maximum number of output tokens
 
 	prompts []string // texts of the user's messages, oldest first
 	marked  bool     // prompts have directives

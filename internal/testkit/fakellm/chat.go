@@ -42,6 +42,7 @@ func parseChat(body []byte) (*call, error) {
 		switch m.Role {
 		case "system", "developer":
 			c.system = true
+			c.instructions += text
 		case "assistant":
 			c.addAnswer()
 		case "tool":

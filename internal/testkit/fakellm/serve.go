@@ -72,6 +72,7 @@ func (s *Server) serve(p protocol, w http.ResponseWriter, r *http.Request) {
 		fail(Fault{Status: http.StatusBadRequest, Message: err.Error()})
 		return
 	}
+	seen.System = c.instructions
 	seen.Model, seen.Side, seen.Turn, seen.Step, seen.Prompt = c.model, c.isSide(), len(c.prompts), c.turn, firstRunes(c.prompt(), 400)
 	seen.Images = c.images
 	a, err := s.choose(c)
