@@ -101,8 +101,8 @@ func (k chatThread) row() (s session) {
 	return s
 }
 
-// told checks that the system prompt of a call to the model had the text, and forgets the calls.
-func (k chatThread) told(text string) {
+// instructed checks that the system prompt of a call to the model had the text, and forgets the calls.
+func (k chatThread) instructed(text string) {
 	k.Helper()
 	found := false
 	for _, r := range k.model.Requests() {
@@ -130,7 +130,7 @@ func TestThreadFailsInEachOfItsParts(t *testing.T) {
 	testkit.Proves(t, "T1", "T2", "T8", "T12")
 	k, env := newChatThread(t)
 	k.say("§[[write /workspace/output/display/plot.txt :: a plot]][[say first]]")
-	k.told("You are Berthold.")
+	k.instructed("You are Berthold.")
 	k.run("sh", "-c", "echo You are Ada. >/workspace/.berth/prompt.md")
 	for _, fault := range []struct {
 		name    string
@@ -168,7 +168,7 @@ func TestThreadFailsInEachOfItsParts(t *testing.T) {
 					t.Errorf("the turn says %q, and not %s", statuses, status)
 				}
 			}
-			k.told("You are Ada.")
+			k.instructed("You are Ada.")
 			now := k.row()
 			if now.Status != "active" || now.Sandbox != was.Sandbox || (now.Session != was.Session) != fault.session || now.Resumed == was.Resumed && fault.resumed {
 				t.Errorf("after it the database says %+v, before %+v", now, was)
