@@ -77,6 +77,8 @@ type System struct {
 	engine   *engine.Engine
 	messages transcript.Store
 	chat     *chat.Service
+
+	messageCheck *messageCheck // nil: messages are in the database
 }
 
 // Open opens the stores and drivers of the configuration and returns a System. [System.Run] starts its background work.
@@ -117,17 +119,20 @@ func (s *System) open(ctx context.Context) error {
 	return s.warnOfTemplates(ctx)
 }
 
-// openEngine opens the parts in the order of their dependencies: the database, the drivers, the object store, the engine
-// and the message store.
+// openEngine opens the parts in the order of their dependencies: the database, the message store, the drivers, the object
+// store and the engine.
 func (s *System) openEngine(ctx context.Context) error {
 	s.disk = &disk{dir: s.cfg.DataDir, low: s.cfg.DiskLowWater, log: s.log, metric: s.metrics.DiskFree}
 	s.disk.open()
 	for _, open := range []func(context.Context) error{
-		s.openStore, s.openSecret, s.openDrivers, s.openSyncer, s.openHooks, s.recordPrefixes, s.newEngine, s.openMessages,
+		s.openStore, s.openMessages, s.openSecret, s.openDrivers, s.openSyncer, s.openHooks, s.recordPrefixes, s.newEngine,
 	} {
 		if err := open(ctx); err != nil {
 			return err
 		}
+	}
+	if err := s.messageCheck.await(ctx); err != nil {
+		return err
 	}
 	s.openChat()
 	s.metrics.Watch(s.snapshot)

@@ -1,9 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/blob"
@@ -11,9 +14,10 @@ import (
 	"github.com/berthdev/berth/internal/config"
 	"github.com/berthdev/berth/internal/driver/local"
 	"github.com/berthdev/berth/internal/fault"
+	transcripts "github.com/berthdev/berth/internal/transcript/open"
 )
 
-// Probe checks whether local sandboxes and the object store work on this machine. No server needs to run. It leaves
+// Probe checks whether local sandboxes, the object store and the message store work on this machine. No server needs to run. It leaves
 // nothing behind.
 func Probe(ctx context.Context, cfg *config.Loaded) []api.Check {
 	s := &System{cfg: cfg, log: slog.New(slog.DiscardHandler)}
@@ -28,7 +32,30 @@ func Probe(ctx context.Context, cfg *config.Loaded) []api.Check {
 		check.Status = "warning"
 		check.Fix = "Run the server as root for limits of CPU, memory and processes, and for a root user inside; or as a user with subordinate ids for that user, and with a delegated cgroup for the limits (docs/SECURITY.md)."
 	}
-	return append([]api.Check{check}, probeStore(ctx, cfg)...)
+	var objects, messages []api.Check
+	var wg sync.WaitGroup // one that does not answer must not use up the time of the other
+	wg.Go(func() { objects = probeStore(ctx, cfg) })
+	wg.Go(func() { messages = probeMessages(ctx, cfg) })
+	wg.Wait()
+	return slices.Concat([]api.Check{check}, objects, messages)
+}
+
+// probeMessages checks a message store that is not the database.
+func probeMessages(ctx context.Context, cfg *config.Loaded) []api.Check {
+	if cfg.MessageStore == "" {
+		return nil
+	}
+	check := api.Check{Name: "message store", Status: "ok", Detail: "answers"}
+	ctx, cancel := context.WithTimeout(ctx, checkMessagesFor)
+	defer cancel()
+	messages, err := transcripts.Store(ctx, cfg.MessageStore, nil)
+	if err == nil {
+		err = messages.Check(ctx)
+	}
+	if err != nil {
+		check.Status, check.Detail, check.Fix = "failed", err.Error(), cmp.Or(hint(err), fault.CodeOf(err).Info().Hint)
+	}
+	return []api.Check{check}
 }
 
 // probeStore checks an object store at an s3:// address. It returns no check for a store in a directory.

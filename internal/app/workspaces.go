@@ -168,9 +168,12 @@ func (s *System) checkSyncer(ctx context.Context) api.Check {
 		return check
 	}
 	check.Detail = s.syncer.Store().String()
-	err := s.syncer.Ping(ctx)
-	if gate, ok := s.syncer.Store().(*workspacesync.Gate); ok && err == nil {
+	var err error
+	if gate, ok := s.syncer.Store().(*workspacesync.Gate); ok {
 		err = gate.Closed()
+	}
+	if err == nil {
+		err = s.syncer.Ping(ctx)
 	}
 	switch {
 	case err != nil:

@@ -344,7 +344,7 @@ func TestEngineIsTriedWhileNoServerRuns(t *testing.T) {
 
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"status":"ready","version":"9","checks":[{"name":"database","status":"ok"},{"name":"driver local","status":"ok","detail":"as root"}]}`))
+		_, _ = w.Write([]byte(`{"status":"ready","version":"9","checks":[{"name":"database","status":"ok"},{"name":"driver local","status":"ok","detail":"as root"},{"name":"message store","status":"warning","detail":"no answer","fix":"wait"}]}`))
 	}))
 	defer srv.Close()
 	s.Config.Listen = srv.Listener.Addr().String()
@@ -355,6 +355,7 @@ func TestEngineIsTriedWhileNoServerRuns(t *testing.T) {
 	}
 	defer db.Close()
 	expect(t, s, "driver local", OK, "as root")
+	expect(t, s, "message store", Warning, "no answer")
 }
 
 func TestClock(t *testing.T) {

@@ -38,7 +38,7 @@ func checkStoreDir(dir, name string) finding {
 	return fine("%s, writable", name)
 }
 
-// messageStore reports the message store. The server checks it when it starts.
+// messageStore reports the address of the message store; engines checks it.
 func messageStore(_ context.Context, s Subject) finding {
 	if s.Config.MessageStore == "" {
 		return fine("the database")
@@ -64,7 +64,7 @@ func drivers(_ context.Context, s Subject) finding {
 	return fine("%s; %s is the default", known, chosen)
 }
 
-// engines returns checks of the drivers and the object store. It asks the server of this data directory, and calls
+// engines returns checks of the drivers and the stores. It asks the server of this data directory, and calls
 // Probe if that server does not report on the local driver.
 func engines(ctx context.Context, s Subject) []api.Check {
 	ctx, cancel := context.WithTimeout(ctx, 3*checkTimeout)
@@ -80,9 +80,9 @@ func engines(ctx context.Context, s Subject) []api.Check {
 }
 
 // leftOut reports whether the report leaves out c, a check of the server. It leaves out checks that are not about
-// drivers or the object store, and successful checks without details.
+// drivers or stores, and successful checks without details.
 func leftOut(c api.Check) bool {
-	if c.Name == "object store" {
+	if c.Name == "object store" || c.Name == "message store" {
 		return c.Status == OK // its address is already in the report
 	}
 	return !strings.HasPrefix(c.Name, "driver ") || c.Status == OK && c.Detail == ""

@@ -17,10 +17,11 @@ import (
 type Proxy struct {
 	Endpoint string
 
-	mu    sync.Mutex
-	rule  func(op string) Fate
-	calls map[string]int
-	over  chan struct{} // closed when the test ends
+	mu      sync.Mutex
+	rule    func(op string) Fate
+	calls   map[string]int
+	givenUp int           // requests with Fate.Hang that their callers gave up
+	over    chan struct{} // closed when the test ends
 }
 
 // Fate is the treatment of a request by the proxy. The zero Fate passes the request on.
@@ -72,6 +73,13 @@ func (p *Proxy) Calls(op string) int {
 	return p.calls[op]
 }
 
+// GivenUp returns the number of requests with Fate.Hang that their callers gave up so far.
+func (p *Proxy) GivenUp() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.givenUp
+}
+
 func (p *Proxy) fate(op string) (f Fate) {
 	p.mu.Lock()
 	p.calls[op]++
@@ -92,6 +100,9 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, pass http.Handler)
 		_, _ = io.Copy(io.Discard, r.Body) // net/http notices a closed connection only after the body is read
 		select {
 		case <-r.Context().Done():
+			p.mu.Lock()
+			p.givenUp++
+			p.mu.Unlock()
 		case <-p.over:
 		}
 		panic(http.ErrAbortHandler)
