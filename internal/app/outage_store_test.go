@@ -66,7 +66,11 @@ func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.asked = append(f.asked, r.URL.Path)
 	f.mu.Unlock()
 	switch mode := *f.mode.Load(); mode {
-	case "hangs", "stalls":
+	case "hangs", "stalls", "writes":
+		if mode == "writes" && (r.Method == http.MethodGet || r.Method == http.MethodHead) { // only writes hang
+			f.real.ServeHTTP(w, r)
+			return
+		}
 		if mode == "stalls" && strings.HasSuffix(r.URL.Path, "/.berth-ready") { // it answers, and then no more
 			f.real.ServeHTTP(w, r)
 			return
@@ -259,4 +263,93 @@ func TestStopDuringASaveThatTheStoreLeavesHanging(t *testing.T) {
 	if err := <-refused; problem(err).Code != api.CodeBlobUnreachable || !strings.Contains(err.Error(), "stopped answering") {
 		t.Errorf("the sync ended with %v", err)
 	}
+}
+
+// A store that answers reads and hangs on writes, as one whose disks are full may, blocks nothing: turns end, syncs and
+// last saves report that it does not answer, and servers, stops and starts do without it.
+func TestStoreThatHangsOnWritesOnly(t *testing.T) {
+	testkit.Proves(t, "S7", "S13")
+	f, bucket := newFlaky(t, "works")
+	env := append(onS3(local(t), bucket), "BERTH_SAVE_AFTER=1h", "BERTH_DELETE_SANDBOX_WITH_CONVERSATION=true")
+	p := start(t, env)
+	c := p.client(t, client.WithTimeout(2*time.Minute), client.WithAttempts(1))
+	saved(t, c, "box")
+	saved(t, c, "gone")
+	saved(t, c, "purged")
+	conv := created(t, p)
+	f.set("writes")
+
+	for range 2 { // the next prompt runs, too
+		if last := finalEvent(t, c, conv, "run echo hello > hello.txt"); last.Type != api.EventTurnFinished || last.Status != api.TurnCompleted || !last.VersionPending {
+			t.Errorf("the turn ended with %+v", last)
+		}
+	}
+	b := box{t, c, "box"}
+	b.sh("echo more > more.txt")
+	if _, err := c.Sandboxes.Sync(t.Context(), "box", api.SyncWorkspace{}); problem(err).Code != api.CodeBlobUnreachable {
+		t.Errorf("sync: %v", err)
+	}
+	if s, err := c.Sandboxes.Stop(t.Context(), "box"); err != nil || s.State != "stopped" || s.UnsavedSince == nil {
+		t.Errorf("stop: %s, unsaved since %v, %v", s.State, s.UnsavedSince, err)
+	}
+	if s, err := c.Sandboxes.Start(t.Context(), "box"); err != nil || s.State != "running" {
+		t.Errorf("start: %s, %v", s.State, err)
+	}
+	b.says("cat more.txt", "more\n")
+	if _, err := c.Sandboxes.Terminate(t.Context(), "box"); problem(err).Code != api.CodeSyncFailed {
+		t.Errorf("terminate: %v", err)
+	}
+	box{t, c, "gone"}.sh("echo more > more.txt")
+	if out, code := berth(t, p.at(), "rm", "--yes", "gone"); code != 0 || !strings.Contains(out, "--no-save") {
+		t.Errorf("rm: %d, %s", code, out)
+	}
+	if out, code := berth(t, p.at(), "rm", "--yes", "--no-save", "--purge", "purged"); code != 0 {
+		t.Errorf("rm --purge: %d, %s", code, out)
+	}
+	if err := p.end(t); err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+	p = start(t, env)
+	if got := p.ready(t); got.Status != "degraded" {
+		t.Errorf("readyz says %+v", got)
+	}
+	c = p.client(t, client.WithTimeout(2*time.Minute), client.WithAttempts(1))
+	b = box{t, c, "box"}
+	b.says("cat more.txt", "more\n")
+	f.set("works")
+	testkit.Eventually(t, 2*time.Minute, func() error {
+		_, err := c.Sandboxes.Sync(t.Context(), "box", api.SyncWorkspace{})
+		return err
+	})
+	testkit.Eventually(t, 2*time.Minute, func() error {
+		var pending int
+		for turn, err := range c.Conversations.Turns(t.Context(), conv) {
+			if err != nil {
+				return err
+			}
+			if turn.VersionPending || turn.Version == "" {
+				pending++
+			}
+		}
+		if pending > 0 {
+			return fmt.Errorf("%d turns have no version", pending)
+		}
+		return nil
+	})
+}
+
+// finalEvent sends a prompt and returns the last event of its stream.
+func finalEvent(t *testing.T, c *client.Client, conv, prompt string) (last api.TurnEvent) {
+	t.Helper()
+	turn, err := c.Conversations.Prompt(t.Context(), conv, api.Prompt{Prompt: prompt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range turn.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = e
+	}
+	return last
 }
