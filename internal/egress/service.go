@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -65,6 +66,9 @@ func (s *Service) reverse(limits Limits, j *journal) *httputil.ReverseProxy {
 			pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 			pr.SetURL(s.Upstream)
 			s.setHeaders(pr)
+			if pr.Out.Body != nil {
+				pr.Out.Body = &requestBody{ReadCloser: pr.Out.Body}
+			}
 		},
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
@@ -89,6 +93,23 @@ func (s *Service) reverse(limits Limits, j *journal) *httputil.ReverseProxy {
 			down.answer(w)
 		},
 	}
+}
+
+// requestBody is the body of a request that remembers that it was read to its end. http.Transport reads once more behind
+// the end, and closes the connection with the answer if that read fails. It would fail: http.Server closes such a body
+// as soon as the answer begins.
+type requestBody struct {
+	io.ReadCloser
+	ended bool
+}
+
+func (b *requestBody) Read(p []byte) (n int, err error) {
+	if b.ended {
+		return 0, io.EOF
+	}
+	n, err = b.ReadCloser.Read(p)
+	b.ended = err == io.EOF
+	return n, err
 }
 
 // checkPath refuses CONNECT, and paths with which a request could leave the upstream's path.

@@ -2,6 +2,7 @@ package egress_test
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -238,5 +239,41 @@ func TestTCPServiceIsBounded(t *testing.T) {
 		if _, err := io.ReadAll(c); err != nil && !strings.Contains(err.Error(), "reset") {
 			t.Error(err)
 		}
+	}
+}
+
+// lateWriter is a Meter that stops the connection's writer behind the given number of bytes until the answer has begun.
+type lateWriter struct {
+	bytes           int64
+	answered, wrote chan struct{}
+}
+
+func (l *lateWriter) Count(_, out int64) {
+	if l.bytes -= out; out > 0 && l.bytes <= 0 {
+		<-l.answered
+		close(l.wrote)
+	}
+}
+
+// An answer that begins before the writer of its request has returned is not cut off.
+func TestPromptAnswerIsNotCutOff(t *testing.T) {
+	const asked, answered = 64 << 10, 32 << 20
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = w.Write(make([]byte, answered))
+	}))
+	defer upstream.Close()
+	s, late := service(t, upstream.URL), &lateWriter{asked, make(chan struct{}), make(chan struct{})}
+	s.Meter = late
+	client := http.Client{Timeout: patience}
+	res, err := client.Post("http://"+serve(t, s), "text/plain", bytes.NewReader(make([]byte, asked)))
+	close(late.answered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	<-late.wrote
+	if n, err := io.Copy(io.Discard, res.Body); err != nil || n != answered {
+		t.Errorf("%d bytes, %v", n, err)
 	}
 }
