@@ -4,7 +4,7 @@ package profile
 var codex = Profile{
 	Name: "codex", Title: "Codex", Command: []string{"codex-acp"},
 	Packages: []Package{{"@agentclientprotocol/codex-acp", "2.6.0"}},
-	Programs: map[string]string{"codex-acp": ".bin/codex-acp"}, Node: true,
+	Programs: map[string]string{"codex-acp": "@agentclientprotocol/codex-acp/dist/index.js"}, Node: true,
 	Keys: []string{"OPENAI_API_KEY", "CODEX_API_KEY"}, Hosts: []string{"api.openai.com:443"},
 	State: map[string]string{"CODEX_HOME": ""},
 	Free:  []Setting{{Env: "INITIAL_AGENT_MODE=agent-full-access"}}, Ask: []Setting{{Mode: "workspace-write"}},

@@ -4,7 +4,7 @@ package profile
 var gemini = Profile{
 	Name: "gemini", Title: "Gemini CLI", Command: []string{"gemini", "--acp"},
 	Packages: []Package{{"@google/gemini-cli", "0.61.0"}},
-	Programs: map[string]string{"gemini": ".bin/gemini"}, Node: true,
+	Programs: map[string]string{"gemini": "@google/gemini-cli/bundle/gemini.js"}, Node: true,
 	Keys: []string{"GEMINI_API_KEY"}, Hosts: []string{"generativelanguage.googleapis.com:443"},
 	State: map[string]string{"GEMINI_CLI_HOME": ""},
 	Files: map[string]string{

@@ -22,7 +22,7 @@ type Profile struct {
 	// Packages are the npm packages that bring the agent, with the versions that it is tested with.
 	Packages []Package
 	// Programs are the names of its programs in Bin, with their paths in node_modules, which may be patterns. A file that
-	// ends in .br is compressed with Brotli.
+	// ends in .br is compressed with Brotli. If Node is true they are in JavaScript.
 	Programs map[string]string
 	Node     bool     // the programs need Node 22 or later, as node in PATH
 	Keys     []string // variables that people set to give it a key

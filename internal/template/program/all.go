@@ -1,12 +1,14 @@
 package program
 
-// node is the Node.js that runs programs in JavaScript. Several of them need version 22 or later.
-var node = Package{"node-linux-{arch}", "22.23.3"}
+import "github.com/berthdev/berth/internal/acp/profile"
+
+// Node is the Node.js that runs programs in JavaScript. Several of them need version 22 or later.
+var Node = Package{Name: "node-linux-{arch}", Version: "22.23.3"}
 
 // ClaudeCode is Anthropic's command line, which the template claude_code runs.
 var ClaudeCode = Program{
 	Name: "claude_code", Title: "Claude Code", Size: "350 MB", Command: "claude",
-	Packages: []Package{{"@anthropic-ai/claude-code", "2.1.325"}},
+	Packages: []Package{{Name: "@anthropic-ai/claude-code", Version: "2.1.325"}},
 	Native:   "@anthropic-ai/claude-code-linux-*/claude",
 }
 
@@ -16,36 +18,12 @@ const SandboxAgent = "sandbox_agent"
 // All lists the programs that can be installed, in the order in which help pages list them.
 var All = []Program{
 	ClaudeCode,
-	{
-		Name: "opencode", Title: "OpenCode", Size: "180 MB", Command: "opencode",
-		Packages: []Package{{"opencode-linux-{arch}", "1.18.33"}},
-		Native:   "opencode-linux-*/bin/opencode",
-	},
-	{
-		Name: "codex", Title: "Codex", Size: "580 MB", Command: "codex-acp",
-		Packages: []Package{{"@agentclientprotocol/codex-acp", "2.6.0"}, node},
-		Script:   "@agentclientprotocol/codex-acp/dist/index.js",
-	},
-	{
-		Name: "gemini", Title: "Gemini CLI", Size: "220 MB", Command: "gemini",
-		Packages: []Package{{"@google/gemini-cli", "0.61.0"}, node},
-		Script:   "@google/gemini-cli/bundle/gemini.js",
-	},
-	{
-		Name: "goose", Title: "goose", Size: "270 MB", Command: "goose",
-		Packages: []Package{{"@aaif/goose-binary-linux-{arch}", "0.20.1"}},
-		Native:   "@aaif/goose-binary-linux-*/bin/goose", Reports: "1.34.0",
-	},
-	{
-		Name: "copilot", Title: "GitHub Copilot CLI", Size: "190 MB", Command: "copilot",
-		Packages: []Package{{"@github/copilot", "1.0.102"}},
-		Native:   "@github/copilot-linux-*/copilot",
-	},
-	{
-		Name: "qwen", Title: "Qwen Code", Size: "330 MB", Command: "qwen",
-		Packages: []Package{{"@qwen-code/qwen-code", "0.24.4"}, node},
-		Script:   "@qwen-code/qwen-code/cli-entry.js",
-	},
+	ofAgent("opencode", "180 MB"),
+	ofAgent("codex", "580 MB"),
+	ofAgent("gemini", "220 MB"),
+	goose(),
+	ofAgent("copilot", "190 MB"),
+	ofAgent("qwen", "330 MB"),
 	{
 		Name: "cursor", Title: "Cursor CLI", Size: "200 MB", Command: "cursor-agent",
 		Vendor: "Install Cursor's CLI on this machine as its vendor says (cursor.com/cli), then try again. " +
@@ -53,7 +31,26 @@ var All = []Program{
 	},
 	{
 		Name: SandboxAgent, Title: "sandbox-agent", Size: "25 MB", Command: "sandbox-agent",
-		Packages: []Package{{"@sandbox-agent/cli-linux-{arch}", "0.4.2"}},
+		Packages: []Package{{Name: "@sandbox-agent/cli-linux-{arch}", Version: "0.4.2"}},
 		Native:   "@sandbox-agent/cli-linux-*/bin/sandbox-agent", With: []string{"opencode"},
 	},
+}
+
+// ofAgent returns the program of an agent as its profile describes it.
+func ofAgent(name, size string) Program {
+	a, _ := profile.Find(name)
+	p := Program{Name: name, Title: a.Title, Size: size, Command: a.Command[0], Packages: a.Packages}
+	if a.Node {
+		p.Packages = append(p.Packages[:len(p.Packages):len(p.Packages)], Node)
+		p.Script = a.Programs[p.Command]
+	} else {
+		p.Native = a.Programs[p.Command]
+	}
+	return p
+}
+
+func goose() Program {
+	p := ofAgent("goose", "270 MB")
+	p.Reports = "1.34.0"
+	return p
 }

@@ -289,7 +289,7 @@ exec "$dir/%s/bin/node" "$dir/%s" "$@"
 func (o *Options) link(dir string) error {
 	path := filepath.Join(dir, o.Command)
 	if o.Script != "" {
-		return os.WriteFile(path, fmt.Appendf(nil, launcher, forArch(node.Name), o.Script), 0o755) //nolint:gosec // a program
+		return os.WriteFile(path, fmt.Appendf(nil, launcher, Node.NPM(), o.Script), 0o755) //nolint:gosec // a program
 	}
 	found, _ := filepath.Glob(filepath.Join(dir, "node_modules", o.Native))
 	if len(found) == 0 {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // locks has a lock file of npm for each program, which names all its packages with their versions and checksums.
@@ -42,13 +41,10 @@ func (o *Options) dependencies() map[string]string {
 		if i == 0 {
 			version = o.Version
 		}
-		all[forArch(p.Name)] = version
+		all[p.NPM()] = version
 	}
 	return all
 }
 
 // main returns the name of the package that has the program's version.
-func (o *Options) main() string { return forArch(o.Packages[0].Name) }
-
-// forArch returns the name of a package for this processor.
-func forArch(name string) string { return strings.ReplaceAll(name, "{arch}", arch()) }
+func (o *Options) main() string { return o.Packages[0].NPM() }

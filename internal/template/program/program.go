@@ -10,11 +10,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/acp/profile"
 	"github.com/berthdev/berth/internal/fault"
 )
 
@@ -44,7 +44,7 @@ type Program struct {
 }
 
 // Package is an npm package in one version.
-type Package struct{ Name, Version string }
+type Package = profile.Package
 
 // Mount returns the directory of the program in sandboxes.
 func (p Program) Mount() string { return "/opt/" + strings.TrimSuffix(p.Name, "_code") }
@@ -55,14 +55,6 @@ func (p Program) Tested() string {
 		return ""
 	}
 	return p.Packages[0].Version
-}
-
-// arch returns the processor in npm's spelling.
-func arch() string {
-	if runtime.GOARCH == "amd64" {
-		return "x64"
-	}
-	return runtime.GOARCH
 }
 
 // Find returns the program with the name.

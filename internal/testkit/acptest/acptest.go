@@ -1,7 +1,8 @@
 // Package acptest installs real agents that speak the Agent Client Protocol, for tests.
 //
-// [Dir] installs an agent in the versions of its profile, once for all test processes, and keeps it in bin/tests. [Env]
-// returns the environment and [Files] the files that connect the agent to a fake model service.
+// [Dir] installs an agent as 'berth template install' does, or else the packages of its profile, once for all test
+// processes, and keeps it in bin/tests. [Env] returns the environment and [Files] the files that connect the agent to a
+// fake model service.
 package acptest
 
 import (
@@ -11,16 +12,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/berthdev/berth/internal/acp/profile"
+	"github.com/berthdev/berth/internal/template/program"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/npm"
+	"github.com/berthdev/berth/internal/testkit/programtest"
 )
-
-// nodeVersion is the version of Node for agents that need it.
-var nodeVersion = npm.Package{Name: profile.Package{Name: "node-linux-{arch}"}.NPM(), Version: "22.23.3"}
 
 // Dir returns a directory with the agent's programs in bin, which sandboxes can mount.
 func Dir(t testing.TB, name string) string {
@@ -28,6 +29,9 @@ func Dir(t testing.TB, name string) string {
 	p, ok := profile.Find(name)
 	if !ok {
 		t.Fatalf("acptest: there is no agent %q", name)
+	}
+	if slices.Contains(program.Names(), name) {
+		return programtest.Dir(t, name, "")
 	}
 	dir, err := testkit.Kept("acp/"+name+"-"+p.Packages[0].Version, func(dir string) error { return install(dir, p) })
 	if err != nil {
@@ -57,11 +61,11 @@ func install(dir string, p profile.Profile) error {
 	if !p.Node {
 		return nil
 	}
-	node, err := npm.EnsureAll(nodeVersion)
+	node, err := npm.Ensure(program.Node.NPM(), program.Node.Version)
 	if err != nil {
 		return err
 	}
-	return os.Link(filepath.Join(node, "node_modules", nodeVersion.Name, "bin", "node"), filepath.Join(bin, "node"))
+	return os.Link(filepath.Join(node, "node_modules", program.Node.NPM(), "bin", "node"), filepath.Join(bin, "node"))
 }
 
 // link makes a program executable under its name.
