@@ -95,6 +95,7 @@ const (
 	CodeSandboxMismatch   Code = "sandbox_mismatch"
 	CodeUnknownRuntime    Code = "unknown_runtime"
 	CodeAgentNotInstalled Code = "agent_not_installed"
+	CodeSandboxOutdated   Code = "sandbox_outdated"
 	CodeAgentFailed       Code = "agent_failed"
 	CodeModelKeyMissing   Code = "model_key_missing"
 	CodeModelKeyRefused   Code = "model_key_refused"
@@ -225,6 +226,7 @@ var Codes = []CodeInfo{
 	{CodeSandboxMismatch, http.StatusConflict, false, "The conversation works in another sandbox", "Leave the sandbox out, name the one that the detail names, or begin another conversation."},
 	{CodeUnknownRuntime, http.StatusUnprocessableEntity, false, "The template's agent is not known here", "Use a template whose runtime is one of those that the detail lists."},
 	{CodeAgentNotInstalled, http.StatusFailedDependency, false, "The agent is not installed", "Install it with 'berth template install', as the detail says."},
+	{CodeSandboxOutdated, http.StatusConflict, false, "The sandbox is older than the server", "Stop it and start it again; its files stay."},
 	{CodeAgentFailed, http.StatusBadGateway, false, "The agent failed", "The detail has the agent's own words; what it had done by then is kept."},
 	{CodeModelKeyMissing, http.StatusFailedDependency, false, "The agent has no key for its model's service", "Set the key that the detail names with 'berth secret set NAME', once for all of the tenant, or give it to one conversation: berth chat -t TEMPLATE --env NAME."},
 	{CodeModelKeyRefused, http.StatusBadGateway, false, "The model's service refused the key", "Set a valid key with 'berth secret set NAME', such as ANTHROPIC_API_KEY for Claude Code: the next turn has it. A conversation or sandbox that was made with --env NAME keeps that one; begin another."},

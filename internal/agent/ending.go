@@ -54,11 +54,19 @@ func (r *reading) end(exit guest.Exit) End {
 	case r.worker.Plain && succeeded(exit):
 		e.Status = api.TurnCompleted
 		return e
+	case r.dated():
+		return fail(api.TurnFailed, api.CodeSandboxOutdated, "the sandbox was started by an older Berth, which cannot run this agent; stop it and start it again: 'berth stop', then 'berth start'")
 	case killed:
 		e.Again = !r.Seen && !r.worked(exit)
 		return fail(api.TurnInterrupted, api.CodeTurnInterrupted, "%s", deathMessage(exit))
 	}
 	return fail(api.TurnFailed, api.CodeAgentFailed, "the agent ended without an answer (exit code %d)%s", exit.Code, r.lastWords(exit))
+}
+
+// dated reports whether the sandbox is older than the part of Berth that the turn needs.
+func (r *reading) dated() bool {
+	d, ok := r.agent.(dated)
+	return ok && d.Dated(r.Stderr+r.Garbage)
 }
 
 // notInstalled explains that the agent's program does not exist, and what to do.

@@ -38,6 +38,10 @@ type quitter interface{ Quit() bool }
 // killed itself, what the agent printed last may be missing.
 type early interface{ Worked(killed bool) bool }
 
+// dated is a Reader of a part of Berth that runs in the sandbox (see Job.Inside). The sandbox may have been started by an
+// older Berth, without that part: words are then what the helper printed instead.
+type dated interface{ Dated(words string) bool }
+
 // worked reports whether the agent may have done something that no event shows.
 func (r *reading) worked(exit guest.Exit) bool {
 	e, ok := r.agent.(early)

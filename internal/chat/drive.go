@@ -306,7 +306,7 @@ func (w *work) end(ctx context.Context, end agent.End, l last) error {
 	events := encode(l.events)
 	t, err := w.opts.Store.TurnRuns().End(ctx, w.lease, store.Ending{
 		Append:  store.Append{After: w.turn.Seq, To: max(l.to, w.turn.ReadTo), State: w.state.with(l.state), Events: events},
-		Outcome: text, Reply: message, Session: w.turn.Session, Used: w.turn.Attempt > 0 && !end.NoSession && end.Code != api.CodeAgentNotInstalled,
+		Outcome: text, Reply: message, Session: w.turn.Session, Used: w.turn.Attempt > 0 && !end.NoSession && end.Code != api.CodeAgentNotInstalled && end.Code != api.CodeSandboxOutdated,
 	})
 	if err != nil {
 		return err

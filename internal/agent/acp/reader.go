@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/acp/client"
 	"github.com/berthdev/berth/internal/acp/profile"
+	"github.com/berthdev/berth/internal/acp/relay"
 	"github.com/berthdev/berth/internal/agent"
 )
 
@@ -54,6 +56,12 @@ func (r *reader) State() any { return r.state }
 // Worked reports whether the agent may have used a tool that it has not reported. The client may have been killed before
 // it read the report.
 func (r *reader) Worked(killed bool) bool { return r.state.Prompted && (killed || r.profile.LateCalls) }
+
+// Dated reports whether the client, or the relay in the place of the agent, is unknown to the helper. A program answers to
+// an unknown command with its name.
+func (r *reader) Dated(words string) bool {
+	return !r.state.Begun && (strings.Contains(words, strconv.Quote(client.Name)) || strings.Contains(words, strconv.Quote(relay.Name)))
+}
 
 // Line reads one line of the client.
 func (r *reader) Line(line []byte) ([]api.TurnEvent, bool) {

@@ -1,7 +1,10 @@
 package acp_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"image"
+	"image/png"
 	"strings"
 	"testing"
 	"time"
@@ -180,5 +183,48 @@ func TestAgentsKeepToTheirPermissions(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The image of a prompt is in the request to the model, also in the turns after it.
+func TestImagesReachTheModel(t *testing.T) {
+	testkit.Proves(t, "C2")
+	t.Parallel()
+	var picture bytes.Buffer
+	if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 40, 30))); err != nil {
+		t.Fatal(err)
+	}
+	model := fakellm.New(t)
+	h := harness(t, "opencode", model.URL)
+	turn := agenttest.Turn(h.Say("one"))
+	turn.Attachments = []agent.Attachment{
+		h.Attach(t, "attachments/1/größe.png", "image/png", picture.Bytes()), h.Attach(t, "attachments/1/a.csv", "text/csv", []byte("a;b")),
+	}
+	for _, text := range []string{"one", "two"} {
+		model.Reset()
+		if o := h.Do(t, turn); o.End.Status != api.TurnCompleted || !strings.Contains(o.Text(), text) {
+			t.Fatalf("%+v, and it says %q", o.End, o.Text())
+		}
+		var images []fakellm.Image
+		for _, r := range model.Requests() {
+			if !r.Side {
+				images = r.Images
+			}
+		}
+		if len(images) != 1 || images[0].MediaType != "image/png" || !bytes.Equal(images[0].Data, picture.Bytes()) {
+			t.Errorf("%s: the model got %d images", text, len(images))
+		}
+		turn = agenttest.Next(turn, h.Say("two"))
+		turn.Attachments = nil
+	}
+}
+
+// A sandbox that an older Berth started has no client inside. The turn says what to do.
+func TestSandboxOfAnOlderBerth(t *testing.T) {
+	t.Parallel()
+	h := agenttest.Harness{Runtime: runtimeOf("goose"), Box: boxtest.New(t, boxtest.Options{Old: true})}
+	o := h.Do(t, agenttest.Turn("hello"))
+	if o.End.Status != api.TurnFailed || o.End.Code != api.CodeSandboxOutdated || !strings.Contains(o.End.Message, "berth stop") || len(o.Events) > 0 {
+		t.Errorf("%+v %+v", o.End, o.Events)
 	}
 }

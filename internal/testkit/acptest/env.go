@@ -63,5 +63,5 @@ var agents = map[string]connection{
 
 // openCode is the configuration of OpenCode, and of Kilo Code.
 const openCode = `{"provider":{"fake":{"npm":"@ai-sdk/openai-compatible","options":{"baseURL":"` + url + `/v1","apiKey":"dummy"},` +
-	`"models":{"fake-large":{"tool_call":true,"limit":{"context":200000,"output":8000}}}}},"model":"fake/fake-large",` +
+	`"models":{"fake-large":{"tool_call":true,"attachment":true,"modalities":{"input":["text","image"],"output":["text"]},"limit":{"context":200000,"output":8000}}}}},"model":"fake/fake-large",` +
 	`"small_model":"fake/fake-large","autoupdate":false}`

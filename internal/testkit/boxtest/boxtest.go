@@ -32,6 +32,7 @@ type Options struct {
 	Services map[string]string
 	Env      []string
 	Limits   driver.Limits
+	Old      bool // the helper is that of an older Berth
 }
 
 // Box is a running sandbox and a handle on it.
@@ -45,7 +46,11 @@ type Box struct {
 // New makes a sandbox and destroys it when the test ends.
 func New(t testing.TB, o Options) *Box {
 	t.Helper()
-	exe, err := helper()
+	build := helper
+	if o.Old {
+		build = oldHelper
+	}
+	exe, err := build()
 	must(t, err)
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	d, err := local.New(t.Context(), local.Options{
@@ -115,18 +120,28 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// helper builds the program that runs as pid 1 of a sandbox, once for each test process. It removes the file at
-// once and returns a path to an open descriptor of it, which is closed when the process ends.
-var helper = sync.OnceValues(func() (path string, err error) {
-	built := filepath.Join(os.TempDir(), "berth-box-"+uuid.NewString())
-	defer os.Remove(built)
-	cmd := exec.Command("go", "build", "-o", built, "github.com/berthdev/berth/internal/testkit/boxtest/testdata/helper")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	kept, err = os.Open(built)
-	return fmt.Sprintf("/proc/self/fd/%d", kept.Fd()), err
-})
+// helper and oldHelper build the program that runs as pid 1 of a sandbox, once for each test process.
+var helper, oldHelper = builder("helper"), builder("oldhelper")
 
-var kept *os.File
+// builder returns a function that builds a program. It removes the file at once and returns a path to an open descriptor
+// of it, which is closed when the process ends.
+func builder(name string) func() (path string, err error) {
+	return sync.OnceValues(func() (path string, err error) {
+		built := filepath.Join(os.TempDir(), "berth-box-"+uuid.NewString())
+		defer os.Remove(built)
+		cmd := exec.Command("go", "build", "-o", built, "github.com/berthdev/berth/internal/testkit/boxtest/testdata/"+name)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("go build: %w\n%s", err, out)
+		}
+		f, err := os.Open(built)
+		if err != nil {
+			return "", err
+		}
+		kept = append(kept, f)
+		return fmt.Sprintf("/proc/self/fd/%d", f.Fd()), nil
+	})
+}
+
+// kept are the descriptors of the programs, which must not be collected.
+var kept []*os.File

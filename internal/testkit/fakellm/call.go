@@ -1,6 +1,7 @@
 package fakellm
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -93,7 +94,7 @@ func (c *call) addAnswer() {
 	c.total++
 }
 
-// addImages adds the images of a message's content.
+// addImages adds the images of a message's content, in the form of Messages or of Chat Completions.
 func (c *call) addImages(raw json.RawMessage) {
 	var blocks []struct {
 		Type   string `json:"type"`
@@ -101,19 +102,27 @@ func (c *call) addImages(raw json.RawMessage) {
 			MediaType string `json:"media_type"`
 			Data      []byte `json:"data"`
 		} `json:"source"`
+		URL struct {
+			URL string `json:"url"`
+		} `json:"image_url"`
 	}
 	if json.Unmarshal(raw, &blocks) != nil {
 		return
 	}
 	for _, b := range blocks {
-		if b.Type == "image" {
+		switch b.Type {
+		case "image":
 			c.images = append(c.images, Image{b.Source.MediaType, b.Source.Data})
+		case "image_url":
+			kind, text, _ := strings.Cut(strings.TrimPrefix(b.URL.URL, "data:"), ";base64,")
+			data, _ := base64.StdEncoding.DecodeString(text)
+			c.images = append(c.images, Image{kind, data})
 		}
 	}
 }
 
 const added = `(system-reminder|local-command-caveat|environment_context|user_instructions|command-name|command-message|command-args|local-command-stdout` +
-	`|user_info|git_status|system_context|important_instructions|session_context|environment_details|current_datetime|reminder)`
+	`|user_info|info-msg|git_status|system_context|important_instructions|session_context|environment_details|current_datetime|reminder)`
 
 var (
 	reminder  = regexp.MustCompile(`(?s)<` + added + `>.*?</` + added + `>`)

@@ -49,6 +49,7 @@ func parseChat(body []byte) (*call, error) {
 			c.result = text
 		case "user":
 			c.addPrompt(text)
+			c.addImages(m.Content)
 		}
 	}
 	return c, nil
