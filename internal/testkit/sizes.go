@@ -76,6 +76,7 @@ var sizes = []size{
 	{"workspace.crashes_s3", 1, 60},      // sequences with processes that are killed, on S3
 	{"blob.folder", 20_000, 1_000_000},   // objects in one folder
 	{"acp.agents", 2, 12},                // agents that speak ACP; the first two are Goose and OpenCode
+	{"page.agents", 3, 7},                // agents whose commands on the page are typed; they are in its order
 	{"claude.versions", 2, 3},            // versions of the CLI; the third is the newest
 	{"transcript.writers", 6, 24},        // writers of one message at once
 	{"transcript.rounds", 4, 100},        // rounds of that race

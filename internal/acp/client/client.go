@@ -38,7 +38,8 @@ type Turn struct {
 	Command  []string          `json:"command"`
 	Bin      string            `json:"bin,omitempty"` // a directory that is searched for programs before PATH
 	Env      []string          `json:"env,omitempty"` // in addition to the client's own
-	StateDir string            `json:"state_dir"`     // the directory of the agent's state
+	Defaults []Default         `json:"defaults,omitempty"`
+	StateDir string            `json:"state_dir"` // the directory of the agent's state
 	Files    map[string]string `json:"files,omitempty"`
 
 	Session string `json:"session"` // Berth's id of the session
@@ -54,6 +55,12 @@ type Turn struct {
 	Rename  *Rename  `json:"rename,omitempty"`
 	Lingers bool     `json:"lingers,omitempty"`
 	Shape   Shape    `json:"shape"`
+}
+
+// Default are variables for an agent with the key, unless the first of them is set; see profile.Default.
+type Default struct {
+	Key string   `json:"key"`
+	Env []string `json:"env"`
 }
 
 // Image is a file in the sandbox.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -136,6 +137,28 @@ func TestProgramsAreFound(t *testing.T) {
 		if got := findProgram(name, env); got != want {
 			t.Errorf("%s: found %q", name, got)
 		}
+	}
+}
+
+// An agent gets the variables of the first key that is set, unless it was given another service.
+func TestDefaultsOfKeys(t *testing.T) {
+	turn := Turn{Env: []string{"OTHER=1"}, Defaults: []Default{
+		{"KEY_A", []string{"SERVICE=a", "MODEL=of a"}}, {"KEY_B", []string{"SERVICE=b", "MODEL=of b"}},
+	}}
+	for _, c := range []struct{ given, want string }{
+		{"", ""}, {"KEY_A=x", "a of a"}, {"KEY_B=x", "b of b"}, {"KEY_A=x KEY_B=x", "a of a"}, {"KEY_A=x MODEL=mine", "a mine"}, {"KEY_B=x SERVICE=mine", "mine"},
+	} {
+		t.Run(c.given, func(t *testing.T) {
+			for given := range strings.FieldsSeq(c.given) {
+				name, value, _ := strings.Cut(given, "=")
+				t.Setenv(name, value)
+			}
+			cmd := exec.Command("/bin/sh", "-c", "echo $SERVICE $MODEL")
+			cmd.Env = environment(turn, "mark")
+			if out, err := cmd.Output(); err != nil || strings.TrimSpace(string(out)) != c.want {
+				t.Errorf("%q %v, want %q", out, err, c.want)
+			}
+		})
 	}
 }
 

@@ -33,10 +33,30 @@ type process struct {
 // environment returns the environment of the agent.
 func environment(t Turn, mark string) []string {
 	env := append(os.Environ(), t.Env...)
+	env = append(env, defaults(t.Defaults)...)
 	if t.Bin != "" {
 		env = append(env, "PATH="+t.Bin+":"+os.Getenv("PATH"))
 	}
 	return append(env, "BERTH_TURN="+mark)
+}
+
+// defaults returns the variables of the first key that is set, without those that are set.
+func defaults(all []Default) (env []string) {
+	for _, d := range all {
+		if first, _, _ := strings.Cut(d.Env[0], "="); os.Getenv(first) != "" {
+			return nil
+		}
+		if os.Getenv(d.Key) == "" {
+			continue
+		}
+		for _, v := range d.Env {
+			if name, _, _ := strings.Cut(v, "="); os.Getenv(name) == "" {
+				env = append(env, v)
+			}
+		}
+		return env
+	}
+	return nil
 }
 
 // findProgram returns the path of a program, or an empty string. It reads the listing of a directory before it looks up

@@ -8,7 +8,11 @@ var goose = Profile{
 	Keys:     []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY"}, Hosts: []string{"api.openai.com:443", "api.anthropic.com:443"},
 	State: map[string]string{"GOOSE_PATH_ROOT": ""},
 	Env:   []string{"GOOSE_DISABLE_KEYRING=1", "GOOSE_TELEMETRY_ENABLED=false"},
-	Free:  []Setting{{Mode: "auto"}}, Ask: []Setting{{Mode: "approve"}}, Plan: []Setting{{Mode: "chat"}},
+	Defaults: []Default{
+		{"OPENAI_API_KEY", []string{"GOOSE_PROVIDER=openai", "GOOSE_MODEL=gpt-5.1"}},
+		{"ANTHROPIC_API_KEY", []string{"GOOSE_PROVIDER=anthropic", "GOOSE_MODEL=claude-sonnet-4-5"}},
+	},
+	Free: []Setting{{Mode: "auto"}}, Ask: []Setting{{Mode: "approve"}}, Plan: []Setting{{Mode: "chat"}},
 	Usage:  Usage{From: FromAnswer, Failed: true},
 	Quirks: Quirks{LingersOnEOF: true, NoKinds: true, Failures: []string{"Ran into this error: "}},
 }

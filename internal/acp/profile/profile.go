@@ -30,8 +30,10 @@ type Profile struct {
 
 	// State are the variables that move the agent's state, with paths below its directory StateDir.
 	State map[string]string
-	Env   []string          // further variables, as NAME=value
-	Files map[string]string // files below its directory StateDir that are made if they do not exist
+	Env   []string // further variables, as NAME=value
+	// Defaults are variables that the agent needs besides a key. Those of the first key that is set are used.
+	Defaults []Default
+	Files    map[string]string // files below its directory StateDir that are made if they do not exist
 
 	Free []Setting // settings with which it asks for nothing
 	Ask  []Setting // settings with which it asks before it changes something; nil: it never asks
@@ -52,6 +54,13 @@ func (p Package) NPM() string {
 		arch = "x64"
 	}
 	return strings.ReplaceAll(p.Name, "{arch}", arch)
+}
+
+// Default are the variables for a key, as NAME=value. One that is set keeps its value, and if the first is set, the others
+// are not used: the agent then has another service.
+type Default struct {
+	Key string
+	Env []string
 }
 
 // Setting changes the behaviour of an agent. One of Flag, Env, Mode and Option is set.

@@ -8,6 +8,9 @@ var qwen = Profile{
 	Keys: []string{"OPENAI_API_KEY"}, Hosts: []string{"dashscope-intl.aliyuncs.com:443"},
 	State: map[string]string{"QWEN_HOME": ""},
 	Files: map[string]string{"settings.json": `{"security":{"auth":{"selectedType":"openai"}},"general":{"disableAutoUpdate":true},"privacy":{"usageStatisticsEnabled":false}}`},
-	Free:  []Setting{{Mode: "yolo"}}, Ask: []Setting{{Mode: "default"}}, Plan: []Setting{{Mode: "plan"}},
+	Defaults: []Default{
+		{"OPENAI_API_KEY", []string{"OPENAI_BASE_URL=https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "OPENAI_MODEL=qwen3-coder-plus"}},
+	},
+	Free: []Setting{{Mode: "yolo"}}, Ask: []Setting{{Mode: "default"}}, Plan: []Setting{{Mode: "plan"}},
 	Usage: Usage{From: FromCalls, Exact: true},
 }

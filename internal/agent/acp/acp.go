@@ -67,6 +67,9 @@ func turnOf(p profile.Profile, t agent.Turn) client.Turn {
 	if p.Rename != nil {
 		c.Rename = &client.Rename{Dir: p.Rename.Dir, From: p.Rename.From, To: p.Rename.To}
 	}
+	for _, d := range p.Defaults {
+		c.Defaults = append(c.Defaults, client.Default(d))
+	}
 	for _, a := range t.Attachments {
 		if a.Inline && a.Size > 0 {
 			c.Images = append(c.Images, client.Image{Path: a.Path, MediaType: a.MediaType})

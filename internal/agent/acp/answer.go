@@ -77,7 +77,7 @@ func (r *reader) failed(l *client.Line) {
 	res.Code, res.Message = refused(failureCode(e.status(), why), why)
 	switch {
 	case e.Code == codeAuthentication:
-		res.Code, res.Message = api.CodeModelKeyRefused, "the agent wants a key or an account: "+why
+		res.Code, res.Message = api.CodeModelKeyRefused, "the key was refused, or the agent wants an account: "+why
 	case l.Text == "session/set_model" || l.Text == "session/set_config_option":
 		res.Message = "the agent refuses the model " + strconv.Quote(r.turn.Model) + ": " + why
 	case l.Text != "session/prompt":

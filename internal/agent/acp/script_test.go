@@ -263,7 +263,7 @@ func TestHandshakeErrors(t *testing.T) {
 	}
 	turn := agenttest.Turn("x")
 	p, _ := fails("session/new", `{"code":-32000,"message":"Authentication required"}`).run(t, turn)
-	check(p, api.TurnFailed, api.CodeModelKeyRefused, "wants a key or an account: Authentication required")
+	check(p, api.TurnFailed, api.CodeModelKeyRefused, "the key was refused, or the agent wants an account: Authentication required")
 	p, _ = fails("initialize", `{"code":-32603,"message":"no"}`).run(t, turn)
 	check(p, api.TurnFailed, api.CodeAgentFailed, "the agent refuses initialize: no")
 	p, _ = fails("session/new", `{"sessionId":""}`).run(t, turn)

@@ -40,6 +40,9 @@ func (s *Server) handler() http.Handler {
 			writeJSON(w, http.StatusOK, obj{"object": "list", "has_more": false, "data": []any{obj{"id": "fake-large", "type": "model", "object": "model"}}})
 		})
 	}
+	mux.HandleFunc("GET /v1/responses", func(w http.ResponseWriter, _ *http.Request) {
+		openAIError(w, Fault{Status: http.StatusUpgradeRequired, Message: "there are no WebSockets here"}) // Codex then posts
+	})
 	mux.HandleFunc("POST /v1beta/models/{call}", s.serveGemini)
 	mux.HandleFunc("GET /_fake/totals", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.Totals()) })
 	mux.HandleFunc("POST /_fake/release", func(w http.ResponseWriter, r *http.Request) { s.Release(r.URL.Query().Get("name")) })
