@@ -116,7 +116,7 @@ type Request struct {
 	Turn   int // number of the turn in the conversation, from 1
 	Step   int // number of the step in the turn, from 0
 	Prompt string
-	System string // the system prompt; only in Chat Completions
+	System string  // the system prompt; only in Chat Completions
 	Images []Image // of the whole conversation, in order; only in Messages and Chat Completions
 	Status int
 	Usage  *Usage
