@@ -18,6 +18,8 @@ const (
 	CodeUnauthenticated   Code = "unauthenticated"
 	CodeKeyRevoked        Code = "key_revoked"
 	CodeKeyExpired        Code = "key_expired"
+	CodeURLExpired        Code = "url_expired"
+	CodeURLRevoked        Code = "url_revoked"
 	CodeForbidden         Code = "forbidden"
 	CodeForeignOrigin     Code = "foreign_origin"
 	CodeNotFound          Code = "not_found"
@@ -149,6 +151,8 @@ var Codes = []CodeInfo{
 	{CodeUnauthenticated, http.StatusUnauthorized, false, "No valid API key", "Send 'Authorization: Bearer KEY'. 'berth keys create' makes a key."},
 	{CodeKeyRevoked, http.StatusUnauthorized, false, "The API key was revoked while the request ran", "Use another key. What was started in a sandbox runs on and can be attached to."},
 	{CodeKeyExpired, http.StatusUnauthorized, false, "The API key expired while the request ran", "Use another key; 'berth keys create' makes one."},
+	{CodeURLExpired, http.StatusUnauthorized, false, "The signed URL expired", "Make a new one with 'berth open SANDBOX PORT'."},
+	{CodeURLRevoked, http.StatusUnauthorized, false, "The signed URL was revoked", "Make a new one with 'berth open SANDBOX PORT'."},
 	{CodeForbidden, http.StatusForbidden, false, "This key may not do that", "Use a key with the scope that the detail names."},
 	{CodeForeignOrigin, http.StatusForbidden, false, "Request from another web origin", "Call the API from the server's own pages or without a browser."},
 	{CodeNotFound, http.StatusNotFound, false, "Not found", "Check the id or name; lists show what this key may see."},

@@ -31,6 +31,7 @@ func (s *System) openSecret(ctx context.Context) error {
 	root, err := auth.UseSecret(ctx, s.store, from)
 	if err == nil {
 		s.openAgentServers(root)
+		s.roots, err = from.Roots(root)
 	}
 	s.templates.UseSecrets(s.secretValues)
 	return err

@@ -61,7 +61,7 @@ func (s *Server) listen(ctx context.Context) (err error) {
 func (s *Server) handler() *httpapi.Handler {
 	caps := s.cfg.Caps()
 	return httpapi.New(httpapi.Options{
-		Engine: machineEngine{s.engine, s.System}, Store: s.store, Keys: auth.NewAuthenticator(s.store.APIKeys()), Templates: s.templates,
+		Engine: machineEngine{s.engine, s.System}, Store: s.store, Keys: auth.NewAuthenticator(s.store.APIKeys()), Roots: s.roots, Templates: s.templates,
 		Traffic: s.traffic.read, Syncer: s.syncer, Chat: s.chat, ThreadsOff: !s.cfg.SandboxRuntimeEnabled, Saves: s.syncer != nil, Saving: s.checkSyncer,
 		Messages: s.messageCheck.report, Room: s.disk.room, Disk: s.disk.check, Secrets: s.checkSecrets,
 		Listen: s.cfg.Listen, AllowedHosts: s.cfg.AllowedHosts, AdvertiseURL: s.cfg.AdvertiseURL,

@@ -1,8 +1,9 @@
 // Package auth identifies callers and their permissions.
 //
 // [Generate] makes an API key, of which only the [Hash] is stored. [Authenticator] finds the [Principal] of a received
-// key: a tenant and a scope, which [Includes] compares. [Bootstrap] ensures that a new server has an admin key.
-// [UseSecret] loads the root secret, from which the keys that encrypt stored values are derived. Both store their
+// key: a tenant and a scope, which [Includes] compares. [Sessions] does so for the cookie of a browser that signed in, and
+// [URLs] for signed URLs of a sandbox's port. [Bootstrap] ensures that a new server has an admin key. [UseSecret] loads
+// the root secret, from which the keys that encrypt stored values and sign cookies and URLs are derived. Both store their
 // files in the data directory, readable only by the server's user.
 package auth
 
@@ -39,19 +40,32 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 		return Principal{}, err
 	}
 	k, err := a.keys.ByHash(ctx, Hash(key))
-	now := time.Now()
 	switch {
 	case errors.Is(err, fault.ErrNotFound):
 		return Principal{}, fault.Errorf(op, api.CodeUnauthenticated, "the API key is not valid")
 	case err != nil:
 		return Principal{}, err
-	case !k.RevokedAt.IsZero():
-		return Principal{}, fault.Errorf(op, api.CodeUnauthenticated, "the API key was revoked at %s", k.RevokedAt.Format(time.RFC3339))
-	case !k.Live(now):
-		return Principal{}, fault.Errorf(op, api.CodeUnauthenticated, "the API key expired at %s", k.ExpiresAt.Format(time.RFC3339))
 	}
-	if now.Sub(k.LastUsedAt) >= touchEvery {
+	if err := checkLive(op, k); err != nil {
+		return Principal{}, err
+	}
+	if time.Since(k.LastUsedAt) >= touchEvery {
 		_ = a.keys.Touch(ctx, k.ID) // an error is ignored: the time of last use is only informational
 	}
-	return Principal{Tenant: string(k.Tenant), AccountID: k.Account, KeyID: k.ID, KeyLabel: k.Label, Scope: Highest(k.Scopes)}, nil
+	return principalOf(k), nil
+}
+
+// checkLive returns an error if the key was revoked or has expired.
+func checkLive(op string, k store.Key) error {
+	switch {
+	case !k.RevokedAt.IsZero():
+		return fault.Errorf(op, api.CodeUnauthenticated, "the API key was revoked at %s", k.RevokedAt.Format(time.RFC3339))
+	case !k.Live(time.Now()):
+		return fault.Errorf(op, api.CodeUnauthenticated, "the API key expired at %s", k.ExpiresAt.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func principalOf(k store.Key) Principal {
+	return Principal{Tenant: string(k.Tenant), AccountID: k.Account, KeyID: k.ID, KeyLabel: k.Label, Scope: Highest(k.Scopes)}
 }

@@ -14,6 +14,9 @@ type Principal struct {
 	KeyID     string
 	KeyLabel  string // shown to people; empty for a key without one
 	Scope     api.Scope
+
+	Sandbox string // the only sandbox that it may reach, for a signed URL; empty: all
+	Port    uint16 // the only port of it; zero: all
 }
 
 // Within returns the account whose sandboxes and conversations the principal may see. Empty means all accounts of the

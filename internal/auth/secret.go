@@ -65,13 +65,9 @@ type SecretSource struct {
 // secrets. So a lost file is never replaced by another secret.
 func UseSecret(ctx context.Context, db *store.DB, from SecretSource) (root Secret, err error) {
 	err = db.WithSchemaLock(ctx, func() error {
-		var previous []Secret
-		for _, text := range from.Previous {
-			s, err := NewSecret(text)
-			if err != nil {
-				return err
-			}
-			previous = append(previous, s)
+		previous, err := from.previous()
+		if err != nil {
+			return err
 		}
 		current, err := db.Secrets().Fingerprint(ctx)
 		if err != nil {
@@ -87,6 +83,24 @@ func UseSecret(ctx context.Context, db *store.DB, from SecretSource) (root Secre
 		return db.Secrets().Use(ctx, ring)
 	})
 	return root, err
+}
+
+// previous returns the secrets of before.
+func (from SecretSource) previous() (all []Secret, err error) {
+	for _, text := range from.Previous {
+		s, err := NewSecret(text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// Roots returns the secret that [UseSecret] has loaded and those of before, the newest first.
+func (from SecretSource) Roots(root Secret) ([]Secret, error) {
+	previous, err := from.previous()
+	return append([]Secret{root}, previous...), err
 }
 
 func newRing(newest Secret, previous []Secret) (*seal.Ring, error) {

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/chat"
 	"github.com/berthdev/berth/internal/httpapi/access"
 	"github.com/berthdev/berth/internal/httpapi/conversations"
 	"github.com/berthdev/berth/internal/httpapi/docs"
 	"github.com/berthdev/berth/internal/httpapi/exchange"
 	"github.com/berthdev/berth/internal/httpapi/execs"
+	"github.com/berthdev/berth/internal/httpapi/login"
 	"github.com/berthdev/berth/internal/httpapi/middleware"
 	"github.com/berthdev/berth/internal/httpapi/ops"
 	"github.com/berthdev/berth/internal/httpapi/ports"
@@ -37,6 +39,9 @@ type Options struct {
 	Engine access.Engine
 	Store  *store.DB
 	Keys   middleware.Authenticator
+	// Roots are the root secrets, the newest first, which sign cookies and URLs; nil: browsers cannot sign in, and no
+	// URLs are signed.
+	Roots []auth.Secret
 	// Templates has the server's templates; nil: the built-in ones.
 	Templates *template.Registry
 	// Traffic returns the network traffic of a sandbox; nil: traffic is not counted.
@@ -91,6 +96,8 @@ type Handler struct {
 	hosts    middleware.Hosts
 	sessions *exchange.Sessions
 	claims   *middleware.Claims
+	known    []middleware.Credential // the credentials that routes may accept
+	browsers *auth.Sessions          // nil: browsers cannot sign in
 	servers  *tool.Servers // MCP servers; their tools are tools of projects, too
 	served   http.Handler
 	bodyTime time.Duration // time limit for sending a body
@@ -108,6 +115,11 @@ func New(o Options) *Handler {
 	a.sessions = &exchange.Sessions{Log: a.Log}
 	if a.Store != nil {
 		a.sessions.Keys = a.Store.APIKeys()
+	}
+	a.known = []middleware.Credential{middleware.ByKey(a.Keys)}
+	if len(a.Roots) > 0 {
+		a.browsers = auth.NewSessions(a.Store.APIKeys(), a.Roots[0], a.Roots[1:]...)
+		a.known = append(a.known, middleware.BySession(a.browsers))
 	}
 	a.ending, a.end = context.WithCancel(context.Background())
 	a.servers = tool.NewServers(a.Templates.MCPServers)
@@ -142,6 +154,9 @@ func (a *Handler) addRoutes() {
 	})
 	conversations.Add(spec, box, talks)
 	tenants.Add(spec, box, tenants.Options{Sessions: a.sessions, Redactor: a.Redactor, Templates: a.Templates})
+	if a.browsers != nil {
+		login.Add(a.routes, login.Options{Keys: a.Keys, Sessions: a.browsers, AdvertiseURL: a.AdvertiseURL})
+	}
 	docs.Add(spec)
 }
 
@@ -190,7 +205,7 @@ func (a *Handler) wrap(routes http.Handler) http.Handler {
 		middleware.HealthOnly,
 		middleware.LimitBody(a.MaxBodyBytes),
 		middleware.LimitTime(a.RequestTimeout),
-		middleware.Authenticate(a.Keys, a.sessions),
+		middleware.Authenticate(a.known, a.sessions),
 		limit,
 		middleware.Guard(middleware.Authorize),
 		middleware.ReadBody(a.MaxBodyBytes),

@@ -3,10 +3,12 @@ package exchange
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/auth"
 )
 
 // Paths of resources that other packages name.
@@ -25,6 +27,7 @@ type Route struct {
 	Name   string // the operation's id; copies under other paths have the same one
 
 	Scope    api.Scope     // the scope that the key must include; empty: no key is needed
+	Accepts  []auth.Kind   // the kinds of credentials that it accepts; nil: API keys and browser sessions
 	Loopback bool          // callers on this machine need no key
 	Timeout  time.Duration // zero: the server's timeout; Unlimited: none
 	Secret   bool          // the answer holds a secret that must not be stored
@@ -43,6 +46,16 @@ type Route struct {
 
 // Unlimited is the Timeout of routes without a time limit.
 const Unlimited = -1
+
+var usualKinds = []auth.Kind{auth.APIKey, auth.Session}
+
+// Takes reports whether the route accepts a kind of credential.
+func (rt *Route) Takes(kind auth.Kind) bool {
+	if rt.Accepts == nil {
+		return slices.Contains(usualKinds, kind)
+	}
+	return slices.Contains(rt.Accepts, kind)
+}
 
 // BodyLimit returns the maximum size of a body. most is the server's limit.
 func (rt *Route) BodyLimit(most int64) int64 { return max(most, rt.MaxBody) }

@@ -21,9 +21,15 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, key string) (auth.Principal, error)
 }
 
-// Authenticate authenticates the caller if the route needs a key. The request is cancelled when its key is revoked or
-// expires.
-func Authenticate(keys Authenticator, open *exchange.Sessions) Middleware {
+// Credential finds the caller by one kind of credential. Find reports whether the request has such a credential at all.
+type Credential struct {
+	Kind auth.Kind
+	Find func(r *http.Request) (who auth.Principal, sent bool, err error)
+}
+
+// Authenticate authenticates the caller if the route needs it, by the first credential of the list that was sent and that
+// the route accepts. The request is cancelled when its key is revoked or expires.
+func Authenticate(credentials []Credential, open *exchange.Sessions) Middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			x := exchange.Of(r.Context())
@@ -31,7 +37,7 @@ func Authenticate(keys Authenticator, open *exchange.Sessions) Middleware {
 				next.ServeHTTP(w, r)
 				return
 			}
-			who, err := caller(r, keys)
+			who, _, err := Caller(r, credentials, x.Route)
 			if err != nil {
 				exchange.Fail(w, r, err)
 				return
@@ -43,33 +49,71 @@ func Authenticate(keys Authenticator, open *exchange.Sessions) Middleware {
 	}
 }
 
-// keyTime is the time limit for the lookup of a key. Every request begins with a lookup, so this limit detects a
+// Caller returns the principal of a request, and the kind of its credential.
+func Caller(r *http.Request, credentials []Credential, route *exchange.Route) (auth.Principal, auth.Kind, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), keyTime)
+	defer cancel()
+	for _, c := range credentials {
+		if !route.Takes(c.Kind) {
+			continue
+		}
+		who, sent, err := c.Find(r.WithContext(ctx))
+		if errors.Is(err, context.DeadlineExceeded) {
+			// The error is not wrapped: it would look like the end of the request's own time.
+			err = fault.Errorf("find "+string(c.Kind), api.CodeStoreUnavailable, "no answer in time: %v", err)
+		}
+		if sent || err != nil {
+			return who, c.Kind, err
+		}
+	}
+	return auth.Principal{}, "", fault.Errorf("", api.CodeUnauthenticated, "no API key was sent")
+}
+
+// keyTime is the time limit for the lookup of a credential. Every request begins with a lookup, so this limit detects a
 // database that hangs.
 const keyTime = 5 * time.Second
 
-func caller(r *http.Request, keys Authenticator) (auth.Principal, error) {
-	key, err := sentKey(r.Header)
-	if err != nil {
-		return auth.Principal{}, err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), keyTime)
-	defer cancel()
-	who, err := keys.Authenticate(ctx, key)
-	if errors.Is(err, context.DeadlineExceeded) {
-		// The error is not wrapped: it would look like the end of the request's own time.
-		err = fault.Errorf("find API key", api.CodeStoreUnavailable, "no answer in time: %v", err)
-	}
-	return who, err
+// ByKey finds the caller by an API key in a header.
+func ByKey(keys Authenticator) Credential {
+	return Credential{auth.APIKey, func(r *http.Request) (who auth.Principal, sent bool, err error) {
+		key, err := sentKey(r.Header)
+		if err != nil || key == "" {
+			return who, key != "", err
+		}
+		who, err = keys.Authenticate(r.Context(), key)
+		return who, true, err
+	}}
 }
 
-// sentKey returns the key from the headers. Authorization takes precedence over X-API-Key.
+// BySession finds the caller by the cookie of a browser that signed in. Browsers send cookies with requests of other pages,
+// too. So a request that may change something must name its origin, which CheckOrigin compares.
+func BySession(sessions *auth.Sessions) Credential {
+	return Credential{auth.Session, func(r *http.Request) (who auth.Principal, sent bool, err error) {
+		value := ""
+		for _, secure := range []bool{true, false} {
+			if c, err := r.Cookie(auth.SessionCookie(secure)); err == nil && value == "" {
+				value = c.Value
+			}
+		}
+		if value == "" {
+			return who, false, nil
+		}
+		named := r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" && r.Header.Get("Upgrade") == ""
+		if !named && (!exchange.SafeMethod(r.Method) || r.Header.Get("Upgrade") != "") {
+			e := fault.Errorf("", api.CodeForeignOrigin, "the browser does not say which page sends the request")
+			e.Hint = "Use a current browser, or send an API key."
+			return who, true, e
+		}
+		who, err = sessions.Authenticate(r.Context(), value)
+		return who, true, err
+	}}
+}
+
+// sentKey returns the key from the headers, or "". Authorization takes precedence over X-API-Key.
 func sentKey(h http.Header) (string, error) {
 	given := h.Get("Authorization")
 	if given == "" {
-		if key := cmp.Or(strings.TrimSpace(h.Get("X-API-Key")), offeredKey(h)); key != "" {
-			return key, nil
-		}
-		return "", fault.Errorf("", api.CodeUnauthenticated, "no API key was sent")
+		return cmp.Or(strings.TrimSpace(h.Get("X-API-Key")), offeredKey(h)), nil
 	}
 	scheme, key, _ := strings.Cut(given, " ")
 	if key = strings.TrimSpace(key); !strings.EqualFold(scheme, "Bearer") || key == "" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/httpapi/access"
 	"github.com/berthdev/berth/internal/httpapi/exchange"
@@ -30,6 +31,7 @@ func (a *handlers) addPorts(op access.OperationFunc) {
 		port.Description = "Forwards the request, of any method but OPTIONS and with any body, to 127.0.0.1:port inside the sandbox and returns its answer. WebSockets and streams work. " +
 			"Berth's key and cookies are not forwarded. Browsers run the answer in a sandbox without an origin; cookies and redirects stay below this path. " +
 			"A redirect to this server or, if the request has a key, to another site is removed; the header " + preview.DroppedLocation + " then has the reason. Trailers are removed."
+		port.Accepts = []auth.Kind{auth.APIKey} // pages of sandboxes are served here: a browser's session must not act for them
 		port.Timeout, port.Raw, port.Hidden = exchange.Unlimited, true, port.Hidden || method != http.MethodGet
 		a.ServeRaw(port, "*/*", a.port, rest.InPath("id", "port", "rest"))
 		port.Path, port.Hidden = strings.TrimSuffix(port.Path, "/{rest...}"), true

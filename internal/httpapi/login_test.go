@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/auth"
+)
+
+// roots are the root secrets of a server in a test.
+func roots(t *testing.T) []auth.Secret {
+	t.Helper()
+	s, err := auth.NewSecret("the root secret of tests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []auth.Secret{s}
+}
+
+func withRoots(t *testing.T) func(*Options) {
+	return func(o *Options) { o.Roots = roots(t) }
+}
+
+// signIn sends the form as a browser does, and returns the cookie.
+func (s *site) signIn(key, next string) (a answer, cookie string) {
+	s.t.Helper()
+	form := url.Values{"key": {key}, "next": {next}}
+	a = s.do(call{method: http.MethodPost, path: "/login", body: form.Encode(), header: map[string]string{
+		"Content-Type": "application/x-www-form-urlencoded", "Origin": s.server.URL, "Sec-Fetch-Site": "same-origin",
+	}})
+	cookie, _, _ = strings.Cut(a.header.Get("Set-Cookie"), ";")
+	return a, cookie
+}
+
+func TestSigningInWithAKey(t *testing.T) {
+	s := newSite(t, withRoots(t))
+	if a := s.do(call{path: "/login?next=/docs"}).is(http.StatusOK); !strings.Contains(string(a.body), `type="password"`) || a.header.Get("X-Frame-Options") != "DENY" {
+		t.Errorf("%s", a.body)
+	}
+	made := into[api.NewKey](s.post(keysPath, `{"scope":"write"}`).is(http.StatusCreated))
+	a, cookie := s.signIn(made.Secret, "/docs/problems")
+	a.is(http.StatusSeeOther)
+	if set := a.header.Get("Set-Cookie"); a.header.Get("Location") != "/docs/problems" || !strings.HasPrefix(cookie, "berth_session=") ||
+		!strings.Contains(set, "HttpOnly") || !strings.Contains(set, "SameSite=Lax") || strings.Contains(set, "Domain") || strings.Contains(set, made.Secret) {
+		t.Errorf("%v", a.header)
+	}
+	if page := s.do(call{path: "/login", header: map[string]string{"Cookie": cookie}}).is(http.StatusOK); !strings.Contains(string(page.body), "Sign out") || !strings.Contains(string(page.body), made.ID) {
+		t.Errorf("%s", page.body)
+	}
+	own := map[string]string{"Cookie": cookie, "Origin": s.server.URL, "Sec-Fetch-Site": "same-origin"}
+	s.do(call{path: sandboxesPath, header: map[string]string{"Cookie": cookie}}).is(http.StatusOK)
+	s.do(call{method: http.MethodPost, path: sandboxesPath, body: `{"name":"box"}`, header: own}).is(http.StatusCreated)
+	s.do(call{method: http.MethodPost, path: keysPath, body: `{}`, header: own}).fails(api.CodeForbidden) // its key may not
+	s.remove(keysPath + "/" + made.ID).is(http.StatusNoContent)
+	p := s.do(call{path: sandboxesPath, header: map[string]string{"Cookie": cookie}}).fails(api.CodeUnauthenticated)
+	if !strings.Contains(p.Detail, "revoked") {
+		t.Errorf("detail %q", p.Detail)
+	}
+	if out := s.do(call{method: http.MethodPost, path: "/logout", header: own}).is(http.StatusSeeOther); !strings.Contains(out.header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("%v", out.header)
+	}
+}
+
+func TestSigningInIsRefused(t *testing.T) {
+	s := newSite(t, withRoots(t))
+	for _, key := range []string{"", "short", auth.Generate(), `"><script>alert(1)</script>`} {
+		a, cookie := s.signIn(key, "/")
+		a.is(http.StatusUnauthorized)
+		if cookie != "" || !strings.Contains(string(a.body), `role="alert"`) || strings.Contains(string(a.body), "<script") {
+			t.Errorf("%q: %s, cookie %q", key, a.body, cookie)
+		}
+	}
+	// The form of another site must not sign a browser in.
+	s.do(call{method: http.MethodPost, path: "/login", body: "key=" + s.read, header: map[string]string{
+		"Content-Type": "application/x-www-form-urlencoded", "Origin": "https://evil.test", "Sec-Fetch-Site": "cross-site",
+	}}).fails(api.CodeForeignOrigin)
+	for _, next := range []string{"//evil.test", "https://evil.test/", `/\evil.test`, "evil", "", "/\t/evil.test", "javascript:alert(1)"} {
+		if a, _ := s.signIn(s.read, next); a.header.Get("Location") != "/docs" {
+			t.Errorf("%q leads to %q", next, a.header.Get("Location"))
+		}
+	}
+}
+
+// Browsers send cookies with requests that other pages make.
+func TestSessionsDoNotServeOtherPages(t *testing.T) {
+	w := newWorkshop(t, withRoots(t))
+	at := w.listening(func(http.ResponseWriter, *http.Request) { t.Error("a session reached a port by its path") })
+	_, cookie := w.signIn(w.write, "/")
+	for name, header := range map[string]map[string]string{
+		"another site":            {"Origin": "https://evil.test", "Sec-Fetch-Site": "cross-site"},
+		"another port":            {"Origin": "http://127.0.0.1:1", "Sec-Fetch-Site": "same-site"},
+		"a page without origin":   {"Origin": "null"},
+		"a browser that says not": {},
+	} {
+		t.Log(name)
+		header["Cookie"] = cookie
+		w.do(call{method: http.MethodPost, path: sandboxesPath, body: `{}`, header: header}).fails(api.CodeForeignOrigin)
+		header["Connection"], header["Upgrade"], header["Sec-WebSocket-Version"], header["Sec-WebSocket-Key"] = "Upgrade", "websocket", "13", "AAAAAAAAAAAAAAAAAAAAAA=="
+		w.do(call{path: w.box + "/terminal", header: header}).fails(api.CodeForeignOrigin)
+	}
+	w.do(call{path: at + "/", header: map[string]string{"Cookie": cookie}}).fails(api.CodeUnauthenticated)
+}
