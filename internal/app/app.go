@@ -62,7 +62,7 @@ type System struct {
 	log          *slog.Logger
 	agentServers *sandboxagent.Server
 	roots        []auth.Secret // the root secrets, the newest first
-	stopOnly     bool // the System only stops sandboxes, and needs no object store, message store or secret
+	stopOnly     bool          // the System only stops sandboxes, and needs no object store, message store or secret
 
 	store    *store.DB
 	drivers  map[string]driver.Driver

@@ -74,7 +74,8 @@ func (s *URLs) Authenticate(ctx context.Context, token, sandbox string, port uin
 		return Principal{}, row, err
 	}
 	who := principalOf(row.Key)
-	who.Scope, who.Sandbox, who.Port = api.ScopeWrite, row.Sandbox, row.Port
+	who.AccountID, who.Scope = who.Within(), api.ScopeWrite
+	who.Sandbox, who.Port = row.Sandbox, row.Port
 	return who, row, nil
 }
 

@@ -15,15 +15,16 @@ import (
 
 // Config is the effective configuration of one server. Its zero value is not usable; [Load] makes one.
 type Config struct {
-	Listen       string
-	DataDir      string // absolute path
-	DatabaseURL  DSN    // empty: SQLite in DataDir
-	ObjectStore  string // empty: a directory in DataDir; "none": no object store
-	MessageStore string // empty: the database
-	AllowedHosts []string
-	AdvertiseURL string // URL at which clients reach this server; empty: unknown
-	TLSCert      string // files of the certificate and its key; both empty: plain HTTP
-	TLSKey       string
+	Listen        string
+	DataDir       string // absolute path
+	DatabaseURL   DSN    // empty: SQLite in DataDir
+	ObjectStore   string // empty: a directory in DataDir; "none": no object store
+	MessageStore  string // empty: the database
+	AllowedHosts  []string
+	AdvertiseURL  string // URL at which clients reach this server; empty: unknown
+	PreviewDomain string // domain whose subdomains serve the ports of sandboxes; empty: none
+	TLSCert       string // files of the certificate and its key; both empty: plain HTTP
+	TLSKey        string
 
 	APIKey    Secret // admin key of tenant "default"; empty: the server generates one
 	SecretKey Secret // root of all encryption and signing keys; empty: the server generates one

@@ -185,6 +185,11 @@ func (l *Loaded) warnUnused() {
 }
 
 func (l *Loaded) checkPairs() {
+	if host := l.sameSite(); host != "" {
+		l.refuse("preview_domain", l.Origin("preview_domain"), l.PreviewDomain, badValuef(
+			"use a domain of another name that is registered for previews alone, such as berth-previews.net, or none",
+			"has the same site as %s, where this server is: pages of sandboxes could set cookies there and send requests as its users", host))
+	}
 	switch {
 	case l.ModalTokenID != "" && l.ModalTokenSecret == "":
 		l.refuse("modal_token_secret", "", "", badValuef("set MODAL_TOKEN_SECRET too", "is missing while modal_token_id is set"))

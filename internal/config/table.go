@@ -35,6 +35,10 @@ var table = withOwnEnv([]Setting{
 	{Key: "advertise_url", Flag: "advertise-url", Kind: URL,
 		Help:  "Address of this server for clients, such as https://berth-1.example.com. Where several machines share a database, the others name it in their answers about sandboxes that are here.",
 		field: urlText(func(c *Config) *string { return &c.AdvertiseURL }, optional(parseHTTPURL))},
+	{Key: "preview_domain", Flag: "preview-domain", Kind: Name, Default: "preview.localhost if the server is for this machine alone; else none",
+		Help:   "Domain for the ports of sandboxes: each gets a name below it, as an origin for itself. It needs a wildcard record, such as *.preview.example.net, and another registrable domain than the server's own hosts. none: no names.",
+		field:  text(func(c *Config) *string { return &c.PreviewDomain }, optional(parseDomain)),
+		derive: func(c *Config, _ Sources) (string, *badValue) { return derivePreviewDomain(c), nil }},
 
 	{Key: "api_key", Kind: Text, Secret: true,
 		Help:  "Admin key of tenant `default`, 20 to 200 printable characters without spaces. Empty: one is made, kept in the data dir (`admin.key`), and printed once if the output is a terminal.",

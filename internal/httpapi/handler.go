@@ -68,6 +68,8 @@ type Options struct {
 	Listen       string   // the address that the server listens on; the Host header may name it
 	AllowedHosts []string // further names that the Host header may have
 	AdvertiseURL string   // the server's URL for other machines; empty: none
+	// PreviewDomain is the domain whose subdomains serve ports of sandboxes; empty: none.
+	PreviewDomain string
 
 	MaxBodyBytes   int64         // zero: 1 MiB
 	RequestTimeout time.Duration // zero: one minute
@@ -98,6 +100,7 @@ type Handler struct {
 	claims   *middleware.Claims
 	known    []middleware.Credential // the credentials that routes may accept
 	browsers *auth.Sessions          // nil: browsers cannot sign in
+	previews *ports.Origins
 	servers  *tool.Servers // MCP servers; their tools are tools of projects, too
 	served   http.Handler
 	bodyTime time.Duration // time limit for sending a body
@@ -122,16 +125,34 @@ func New(o Options) *Handler {
 		a.known = append(a.known, middleware.BySession(a.browsers))
 	}
 	a.ending, a.end = context.WithCancel(context.Background())
+	a.addOrigins()
 	a.servers = tool.NewServers(a.Templates.MCPServers)
 	a.addRoutes()
 	a.served = a.wrap(a.routes.Mux)
 	return a
 }
 
+// addOrigins adds the hosts of the sandboxes' ports.
+func (a *Handler) addOrigins() {
+	o := ports.OriginOptions{
+		Domain: a.PreviewDomain, AdvertiseURL: a.AdvertiseURL, Keys: a.known[0], Sessions: a.sessions, Ending: a.ending,
+		RequestTimeout: a.RequestTimeout, TransferTimeout: a.TransferTimeout,
+	}
+	if len(a.Roots) > 0 {
+		o.URLs = auth.NewURLs(a.Store.PreviewURLs(), a.Roots[0], a.Roots[1:]...)
+		a.sessions.URLs, a.sessions.OnEnd = a.Store.PreviewURLs(), o.URLs.Forget
+	}
+	a.previews = ports.NewOrigins(a.boxes(), o)
+}
+
+func (a *Handler) boxes() *access.Sandboxes {
+	return &access.Sandboxes{Engine: a.Engine, Store: a.Store, Chat: a.Chat, Syncer: a.Syncer, DeleteWait: a.DeleteWait}
+}
+
 // addRoutes adds the routes of all resources. The documentation comes last, because it holds the finished document.
 func (a *Handler) addRoutes() {
 	spec := rest.NewSpec(a.routes, a.Version, a.AdvertiseURL)
-	box := &access.Sandboxes{Engine: a.Engine, Store: a.Store, Chat: a.Chat, Syncer: a.Syncer, DeleteWait: a.DeleteWait}
+	box := a.boxes()
 	ops.Add(spec, ops.Options{
 		Engine: a.Engine, Store: a.Store, Templates: a.Templates, Metrics: a.Metrics, Redactor: a.Redactor, Log: a.Log, Version: a.Version,
 		Draining: &a.draining, OrphanGrace: a.OrphanGrace, Saving: a.Saving, Messages: a.Messages, Disk: a.Disk, Secrets: a.Secrets,
@@ -144,7 +165,7 @@ func (a *Handler) addRoutes() {
 		op := access.Operations(base, hidden)
 		sandboxes.Add(spec, box, op, sandboxes.Options{Saves: a.Saves, Traffic: a.Traffic})
 		execs.Add(spec, box, op, execs.Options{Claims: a.claims, Ending: a.ending, ExecTimeout: a.ExecTimeout, RequestTimeout: a.RequestTimeout})
-		ports.Add(spec, box, op, ports.Options{AdvertiseURL: a.AdvertiseURL, Hosts: a.hosts, Ending: a.ending, TransferTimeout: a.TransferTimeout})
+		ports.Add(spec, box, op, ports.Options{AdvertiseURL: a.AdvertiseURL, Hosts: a.hosts, Ending: a.ending, TransferTimeout: a.TransferTimeout, Origins: a.previews})
 		sandboxfiles.Add(spec, box, op, sandboxfiles.Options{TransferTimeout: a.TransferTimeout})
 		conversations.AddDefault(spec, box, op, talks)
 	}
@@ -195,6 +216,7 @@ func (a *Handler) wrap(routes http.Handler) http.Handler {
 		middleware.TimeBody(a.bodyTime),
 		middleware.Identify,
 		middleware.Observe(a.Metrics),
+		a.previews.Serve,
 		middleware.SecurityHeaders,
 		middleware.Guard(middleware.CheckHeaderSize),
 		middleware.Guard(a.hosts.Check),

@@ -20,12 +20,12 @@ const DroppedLocation = "Berth-Dropped-Location"
 type references struct {
 	Proxy
 	host  string   // the Host of the request
-	keyed bool     // the request carried a key in a header
+	keyed bool     // the request carried a key of Berth in a header
 	at    *url.URL // the address of the request, as the sandbox sees it
 }
 
 func (p Proxy) references(in *http.Request, res *http.Response) references {
-	return references{p, in.Host, carriesKey(in.Header), res.Request.URL}
+	return references{p, in.Host, p.Keyed || p.Origin == nil && carriesKey(in.Header), res.Request.URL}
 }
 
 // carriesKey reports whether the headers of a request contain a key. Clients repeat headers when they follow a redirect:
@@ -84,15 +84,16 @@ func (f references) rewrite(text string) (to, why string) {
 	case f.isRequestHost(ref):
 		// An application that trusts X-Forwarded-Host uses the name of this server for itself.
 		return f.below(prefix, pathOf(ref)), ""
+	case f.isPort(ref.Hostname()) && !f.keyed:
+		return ref.String(), ""
 	case isLoopback(ref.Hostname()):
 		if port != strconv.Itoa(int(f.Port)) {
-			prefix = f.sibling(port)
-		}
-		if prefix == "" {
-			return "", "it names a port that is not served"
+			if prefix = f.sibling(port); prefix == "" {
+				return "", "it names a port that is not served"
+			}
 		}
 		return f.below(prefix, pathOf(ref)), ""
-	case f.isOwn(ref.Hostname()):
+	case f.isOwn(ref.Hostname()) && (f.keyed || f.Origin == nil):
 		return "", "it names this server"
 	case f.keyed:
 		return "", "it names another site, which would get the key of the request"
@@ -110,6 +111,9 @@ func (f references) below(prefix string, ref *url.URL) string {
 	text := full.EscapedPath()
 	if text != prefix && !strings.HasPrefix(text, prefix+"/") {
 		text = prefix + "/" + strings.TrimPrefix(text, "/")
+	}
+	if prefix == "" && strings.HasPrefix(text, "//") {
+		text = "/." + text // otherwise its first part would be a host
 	}
 	if full.RawQuery != "" {
 		text += "?" + full.RawQuery
@@ -131,11 +135,31 @@ func pathOf(u *url.URL) *url.URL {
 
 // sibling returns the prefix of another port of the sandbox, or "" if that port is not served.
 func (f references) sibling(port string) string {
+	if f.Origin != nil {
+		n, err := ParsePort(port)
+		if err != nil {
+			return ""
+		}
+		return f.Origin(n)
+	}
 	all, own := strings.CutSuffix(f.Prefix, "/"+strconv.Itoa(int(f.Port)))
 	if _, err := ParsePort(port); err != nil || !own {
 		return ""
 	}
 	return all + "/" + port
+}
+
+// isPort reports whether a host is the origin of a port, of this sandbox or another.
+func (f references) isPort(host string) bool {
+	if f.Origin == nil {
+		return false
+	}
+	own, err := url.Parse(f.Origin(f.Port))
+	if err != nil {
+		return false
+	}
+	_, domain, _ := strings.Cut(bare(own.Hostname()), ".")
+	return strings.HasSuffix(bare(host), "."+domain)
 }
 
 // isRequestHost reports whether an address has the host and port of the request.

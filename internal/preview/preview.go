@@ -1,9 +1,10 @@
 // Package preview is a reverse proxy from browsers to a port of a sandbox.
 //
-// The program in the sandbox is treated as hostile, and its pages are served from Berth's origin. So a [Proxy] does not
-// send Berth's keys and cookies to the program, and restricts its answers to the path of the port: pages get an opaque
-// origin with the browser's sandbox policy, cookies and redirects stay below the port's prefix, and headers that affect
-// the whole origin are dropped.
+// The program in the sandbox is treated as hostile. So a [Proxy] does not send Berth's keys and cookies to the program, and
+// restricts its answers. Without Origin, its pages are served from Berth's origin, below the path of the port: they get an
+// opaque origin with the browser's sandbox policy, cookies and redirects stay below the path, and headers that affect the
+// whole origin are dropped. With Origin, the port has an origin for itself, and the program works as on the machine itself:
+// only what would affect other hosts is dropped. [Pool] keeps connections to programs between requests.
 package preview
 
 import (
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/fault"
 )
 
@@ -31,9 +33,12 @@ const (
 // Proxy serves one request to a port of a sandbox. It supports all methods, WebSockets and streams.
 type Proxy struct {
 	Port   uint16
-	Prefix string                 // the escaped beginning of the request's path; it is removed before the program gets the path
-	Ending context.Context        // ends when the server shuts down, and with it WebSockets and endless streams; nil: never
-	Own    func(host string) bool // reports whether a host, without its port, is one of the server's; nil: only the request's Host
+	Prefix string                   // the escaped beginning of the request's path; it is removed before the program gets the path
+	Ending context.Context          // ends when the server shuts down, and with it WebSockets and endless streams; nil: never
+	Own    func(host string) bool   // reports whether a host, without its port, is one of the server's; nil: only the request's Host
+	Origin func(port uint16) string // returns the origin of a port of the sandbox; nil: ports have no origins, and Prefix is used
+	Keyed  bool                     // with Origin: the request carries a Berth key in a header
+	Pool   *Pool                    // keeps connections; nil: each request makes one with Dial
 	Dial   func(ctx context.Context) (net.Conn, error)
 	Fail   func(w http.ResponseWriter, r *http.Request, err error) // answers a request with an error
 }
@@ -65,7 +70,7 @@ func refused(hint, format string, args ...any) error {
 func (p Proxy) host() string { return "localhost:" + strconv.Itoa(int(p.Port)) }
 
 func (p Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Service-Worker") != "" {
+	if r.Header.Get("Service-Worker") != "" && p.Origin == nil {
 		p.Fail(w, r, refused("Build the page without its service worker.", "service workers are not served: they would live on our origin"))
 		return
 	}
@@ -74,11 +79,22 @@ func (p Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	watched := func() bool { return true }
 	defer func() { watched() }()
 	proxy := httputil.ReverseProxy{
-		Rewrite:       func(out *httputil.ProxyRequest) { p.rewrite(out.In, out.Out); out.SetXForwarded() },
+		Rewrite: func(out *httputil.ProxyRequest) {
+			p.rewrite(out.In, out.Out)
+			out.SetXForwarded()
+			if p.Origin != nil {
+				p.localise(out.In, out.Out)
+			}
+		},
+		BufferPool:    buffers{},
 		Transport:     p.transport(ctx),
 		FlushInterval: -1,
 		ModifyResponse: func(res *http.Response) error {
-			p.harden(w.Header(), r, res)
+			if p.Origin != nil {
+				p.contain(w.Header(), r, res)
+			} else {
+				p.harden(w.Header(), r, res)
+			}
 			if p.Ending != nil && endless(res) {
 				watched = context.AfterFunc(p.Ending, cancel)
 			}
@@ -96,15 +112,25 @@ func endless(res *http.Response) bool {
 	return res.StatusCode == http.StatusSwitchingProtocols || kind == "text/event-stream" || kind == "multipart/x-mixed-replace"
 }
 
-// transport returns a transport that makes one connection for one request.
-func (p Proxy) transport(plain context.Context) http.RoundTripper {
-	t := &http.Transport{
+// newTransport returns a transport that makes its connections with dial.
+func newTransport(dial func(context.Context) (net.Conn, error)) *http.Transport {
+	return &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, dialTime)
 			defer cancel()
-			return p.Dial(ctx)
+			return dial(ctx)
 		},
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: headerBytes,
+	}
+}
+
+// transport returns a transport that makes one connection for one request, or that of the pool.
+func (p Proxy) transport(plain context.Context) http.RoundTripper {
+	var t http.RoundTripper
+	if p.Pool != nil {
+		t = p.Pool
+	} else {
+		t = newTransport(p.Dial)
 	}
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		res, err := t.RoundTrip(r.WithContext(untraced{r.Context(), plain}))
@@ -131,8 +157,23 @@ type untraced struct {
 
 func (u untraced) Value(key any) any { return u.plain.Value(key) }
 
-// ours lists the headers of a request that are not sent to the sandbox.
-var ours = []string{"Authorization", "X-Api-Key", "X-Real-Ip", "Idempotency-Key"}
+// ours returns the names of the headers of a request that are not sent to the sandbox.
+func (p Proxy) ours(h http.Header) []string {
+	if p.Origin == nil {
+		return oursBelow
+	}
+	names := []string{"X-Real-Ip"}
+	if p.Keyed || auth.CarriesKey(h.Get("Authorization")) {
+		names = append(names, "Authorization")
+	}
+	if p.Keyed || auth.IsKey(h.Get("X-Api-Key")) {
+		names = append(names, "X-Api-Key")
+	}
+	return names
+}
+
+// oursBelow lists them for requests to paths of Berth's origin.
+var oursBelow = []string{"Authorization", "X-Api-Key", "X-Real-Ip", "Idempotency-Key"}
 
 // rewrite changes the request to the one that is sent to the sandbox.
 func (p Proxy) rewrite(in, out *http.Request) {
@@ -147,18 +188,20 @@ func (p Proxy) rewrite(in, out *http.Request) {
 			out.Header.Del(name)
 		}
 	}
-	for _, name := range ours {
+	for _, name := range p.ours(in.Header) {
 		out.Header.Del(name)
 	}
 	filter(out.Header, "Cookie", "; ", func(cookie string) bool { return !ourCookie(cookie) })
 	filter(out.Header, "Sec-Websocket-Protocol", ", ", func(name string) bool { return !strings.HasPrefix(name, api.TerminalKeyProtocol) })
-	if origin, err := url.Parse(in.Header.Get("Origin")); err == nil && origin.Host == in.Host && origin.Host != "" {
+	if origin, err := url.Parse(in.Header.Get("Origin")); err == nil && strings.EqualFold(origin.Host, in.Host) && origin.Host != "" {
 		out.Header.Set("Origin", "http://"+p.host()) // the request is from a page of the same origin
 	}
 	if out.Header.Get("User-Agent") == "" {
 		out.Header.Set("User-Agent", "") // otherwise ReverseProxy would send its default
 	}
-	out.Header.Set("X-Forwarded-Prefix", p.Prefix)
+	if p.Origin == nil {
+		out.Header.Set("X-Forwarded-Prefix", p.Prefix)
+	}
 	out.Header.Del("Te") // trailers are not passed on
 }
 

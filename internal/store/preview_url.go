@@ -30,14 +30,14 @@ func (u PreviewURL) Live(now time.Time) bool {
 	return u.RevokedAt.IsZero() && now.Before(u.ExpiresAt) && u.Key.Live(now)
 }
 
-// keptExpired is the time for which an expired URL is kept, so that its holder can be told that it has expired.
+// keptExpired is the time for which an expired URL is kept, so that the answer can say that it has expired.
 const keptExpired = 24 * time.Hour
 
 // PreviewURLs holds the signed URLs of a tenant.
 type PreviewURLs struct{ scope Scope }
 
-// PreviewURLs returns the tenant's signed URLs.
-func (s Scope) PreviewURLs() PreviewURLs { return PreviewURLs{s} }
+// URLs returns the tenant's signed URLs. They end with the keys that made them.
+func (keys Keys) URLs() PreviewURLs { return PreviewURLs{keys.scope} }
 
 // Create records a URL that expires after the given time. It returns a conflict if its id is taken. It also removes
 // URLs that expired long ago.

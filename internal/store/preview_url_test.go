@@ -16,7 +16,7 @@ func TestPreviewURLs(t *testing.T) {
 		noError(t, err)
 		create := func(sandbox string, port uint16, lifetime time.Duration) store.PreviewURL {
 			t.Helper()
-			u, err := s.PreviewURLs().Create(t.Context(), store.PreviewURL{Sandbox: sandbox, Port: port, Key: key}, lifetime)
+			u, err := s.Keys().URLs().Create(t.Context(), store.PreviewURL{Sandbox: sandbox, Port: port, Key: key}, lifetime)
 			noError(t, err)
 			return u
 		}
@@ -34,12 +34,12 @@ func TestPreviewURLs(t *testing.T) {
 		if got.Sandbox != "b1" || got.Port != 3000 || got.Key.Label != "mine" || got.Key.Tenant != got.Tenant || !got.Live(time.Now()) || got.Live(time.Now().Add(time.Hour)) {
 			t.Errorf("%+v", got)
 		}
-		if _, err := s.PreviewURLs().Create(t.Context(), one, time.Hour); fault.CodeOf(err) != api.CodeConflict {
+		if _, err := s.Keys().URLs().Create(t.Context(), one, time.Hour); fault.CodeOf(err) != api.CodeConflict {
 			t.Errorf("again: %v", err)
 		}
 		revoked := func(scope store.Scope, id string, want int) {
 			t.Helper()
-			ids, err := scope.PreviewURLs().Revoke(t.Context(), "b1", 3000, id)
+			ids, err := scope.Keys().URLs().Revoke(t.Context(), "b1", 3000, id)
 			if noError(t, err); len(ids) != want {
 				t.Errorf("revoked %v, want %d", ids, want)
 			}

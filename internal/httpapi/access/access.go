@@ -110,9 +110,19 @@ func (a *Sandboxes) Record(ctx context.Context, ref string) (sandbox.Sandbox, er
 	case err != nil:
 		return sandbox.Sandbox{}, err
 	case name != "":
-		return a.In(ctx).ByNameOrDeleting(ctx, name)
+		return bound(ctx)(a.In(ctx).ByNameOrDeleting(ctx, name))
 	}
-	return a.In(ctx).ByIDOrDeleted(ctx, id)
+	return bound(ctx)(a.In(ctx).ByIDOrDeleted(ctx, id))
+}
+
+// bound returns a function that hides every sandbox but the one that the caller is bound to, if it is bound to one.
+func bound(ctx context.Context) func(sandbox.Sandbox, error) (sandbox.Sandbox, error) {
+	return func(s sandbox.Sandbox, err error) (sandbox.Sandbox, error) {
+		if who, _ := auth.PrincipalFrom(ctx); err == nil && who.Sandbox != "" && s.ID != who.Sandbox {
+			return sandbox.Sandbox{}, fault.Errorf("find sandbox", api.CodeNotFound, "the URL is for another sandbox")
+		}
+		return s, err
+	}
 }
 
 // Handle finds a sandbox by id or name and returns a handle on it and its row.

@@ -26,8 +26,9 @@ type Exchange struct {
 	Local bool                // the caller is on this machine
 
 	ID        string
-	Body      io.Reader // the request's body without a size limit
-	DropBody  func()    // gives the place of a large body back, once the handler has no reference to it; nil: it is not large
+	Request   *http.Request // the request as it arrived
+	Body      io.Reader     // the request's body without a size limit
+	DropBody  func()        // gives the place of a large body back, once the handler has no reference to it; nil: it is not large
 	Route     *Route
 	Principal auth.Principal
 	Session   *session // nil: the request is not authenticated
@@ -117,7 +118,7 @@ func (x *Exchange) Record(r *http.Request, metrics *telemetry.Metrics, took time
 	pattern, level := "", slog.LevelInfo
 	if x.Route != nil {
 		pattern = x.Route.Path
-		if x.Route.Health {
+		if x.Route.Health || x.Route.Quiet {
 			level = slog.LevelDebug
 		}
 	}

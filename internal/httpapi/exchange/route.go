@@ -33,6 +33,7 @@ type Route struct {
 	Secret   bool          // the answer holds a secret that must not be stored
 	Health   bool          // a health check: logged at level debug, and answered when file descriptors run out
 	Hidden   bool          // not in the OpenAPI document
+	Quiet    bool          // requests are logged at level debug
 
 	Bytes   bool  // the body is bytes, not JSON
 	Form    bool  // the body may also be multipart/form-data

@@ -8,13 +8,14 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/fault"
-	"github.com/berthdev/berth/internal/store"
 )
 
 const (
@@ -23,22 +24,24 @@ const (
 	pollKeysTime  = 5 * time.Second        // time limit of a check
 )
 
-// KeyReader reads keys by id.
-type KeyReader interface {
-	ByID(ctx context.Context, ids []string) ([]store.Key, error)
-}
-
 // Sessions has the running requests by key. When a key is revoked or expires, its requests are cancelled, including
 // streams and upgraded connections. Other servers revoke keys, too, so each server polls the keys of its requests,
-// with one query for all of them.
+// with one query for all of them. A request with a signed URL is a session of that URL instead; see [OfURL].
 type Sessions struct {
-	Keys KeyReader // nil: only this server revokes keys
-	Log  *slog.Logger
+	Keys  auth.KeyReader // nil: only this server revokes keys
+	URLs  auth.URLReader // nil: no URLs are signed
+	OnEnd func()         // called when a key or URL is revoked by this server; nil: nothing
+	Log   *slog.Logger
 
 	mu       sync.Mutex
 	byKey    map[string]map[*session]bool
 	watching bool // a goroutine polls; it ends when no request is left
 }
+
+// OfURL returns the key under which the requests of a signed URL are sessions.
+func OfURL(id string) string { return urlMark + id }
+
+const urlMark = "url "
 
 // session is one request.
 type session struct {
@@ -132,6 +135,9 @@ func (b sessionBody) Read(p []byte) (int, error) {
 
 // End cancels the requests of a key. They have a short time to answer with the reason.
 func (s *Sessions) End(key string, why error) {
+	if s.OnEnd != nil {
+		s.OnEnd()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range s.byKey[key] {
@@ -189,13 +195,25 @@ func (s *Sessions) watch() {
 	}
 }
 
-// poll ends the requests of the keys that are no longer valid.
+// poll ends the requests of the keys and URLs that are no longer valid.
 func (s *Sessions) poll(ids []string) error {
-	if s.Keys == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), pollKeysTime)
 	defer cancel()
+	var keys, urls []string
+	for _, id := range ids {
+		if url, is := strings.CutPrefix(id, urlMark); is {
+			urls = append(urls, url)
+		} else {
+			keys = append(keys, id)
+		}
+	}
+	return errors.Join(s.pollKeys(ctx, keys), s.pollURLs(ctx, urls))
+}
+
+func (s *Sessions) pollKeys(ctx context.Context, ids []string) error {
+	if s.Keys == nil || len(ids) == 0 {
+		return nil
+	}
 	found, err := s.Keys.ByID(ctx, ids)
 	if err != nil {
 		return err
@@ -216,6 +234,22 @@ func (s *Sessions) poll(ids []string) error {
 	}
 	for id, why := range gone {
 		s.End(id, why)
+	}
+	return nil
+}
+
+func (s *Sessions) pollURLs(ctx context.Context, ids []string) error {
+	if s.URLs == nil || len(ids) == 0 {
+		return nil
+	}
+	found, err := s.URLs.ByID(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, u := range found {
+		if err := auth.URLEnded(u, time.Now()); err != nil {
+			s.End(OfURL(u.ID), errors.Join(err, errKeyEnded))
+		}
 	}
 	return nil
 }

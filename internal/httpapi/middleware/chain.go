@@ -60,7 +60,7 @@ func LimitTime(most time.Duration) Middleware {
 func Begin(log *slog.Logger, clean func(string) string) Middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			x := &exchange.Exchange{ResponseWriter: w, Log: log, Clean: clean, Local: exchange.LoopbackCaller(r)}
+			x := &exchange.Exchange{ResponseWriter: w, Log: log, Clean: clean, Local: exchange.LoopbackCaller(r), Request: r}
 			next.ServeHTTP(x, r.WithContext(exchange.With(r.Context(), x)))
 		})
 	}

@@ -72,7 +72,7 @@ func (a *handlers) port(w http.ResponseWriter, r *http.Request) {
 	defer conn.Close()
 	defer h.HoldLate(r.Context(), "preview")()
 	prefix, _ := middleware.SplitPort(r.URL.EscapedPath())
-	r, slow := a.steady(w, r)
+	r, slow := steady(w, r, a.TransferTimeout)
 	preview.Proxy{
 		Port: port, Prefix: prefix, Ending: a.Ending, Own: func(host string) bool { return a.isOwnHost(host, r) },
 		Dial: func(ctx context.Context) (net.Conn, error) { return conn.Dial(ctx, port) },
@@ -115,13 +115,13 @@ func (b *steadyBody) Read(p []byte) (int, error) {
 // steady returns the request with a steadyBody, if it has a body, and a function that reports whether the sender was
 // too slow. The error of the proxy cannot show this: net/http takes an expired deadline for a client that has
 // disconnected.
-func (a *handlers) steady(w http.ResponseWriter, r *http.Request) (*http.Request, func() bool) {
+func steady(w http.ResponseWriter, r *http.Request, within time.Duration) (*http.Request, func() bool) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r, func() bool { return false }
 	}
 	exchange.Of(r.Context()).Body = r.Body
 	steady := *r
-	body := &steadyBody{ReadCloser: r.Body, conn: http.NewResponseController(w), credit: stream.NewRateCredit(a.TransferTimeout)}
+	body := &steadyBody{ReadCloser: r.Body, conn: http.NewResponseController(w), credit: stream.NewRateCredit(within)}
 	steady.Body = body
 	return &steady, body.slow.Load
 }

@@ -17,6 +17,7 @@ type Options struct {
 	Ending       context.Context  // ends when the server drains
 	// TransferTimeout is the maximum time without progress of a body.
 	TransferTimeout time.Duration
+	Origins         *Origins
 }
 
 type handlers struct {
@@ -28,5 +29,6 @@ type handlers struct {
 // Add adds the routes.
 func Add(s *rest.Spec, box *access.Sandboxes, op access.OperationFunc, o Options) {
 	a := &handlers{Spec: s, Sandboxes: box, Options: o}
+	a.addURLs(op)
 	a.addPorts(op)
 }
