@@ -21,3 +21,10 @@ type PortURL struct {
 	CreatedAt time.Time `json:"created_at"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
+
+// ForwardProtocol is the WebSocket subprotocol of forwarded TCP connections. Binary messages are the bytes of the
+// connection. The text message ForwardEnd says that its sender sends no more bytes.
+const (
+	ForwardProtocol = "berth.forward.v1"
+	ForwardEnd      = "end"
+)

@@ -62,7 +62,7 @@ func (s Sandboxes) Terminal(ctx context.Context, ref string, opts TerminalOption
 		}
 		opts.Attach, opts.After, notice = id, new(int64), restored
 	}
-	ws, err := s.dialTerminal(ctx, ref, opts.query())
+	ws, err := s.dialWebSocket(ctx, path{sandboxesPath, ref, "terminal"}, opts.query(), api.TerminalProtocol)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
@@ -109,8 +109,9 @@ func (o TerminalOptions) query() url.Values {
 	return q
 }
 
-func (s Sandboxes) dialTerminal(ctx context.Context, ref string, query url.Values) (*websocket.Conn, error) {
-	target, err := path{sandboxesPath, ref, "terminal"}.on(s.c.base)
+// dialWebSocket opens a WebSocket with one subprotocol.
+func (s Sandboxes) dialWebSocket(ctx context.Context, at path, query url.Values, protocol string) (*websocket.Conn, error) {
+	target, err := at.on(s.c.base)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +123,7 @@ func (s Sandboxes) dialTerminal(ctx context.Context, ref string, query url.Value
 	dial, cancel := s.c.bounded(ctx)
 	defer cancel()
 	ws, res, err := websocket.Dial(dial, target.String(), &websocket.DialOptions{
-		HTTPClient: s.c.http, HTTPHeader: header, Subprotocols: []string{api.TerminalProtocol},
+		HTTPClient: s.c.http, HTTPHeader: header, Subprotocols: []string{protocol},
 	})
 	switch {
 	case err == nil:

@@ -37,7 +37,7 @@ func (s *site) signIn(key, next string) (a answer, cookie string) {
 
 func TestSigningInWithAKey(t *testing.T) {
 	s := newSite(t, withRoots(t))
-	if a := s.do(call{path: "/login?next=/docs"}).is(http.StatusOK); !strings.Contains(string(a.body), `type="password"`) || a.header.Get("X-Frame-Options") != "DENY" {
+	if a := s.do(call{path: "/login?next=/docs"}).is(http.StatusOK); !strings.Contains(string(a.body), `type="password"`) || a.header.Get("X-Frame-Options") != "DENY" || a.header.Get("Referrer-Policy") != "same-origin" {
 		t.Errorf("%s", a.body)
 	}
 	made := into[api.NewKey](s.post(keysPath, `{"scope":"write"}`).is(http.StatusCreated))

@@ -28,6 +28,7 @@ import (
 const (
 	dialTime    = 10 * time.Second
 	headerBytes = 64 << 10 // the maximum size of an answer's header
+	wayOut      = 3128     // the port of Berth's egress proxy
 )
 
 // Proxy serves one request to a port of a sandbox. It supports all methods, WebSockets and streams.
@@ -45,16 +46,28 @@ type Proxy struct {
 
 // reserved lists the ports of a sandbox that are not forwarded: the port of Berth's egress proxy, and ports of protocols
 // that give control over a machine.
-var reserved = map[uint16]string{3128: "the sandbox's way out", 22: "SSH", 2375: "Docker", 2376: "Docker"}
+var reserved = map[uint16]string{wayOut: "the sandbox's way out", 22: "SSH", 2375: "Docker", 2376: "Docker"}
 
 // ParsePort parses a port in a path. Only decimal digits without leading zeros are valid.
 func ParsePort(text string) (uint16, error) {
+	n, err := ParseAnyPort(text)
+	if err != nil {
+		return 0, err
+	}
+	if what, is := reserved[n]; is {
+		return 0, refused("Serve on another port. For a shell there is the terminal, which is 'berth shell'.", "port %d is not served: it is for %s", n, what)
+	}
+	return n, nil
+}
+
+// ParseAnyPort is ParsePort for connections of any protocol. Only the sandbox's way out is refused.
+func ParseAnyPort(text string) (uint16, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 || strconv.FormatUint(n, 10) != text {
 		return 0, fault.Errorf("open port", api.CodeInvalidRequest, "a port is a decimal number from 1 to 65535")
 	}
-	if what, is := reserved[uint16(n)]; is {
-		return 0, refused("Serve on another port. For a shell there is the terminal, which is 'berth shell'.", "port %d is not served: it is for %s", n, what)
+	if n == wayOut {
+		return 0, refused("Serve on another port.", "port %d is not served: it is for %s", n, reserved[wayOut])
 	}
 	return uint16(n), nil
 }

@@ -61,7 +61,7 @@ func newMachine(t *testing.T) *machine {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range map[string]string{"go": fakeGo, "apt-get": fakeApt, "id": fakeID, "gcc": nothing, "make": nothing, "dockerd": nothing, "restic": nothing, "rclone": nothing, "debootstrap": nothing, "newuidmap": nothing, "node": nothing, "npm": nothing, "curl": nothing} {
+	for name, text := range map[string]string{"go": fakeGo, "apt-get": fakeApt, "id": fakeID, "gcc": nothing, "make": nothing, "dockerd": nothing, "restic": nothing, "rclone": nothing, "debootstrap": nothing, "newuidmap": nothing, "node": nothing, "npm": nothing, "curl": nothing, "chromium": nothing} {
 		m.write(filepath.Join(m.bin, name), text)
 	}
 	for _, path := range []string{"usr/lib/postgresql/15/bin/initdb", "usr/include/features.h", "usr/bin/python3", "etc/ssl/certs/ca-certificates.crt", s3Server} {
@@ -131,6 +131,7 @@ func TestSetup(t *testing.T) {
 		"no debootstrap":    {change: func(m *machine) { m.remove(m.bin, "debootstrap") }, purpose: "test", apt: "debootstrap"},
 		"no Node.js":        {change: func(m *machine) { m.remove(m.bin, "node", "npm") }, purpose: "test", says: []string{"installing nodejs npm"}, apt: "nodejs npm"},
 		"no npm":            {change: func(m *machine) { m.remove(m.bin, "npm") }, purpose: "test", apt: "npm"},
+		"no browser":        {change: func(m *machine) { m.remove(m.bin, "chromium") }, purpose: "test", apt: "chromium"},
 		"no Python":         {change: func(m *machine) { m.remove(m.root, "usr/bin") }, purpose: "test", apt: "python3"},
 		"run needs no node": {change: func(m *machine) { m.remove(m.bin, "node", "npm") }, purpose: "run"},
 		"Docker off PATH":   {change: func(m *machine) { m.remove(m.bin, "dockerd"); m.write(m.root+"/usr/sbin/dockerd", "") }, purpose: "bench"},

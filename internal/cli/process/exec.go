@@ -21,7 +21,7 @@ type app struct{ *remote.Remote }
 // Commands returns the commands of the package.
 func Commands(r *remote.Remote) []*cobra.Command {
 	a := &app{r}
-	return []*cobra.Command{a.run(), a.exec(), a.shell(), a.ps(), a.logs(), a.kill(), a.stats(), a.ports()}
+	return []*cobra.Command{a.run(), a.exec(), a.shell(), a.ps(), a.logs(), a.kill(), a.stats(), a.ports(), a.open(), a.forward()}
 }
 
 const execHelp = `Run a command in a sandbox and exit with its exit code. A stopped sandbox is started first.

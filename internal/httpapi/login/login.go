@@ -109,6 +109,7 @@ func write(w http.ResponseWriter, status int, s shown) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers send the form with the origin "null"
 	s.Problem = fault.Clip(s.Problem, 500)
 	w.WriteHeader(status)
 	_ = page.Execute(w, s) // the client may have disconnected

@@ -1,4 +1,5 @@
-// Package ports has the routes that forward requests to the ports of a sandbox.
+// Package ports has the routes that forward requests and connections to the ports of a sandbox, and [Origins],
+// which serves ports at hosts for themselves.
 package ports
 
 import (
@@ -30,5 +31,6 @@ type handlers struct {
 func Add(s *rest.Spec, box *access.Sandboxes, op access.OperationFunc, o Options) {
 	a := &handlers{Spec: s, Sandboxes: box, Options: o}
 	a.addURLs(op)
+	a.addForward(op)
 	a.addPorts(op)
 }
