@@ -82,6 +82,7 @@ const (
 	CodeStoreUnavailable  Code = "store_unavailable"
 	CodeMessageStore      Code = "message_store_unavailable"
 	CodeBlobUnreachable   Code = "object_store_unreachable"
+	CodeSlackUnavailable  Code = "slack_unavailable"
 	CodeBlobCredentials   Code = "object_store_credentials"
 	CodeBlobDenied        Code = "object_store_denied"
 	CodeBlobNoBucket      Code = "object_store_no_bucket"
@@ -214,6 +215,7 @@ var Codes = []CodeInfo{
 	{CodeInvalidRange, http.StatusRequestedRangeNotSatisfiable, false, "The range is not in the file", "Ask for bytes below the size that Content-Range tells."},
 	{CodeStoreUnavailable, http.StatusServiceUnavailable, true, "The database does not answer", "Try again; run 'berth doctor' on the server to find the cause."},
 	{CodeMessageStore, http.StatusServiceUnavailable, true, "The message store does not answer", "Messages are kept and delivered when it answers again. If it stays so, check that DynamoDB is reachable and that message_store names it."},
+	{CodeSlackUnavailable, http.StatusBadGateway, true, "Slack does not answer", "Try again. If it stays so, check that the server can reach Slack (slack_api_url)."},
 	{CodeBlobUnreachable, http.StatusServiceUnavailable, true, "The object store does not answer", "Nothing is lost, and trying again goes on where it stopped; if it stays so, check that the store runs and that object_store names its address."},
 	{CodeBlobCredentials, http.StatusBadGateway, false, "The object store does not accept the credentials", "Give the server a valid AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN for temporary ones), then try again."},
 	{CodeBlobDenied, http.StatusBadGateway, false, "The object store does not allow it", "Allow the server's credentials to get, put, list and delete objects below the prefix."},

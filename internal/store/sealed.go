@@ -157,6 +157,11 @@ var sealedTables = []sealedTable{
 		place:  func(t TenantID, name, _ string) seal.Cell { return secretValue(t, name) },
 	},
 	{
+		name: "slack_workspaces", holds: "tokens <> '{}'", columns: "tenant, team, '', tokens, null", order: "tenant, team",
+		update: `update slack_workspaces set tokens = $5, sealed = $6 where tenant = $1 and team = $2 and $3 = '' and tokens = $4`,
+		place:  func(t TenantID, team, _ string) seal.Cell { return slackTokens(t, team) },
+	},
+	{
 		name: "idempotency_keys", holds: "status <> 0", columns: "tenant, route, idem_key, header, body", order: "tenant, route, idem_key",
 		update: `update idempotency_keys set header = $5, sealed = $6, body = null where tenant = $1 and route = $2 and idem_key = $3 and header = $4`,
 		place:  keyAnswer,

@@ -1,0 +1,157 @@
+package slack
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log"
+	"sync"
+	"time"
+
+	slackgo "github.com/slack-go/slack"
+	"github.com/slack-go/slack/socketmode"
+
+	"github.com/berthdev/berth/internal/store"
+)
+
+// socketOf is the connection of Socket Mode to a workspace.
+type socketOf struct {
+	token  string
+	cancel context.CancelFunc
+}
+
+// nudge makes Run look at the list of workspaces at once.
+func (s *Service) nudge() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// connectAll opens and closes connections until there is one for each workspace that uses Socket Mode.
+func (s *Service) connectAll(ctx context.Context, work *sync.WaitGroup) {
+	list, err := s.slack.Workspaces(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.opts.Log.WarnContext(ctx, "list Slack workspaces", "error", err)
+		}
+		return
+	}
+	want := map[string]store.SlackWorkspace{}
+	for _, w := range list {
+		if w.Problem == nil && w.Failure == "" && w.Tokens.App != "" {
+			want[w.Team] = w
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for team, k := range s.sockets {
+		if want[team].Tokens.App != k.token {
+			k.cancel()
+			delete(s.sockets, team)
+		}
+	}
+	for team, w := range want {
+		if s.sockets[team] != nil {
+			continue
+		}
+		inner, cancel := context.WithCancel(ctx)
+		k := &socketOf{w.Tokens.App, cancel}
+		s.sockets[team] = k
+		work.Go(func() { s.runSocket(inner, w) })
+	}
+}
+
+const (
+	firstPause = time.Second
+	mostPause  = time.Minute
+)
+
+// runSocket receives the events of a workspace until the context ends. Slack closes each connection after some hours;
+// the client makes a new one.
+func (s *Service) runSocket(ctx context.Context, w store.SlackWorkspace) {
+	quiet := log.New(io.Discard, "", 0)
+	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, mostPause) {
+		inner, cancel := context.WithCancel(ctx)
+		c := socketmode.New(s.api(w, slackgo.OptionAppLevelToken(w.Tokens.App), slackgo.OptionLog(quiet)), socketmode.OptionLog(quiet))
+		ended := make(chan error, 1)
+		go func() { ended <- c.RunContext(inner) }()
+		began := time.Now()
+		err := s.readSocket(inner, c, ended)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if refusal(err) != "" {
+			s.opts.Log.ErrorContext(ctx, "Slack refuses the connection", "team", w.Team, "error", err)
+			s.fail(ctx, w.Team, err)
+			return
+		}
+		s.opts.Log.WarnContext(ctx, "connection to Slack ended", "team", w.Team, "error", err)
+		if time.Since(began) > mostPause {
+			pause = firstPause
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// fail records that Slack refuses the app.
+func (s *Service) fail(ctx context.Context, team string, cause error) {
+	if err := s.slack.SetFailure(ctx, team, cause.Error()); err != nil {
+		s.opts.Log.WarnContext(ctx, "record failure of workspace", "team", team, "error", err)
+	}
+}
+
+// readSocket handles what arrives on a connection. It returns when the client has given up.
+func (s *Service) readSocket(ctx context.Context, c *socketmode.Client, ended <-chan error) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-ended:
+			return err
+		case e := <-c.Events:
+			if e.Request == nil || e.Request.EnvelopeID == "" {
+				continue
+			}
+			switch e.Type {
+			case socketmode.EventTypeEventsAPI, socketmode.EventTypeInteractive:
+				s.handle(ctx, c, e)
+			case socketmode.EventTypeSlashCommand:
+				_ = c.AckCtx(ctx, e.Request.EnvelopeID, nil)
+			}
+		}
+	}
+}
+
+// handle records an envelope and then acknowledges it. Without an acknowledgement Slack sends it again.
+func (s *Service) handle(ctx context.Context, c *socketmode.Client, e socketmode.Event) {
+	work, cancel := context.WithTimeout(ctx, ackTime)
+	defer cancel()
+	var err error
+	id := ""
+	if e.Type == socketmode.EventTypeInteractive {
+		err = s.click(work, e.Request.Payload)
+	} else {
+		var cb callback
+		if err = json.Unmarshal(e.Request.Payload, &cb); err == nil {
+			id = cb.EventID
+			err = s.receive(work, cb)
+		}
+	}
+	if err != nil {
+		s.opts.Log.WarnContext(ctx, "record event of Slack; it will be sent again", "event_id", id, "error", err)
+		return
+	}
+	if err := c.AckCtx(ctx, e.Request.EnvelopeID, nil); err != nil {
+		s.opts.Log.WarnContext(ctx, "acknowledge event of Slack", "event_id", id, "error", err)
+		return
+	}
+	s.at("slack-acked", id)
+}
+
+// ackTime is the time to record an event. Slack waits for three seconds.
+const ackTime = 2500 * time.Millisecond
