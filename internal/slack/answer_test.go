@@ -67,9 +67,21 @@ func TestThreads(t *testing.T) {
 	}
 }
 
+// taken waits until there are n turns.
+func (w *world) taken(n int) {
+	w.Helper()
+	testkit.Eventually(w, patience, func() error {
+		if got := len(w.turns.prompts()); got != n {
+			return fmt.Errorf("%d prompts, want %d", got, n)
+		}
+		return nil
+	})
+}
+
 func TestQueueIsSaid(t *testing.T) {
 	w, _ := served(t)
-	first := w.mention("slow one")
+	first := w.mention("slow slow one")
+	w.taken(1)
 	second := w.team.Say("U2", "C1", first, "second")
 	third := w.team.Say("U1", "C1", first, "third")
 	testkit.Eventually(t, patience, func() error {
@@ -91,7 +103,7 @@ func TestQueueIsSaid(t *testing.T) {
 	for _, m := range w.ours("C1", first) {
 		texts = append(texts, m.Text)
 	}
-	if got := strings.Join(texts, "|"); got != "answer to: slow one|answer to: second|answer to: third" {
+	if got := strings.Join(texts, "|"); got != "answer to: slow slow one|answer to: second|answer to: third" {
 		t.Errorf("the answers are %q", got)
 	}
 }
@@ -121,13 +133,8 @@ func TestStop(t *testing.T) {
 		t.Run(by, func(t *testing.T) {
 			w, _ := served(t)
 			ts := w.mention("very slow")
+			w.taken(1)
 			waiting := w.team.Say("U1", "C1", ts, "never answered")
-			testkit.Eventually(t, patience, func() error {
-				if n := len(w.turns.prompts()); n != 1 {
-					return fmt.Errorf("%d prompts", n)
-				}
-				return nil
-			})
 			if by == "message" {
 				stop := w.team.Say("U2", "C1", ts, "Stop!")
 				w.settled("C1", stop, "white_check_mark")
@@ -245,6 +252,7 @@ func TestLongAndHostileAnswers(t *testing.T) {
 func TestEditedAndDeleted(t *testing.T) {
 	w, _ := served(t)
 	first := w.mention("very slow")
+	w.taken(1)
 	second := w.team.Say("U1", "C1", first, "old text")
 	third := w.team.Say("U1", "C1", first, "taken back")
 	testkit.Eventually(t, patience, func() error {
@@ -308,12 +316,7 @@ func TestPlacesThatGoAway(t *testing.T) {
 	w, r := served(t)
 	w.team.AddChannel("C2", "U1")
 	ts := w.team.Say("U1", "C2", "", "<@"+w.team.BotUser+"> very slow")
-	testkit.Eventually(t, patience, func() error {
-		if len(w.turns.prompts()) != 1 {
-			return fmt.Errorf("no prompt")
-		}
-		return nil
-	})
+	w.taken(1)
 	w.team.RemoveBot("C2")
 	testkit.Eventually(t, patience, func() error {
 		w.turns.mu.Lock()

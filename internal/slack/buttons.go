@@ -3,6 +3,7 @@ package slack
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -71,8 +72,8 @@ func (s *Service) click(ctx context.Context, payload []byte) error {
 	}
 	act := c.Actions[0]
 	r, err := s.slack.Reply(ctx, act.Value)
-	if fault.CodeOf(err) != "" && !fault.CodeOf(err).Info().Retryable {
-		return nil // of a message that was forgotten, or a forged one
+	if errors.Is(err, fault.ErrNotFound) { // of a message that was forgotten, or a forged one
+		return nil
 	}
 	if err != nil || r.Team != c.Team.ID || r.Channel != c.Channel.ID {
 		return err

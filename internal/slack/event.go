@@ -131,7 +131,7 @@ func (s *Service) isOurs(ctx context.Context, w store.SlackWorkspace, m message)
 	case m.ThreadTS == "" || strings.HasPrefix(m.Text, "<@"): // for another person
 		return false, nil
 	}
-	return s.slack.HasThread(ctx, w.Team, m.Channel, m.ThreadTS)
+	return s.slack.HasThread(ctx, w.Team, m.Channel, m.ThreadTS, m.TS)
 }
 
 // idSpace makes the ids of replies.

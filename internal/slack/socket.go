@@ -114,30 +114,32 @@ func (s *Service) readSocket(ctx context.Context, c *socketmode.Client, ended <-
 		case err := <-ended:
 			return err
 		case e := <-c.Events:
-			if e.Request == nil || e.Request.EnvelopeID == "" {
-				continue
+			q := e.Request
+			if bad, ok := e.Data.(*socketmode.ErrorBadMessage); ok { // of a form that the client does not know
+				q = new(socketmode.Request)
+				if err := json.Unmarshal(bad.Message, q); err != nil {
+					continue
+				}
 			}
-			switch e.Type {
-			case socketmode.EventTypeEventsAPI, socketmode.EventTypeInteractive:
-				s.handle(ctx, c, e)
-			case socketmode.EventTypeSlashCommand:
-				_ = c.AckCtx(ctx, e.Request.EnvelopeID, nil)
+			if q != nil && q.EnvelopeID != "" {
+				s.handle(ctx, c, *q)
 			}
 		}
 	}
 }
 
 // handle records an envelope and then acknowledges it. Without an acknowledgement Slack sends it again.
-func (s *Service) handle(ctx context.Context, c *socketmode.Client, e socketmode.Event) {
+func (s *Service) handle(ctx context.Context, c *socketmode.Client, q socketmode.Request) {
 	work, cancel := context.WithTimeout(ctx, ackTime)
 	defer cancel()
 	var err error
 	id := ""
-	if e.Type == socketmode.EventTypeInteractive {
-		err = s.click(work, e.Request.Payload)
-	} else {
+	switch q.Type {
+	case socketmode.RequestTypeInteractive:
+		err = s.click(work, q.Payload)
+	case socketmode.RequestTypeEventsAPI:
 		var cb callback
-		if err = json.Unmarshal(e.Request.Payload, &cb); err == nil {
+		if err = json.Unmarshal(q.Payload, &cb); err == nil {
 			id = cb.EventID
 			err = s.receive(work, cb)
 		}
@@ -146,7 +148,7 @@ func (s *Service) handle(ctx context.Context, c *socketmode.Client, e socketmode
 		s.opts.Log.WarnContext(ctx, "record event of Slack; it will be sent again", "event_id", id, "error", err)
 		return
 	}
-	if err := c.AckCtx(ctx, e.Request.EnvelopeID, nil); err != nil {
+	if err := c.AckCtx(ctx, q.EnvelopeID, nil); err != nil {
 		s.opts.Log.WarnContext(ctx, "acknowledge event of Slack", "event_id", id, "error", err)
 		return
 	}

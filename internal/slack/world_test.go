@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 const (
-	patience = 2 * time.Minute
+	patience = 20 * time.Second
 	tenant   = store.TenantID("acme")
 )
 
@@ -216,8 +216,10 @@ func (f *turns) Post(_ context.Context, p slack.Prompt) error {
 
 func (f *turns) run(t *turn) {
 	f.add(t, api.TurnEvent{Type: api.EventTurnStarted})
+	f.add(t, api.TurnEvent{Type: api.EventToolCall, ID: "1", Name: "bash", Input: []byte(`{"command":"ls -l"}`)})
+	f.add(t, api.TurnEvent{Type: api.EventToolResult, ID: "1"})
 	if strings.Contains(t.prompt.Text, "slow") {
-		for i := range 400 {
+		for i := range 3_000 {
 			if i == 4 {
 				f.add(t, api.TurnEvent{Type: api.EventTextDelta, Text: "half of "})
 			}
@@ -229,13 +231,11 @@ func (f *turns) run(t *turn) {
 				return
 			}
 			<-time.After(10 * time.Millisecond)
-			if i > 40 && !strings.Contains(t.prompt.Text, "very slow") {
+			if i > 150 && !strings.Contains(t.prompt.Text, "very slow") {
 				break
 			}
 		}
 	}
-	f.add(t, api.TurnEvent{Type: api.EventToolCall, ID: "1", Name: "bash", Input: []byte(`{"command":"ls -l"}`)})
-	f.add(t, api.TurnEvent{Type: api.EventToolResult, ID: "1"})
 	end := slack.Event{TurnEvent: api.TurnEvent{Type: api.EventTurnFinished, Status: api.TurnCompleted, Usage: &api.Usage{InputTokens: 10, OutputTokens: 5}}}
 	switch {
 	case strings.Contains(t.prompt.Text, "fail"):

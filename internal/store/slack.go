@@ -181,8 +181,10 @@ func (c SlackChange) apply(ctx context.Context, tx *txn) error {
 	}
 	if r := c.Reply; r != nil {
 		if _, err := tx.exec(ctx, `
-			insert into slack_replies (id, tenant, team, channel, message_ts, thread_ts, thread, kind, request, state, created_at, updated_at)
-			values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'waiting', {now}, {now}) on conflict do nothing`,
+			insert into slack_replies (id, tenant, team, channel, message_ts, thread_ts, thread, kind, request, state, cancelled, created_at, updated_at)
+			values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'waiting', $8 = 'prompt' and exists (
+				select 1 from slack_replies o where o.thread = $7 and o.kind = 'stop' and o.message_ts > $5), {now}, {now})
+			on conflict do nothing`,
 			r.ID, r.Tenant, r.Team, r.Channel, r.MessageTS, r.ThreadTS, r.Thread, r.Kind, string(r.Request)); err != nil {
 			return err
 		}
@@ -210,9 +212,10 @@ func scanSlackReply(row scanner) (r SlackReply, err error) {
 	return r, err
 }
 
-// HasThread reports whether a message of the thread in Slack was answered or is to be.
-func (t SlackTables) HasThread(ctx context.Context, team, channel, thread string) (bool, error) {
-	_, err := first(ctx, t.db.read, scanOne[string], `select id from slack_replies where team = $1 and channel = $2 and thread_ts = $3 limit 1`, team, channel, thread)
+// HasThread reports whether a message of the thread in Slack before a timestamp was answered or is to be.
+func (t SlackTables) HasThread(ctx context.Context, team, channel, thread, before string) (bool, error) {
+	_, err := first(ctx, t.db.read, scanOne[string], `select id from slack_replies where team = $1 and channel = $2 and thread_ts = $3 and message_ts < $4 limit 1`,
+		team, channel, thread, before)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}

@@ -217,9 +217,15 @@ func (t web) deleteMessage(a args) (obj, string) {
 	return obj{"channel": c.id, "ts": m.TS}, ""
 }
 
+// remove removes a message. The first message of a thread leaves a tombstone, so that the thread stays.
 func (t *Team) remove(c *channel, m *Message) {
-	c.messages = slices.DeleteFunc(c.messages, func(o *Message) bool { return o == m })
-	t.emit(obj{"type": "message", "subtype": "message_deleted", "channel": c.id, "channel_type": c.kind(), "hidden": true, "ts": t.server.ts(), "deleted_ts": m.TS, "previous_message": t.show(m, false)})
+	before := *m
+	if slices.ContainsFunc(c.messages, func(o *Message) bool { return o.ThreadTS == m.TS }) {
+		m.Subtype, m.User, m.Text, m.Files, m.Reactions = "tombstone", "USLACKBOT", "This message was deleted.", nil, map[string][]string{}
+	} else {
+		c.messages = slices.DeleteFunc(c.messages, func(o *Message) bool { return o == m })
+	}
+	t.emit(obj{"type": "message", "subtype": "message_deleted", "channel": c.id, "channel_type": c.kind(), "hidden": true, "ts": t.server.ts(), "deleted_ts": m.TS, "previous_message": t.show(&before, false)})
 }
 
 // replies lists a thread in pages. Metadata is shown only if it is asked for.
