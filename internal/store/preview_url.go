@@ -37,7 +37,7 @@ const keptExpired = 24 * time.Hour
 type PreviewURLs struct{ scope Scope }
 
 // URLs returns the tenant's signed URLs. They end with the keys that made them.
-func (keys Keys) URLs() PreviewURLs { return PreviewURLs{keys.scope} }
+func (keys Keys) URLs() PreviewURLs { return PreviewURLs(keys) }
 
 // Create records a URL that expires after the given time. It returns a conflict if its id is taken. It also removes
 // URLs that expired long ago.
