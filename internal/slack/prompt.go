@@ -83,21 +83,7 @@ func (a *answer) follow(ctx context.Context) (*view, error) {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events, ended := make(chan Event), make(chan error, 1)
-	go func() {
-		ended <- func() error {
-			for e, err := range a.opts.Threads.Events(inner, string(a.r.Tenant), a.r.ID) {
-				if err != nil {
-					return err
-				}
-				select {
-				case events <- e:
-				case <-inner.Done():
-					return inner.Err()
-				}
-			}
-			return inner.Err()
-		}()
-	}()
+	go func() { ended <- a.readEvents(inner, events) }()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	v := newView()
@@ -131,6 +117,21 @@ func (a *answer) follow(ctx context.Context) (*view, error) {
 			}
 		}
 	}
+}
+
+// readEvents sends the events of the turn to a channel.
+func (a *answer) readEvents(ctx context.Context, to chan<- Event) error {
+	for e, err := range a.opts.Threads.Events(ctx, string(a.r.Tenant), a.r.ID) {
+		if err != nil {
+			return err
+		}
+		select {
+		case to <- e:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return ctx.Err()
 }
 
 // liveEdits edits the answer while the turn runs, at most once a second and more rarely in a long turn.
