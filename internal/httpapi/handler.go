@@ -139,8 +139,8 @@ func (a *Handler) addOrigins() {
 		RequestTimeout: a.RequestTimeout, TransferTimeout: a.TransferTimeout,
 	}
 	if len(a.Roots) > 0 {
-		o.URLs = auth.NewURLs(a.Store.PreviewURLs(), a.Roots[0], a.Roots[1:]...)
-		a.sessions.URLs, a.sessions.OnEnd = a.Store.PreviewURLs(), o.URLs.Forget
+		o.URLs = auth.NewURLs(a.Store.APIKeys().URLs(), a.Roots[0], a.Roots[1:]...)
+		a.sessions.URLs, a.sessions.OnEnd = a.Store.APIKeys().URLs(), o.URLs.Forget
 	}
 	a.previews = ports.NewOrigins(a.boxes(), o)
 }

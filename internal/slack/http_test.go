@@ -53,7 +53,7 @@ func TestEventsAPI(t *testing.T) {
 	})
 }
 
-// TestForgedEvents checks what is refused, and that it changes nothing.
+// TestForgedEvents checks that forged events are refused and change nothing.
 func TestForgedEvents(t *testing.T) {
 	w, r := served(t)
 	app := httptest.NewServer(http.HandlerFunc(r.ServeEvents))
@@ -104,7 +104,7 @@ func TestForgedEvents(t *testing.T) {
 	w.taken(1) // of the one with the clock four minutes off
 }
 
-// TestConnectRefuses checks what is said about tokens that do not work.
+// TestConnectRefuses checks the errors for tokens that do not work.
 func TestConnectRefuses(t *testing.T) {
 	w := newWorld(t)
 	r := w.start(nil)

@@ -195,7 +195,7 @@ func newTurns() *turns {
 	return f
 }
 
-// Post runs a prompt. Its text says what the agent does: words that are told apart by semicolons.
+// Post runs a prompt. Its text says what the agent does: words with semicolons between them.
 func (f *turns) Post(_ context.Context, p slack.Prompt) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -77,8 +77,8 @@ func (urls PreviewURLs) Revoke(ctx context.Context, sandbox string, port uint16,
 // AllPreviewURLs finds the signed URLs of all tenants, to authenticate requests.
 type AllPreviewURLs struct{ db *DB }
 
-// PreviewURLs returns the signed URLs of all tenants.
-func (db *DB) PreviewURLs() AllPreviewURLs { return AllPreviewURLs{db} }
+// URLs returns the signed URLs of all tenants.
+func (ak APIKeys) URLs() AllPreviewURLs { return AllPreviewURLs(ak) }
 
 // ByID returns the URLs with these ids, valid or not, with their keys. Unknown ids are left out.
 func (urls AllPreviewURLs) ByID(ctx context.Context, ids []string) (found []PreviewURL, err error) {

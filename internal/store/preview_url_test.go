@@ -22,7 +22,7 @@ func TestPreviewURLs(t *testing.T) {
 		}
 		read := func(id string) store.PreviewURL {
 			t.Helper()
-			found, err := db.PreviewURLs().ByID(t.Context(), []string{store.NewID(), id})
+			found, err := db.APIKeys().URLs().ByID(t.Context(), []string{store.NewID(), id})
 			noError(t, err)
 			if len(found) != 1 {
 				t.Fatalf("found %+v", found)
@@ -60,7 +60,7 @@ func TestPreviewURLs(t *testing.T) {
 		}
 		old := create("b1", 3000, -48*time.Hour)
 		create("b1", 3000, time.Hour)
-		if found, err := db.PreviewURLs().ByID(t.Context(), []string{old.ID}); err != nil || len(found) != 0 {
+		if found, err := db.APIKeys().URLs().ByID(t.Context(), []string{old.ID}); err != nil || len(found) != 0 {
 			t.Errorf("an old one is kept: %+v, %v", found, err)
 		}
 	})

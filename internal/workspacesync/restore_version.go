@@ -27,7 +27,7 @@ func (s *Syncer) RestoreVersion(ctx context.Context, sb, from sandbox.Sandbox, v
 		return sb.Synced, nil, fmt.Errorf("save the current files first: %w", err)
 	}
 	mark, res := sb.Synced, (*workspace.Result)(nil)
-	err = whileAnswering(ctx, s.checkWrites, func(ctx context.Context) (err error) {
+	err = whileAnswering(ctx, checkWrites(s), func(ctx context.Context) (err error) {
 		mark, res, err = s.replaceBy(ctx, sb, from, version)
 		return err
 	})

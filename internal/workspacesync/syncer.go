@@ -191,7 +191,7 @@ func (s *Syncer) drainFor(ctx context.Context, sb sandbox.Sandbox) error {
 	}
 	defer leave()
 	var behind []*Entry
-	err = whileAnswering(ctx, s.checkWrites, func(ctx context.Context) (err error) {
+	err = whileAnswering(ctx, checkWrites(s), func(ctx context.Context) (err error) {
 		_, behind, err = s.captures.drain(ctx, sb)
 		return err
 	})
@@ -222,16 +222,18 @@ func (s *Syncer) CheckReachable(ctx context.Context) error {
 	return nil
 }
 
-// checkWrites is CheckReachable for transfers that write: a store may answer reads and hang on writes. It writes the
-// object that Ping reads.
-func (s *Syncer) checkWrites(ctx context.Context) error {
-	_, err := within(ctx, storeWait, func(ctx context.Context) (blob.Tag, error) {
-		return s.o.Store.Put(ctx, readyKey, strings.NewReader(""), 0, blob.PutOptions{})
-	})
-	if Unavailable(err) {
-		return err
+// checkWrites returns CheckReachable for transfers that write: a store may answer reads and hang on writes. It writes
+// the object that Ping reads.
+func checkWrites(s *Syncer) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := within(ctx, storeWait, func(ctx context.Context) (blob.Tag, error) {
+			return s.o.Store.Put(ctx, readyKey, strings.NewReader(""), 0, blob.PutOptions{})
+		})
+		if Unavailable(err) {
+			return err
+		}
+		return nil
 	}
-	return nil
 }
 
 // readyKey is the key of an empty object that shows whether the store answers. It need not exist.
@@ -352,7 +354,7 @@ func (s *Syncer) Sync(ctx context.Context, sb sandbox.Sandbox, o SyncOptions) (s
 	}
 	defer leave()
 	mark, res := sb.Synced, (*workspace.Result)(nil)
-	err = whileAnswering(ctx, s.checkWrites, func(ctx context.Context) (err error) {
+	err = whileAnswering(ctx, checkWrites(s), func(ctx context.Context) (err error) {
 		mark, res, err = s.syncAll(ctx, sb, o)
 		return err
 	})
