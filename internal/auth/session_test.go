@@ -7,6 +7,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/store"
+	"github.com/berthdev/berth/internal/testkit"
 )
 
 func secretOf(t *testing.T, text string) Secret {
@@ -46,6 +47,7 @@ func TestSignedTexts(t *testing.T) {
 }
 
 func TestSessionsOfBrowsers(t *testing.T) {
+	testkit.Proves(t, "E2")
 	onBoth(t, func(t *testing.T, open func() *store.DB) {
 		db := open()
 		s := NewSessions(db.APIKeys(), secretOf(t, "the first root secret"))

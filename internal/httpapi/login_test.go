@@ -8,6 +8,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/auth"
+	"github.com/berthdev/berth/internal/testkit"
 )
 
 // roots are the root secrets of a server in a test.
@@ -36,6 +37,7 @@ func (s *site) signIn(key, next string) (a answer, cookie string) {
 }
 
 func TestSigningInWithAKey(t *testing.T) {
+	testkit.Proves(t, "E2")
 	s := newSite(t, withRoots(t))
 	if a := s.do(call{path: "/login?next=/docs"}).is(http.StatusOK); !strings.Contains(string(a.body), `type="password"`) || a.header.Get("X-Frame-Options") != "DENY" || a.header.Get("Referrer-Policy") != "same-origin" {
 		t.Errorf("%s", a.body)
@@ -86,6 +88,7 @@ func TestSigningInIsRefused(t *testing.T) {
 
 // Browsers send cookies with requests that other pages make.
 func TestSessionsDoNotServeOtherPages(t *testing.T) {
+	testkit.Proves(t, "E2")
 	w := newWorkshop(t, withRoots(t))
 	at := w.listening(func(http.ResponseWriter, *http.Request) { t.Error("a session reached a port by its path") })
 	_, cookie := w.signIn(w.write, "/")

@@ -22,7 +22,7 @@ import (
 // addURLs adds the routes of signed URLs.
 func (a *handlers) addURLs(op access.OperationFunc) {
 	problems := []api.Code{api.CodeInvalidID, api.CodeNotFound, api.CodeDeleted, api.CodeUnsupported}
-	create := op(http.MethodPost, "/{id}/ports/{port}/url", "create-port-url", api.ScopeWrite, "Make a signed URL of a port",
+	create := op(http.MethodPost, "/{id}/ports/{port}/url", "create-port-url", api.ScopeWrite, "Create a signed URL of a port",
 		append([]api.Code{api.CodeNotReplayable}, problems...)...)
 	create.Description = "Everyone who has the URL may use the port, until it expires, until it is revoked, or until the key that made it ends. A browser that opens it gets a cookie for the origin of the port. " +
 		"Requests wake a stopped sandbox and keep it from being idle. The URL is not stored for the Idempotency-Key: a repeated request returns 409 not_replayable."
