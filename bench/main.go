@@ -38,7 +38,7 @@ type sizes struct {
 	shm   string // path of a tmpfs
 	talk  talkSizes
 
-	windows  int           // number of windows with each attack; as many run without it
+	windows  int           // number of windows with each attack; as many run without it; also of each way to a preview
 	loud     time.Duration // duration of a window
 	attack   string        // the only attack to run; empty: all
 	attacker string        // path of the program that attacks
@@ -53,7 +53,7 @@ type group struct {
 	measure func(ctx context.Context, size sizes, print func(figure) error) error
 }
 
-var groups = []group{{"store", storeFigures}, {"engine", engineFigures}, {"sandboxes", sandboxFigures}, {"workspaces", workspaceFigures}, {"turns", turnFigures}, {"neighbours", neighbourFigures}, {"releases", releaseFigures}}
+var groups = []group{{"store", storeFigures}, {"engine", engineFigures}, {"sandboxes", sandboxFigures}, {"workspaces", workspaceFigures}, {"turns", turnFigures}, {"neighbours", neighbourFigures}, {"previews", previewFigures}, {"releases", releaseFigures}}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -83,7 +83,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&size.attack, "attack", "", "the only attack on a neighbour: bomb, storm, spin or flood")
 	flag.StringVar(&size.attacker, "attacker", "", "the `program` to attack neighbours with")
 	flag.StringVar(&size.before, "before", "", "an earlier `program` to compare -berth with, in the group releases")
-	only := flag.String("only", "", "one `group` of figures: store, engine, sandboxes, workspaces, turns, neighbours or releases")
+	only := flag.String("only", "", "one `group` of figures: store, engine, sandboxes, workspaces, turns, neighbours, previews or releases")
 	flag.Parse()
 	size.big = *big << 20
 	if size.berth != "" {

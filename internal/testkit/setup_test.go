@@ -61,7 +61,7 @@ func newMachine(t *testing.T) *machine {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range map[string]string{"go": fakeGo, "apt-get": fakeApt, "id": fakeID, "gcc": nothing, "make": nothing, "dockerd": nothing, "restic": nothing, "rclone": nothing, "debootstrap": nothing, "newuidmap": nothing, "node": nothing, "npm": nothing, "curl": nothing, "chromium": nothing} {
+	for name, text := range map[string]string{"go": fakeGo, "apt-get": fakeApt, "id": fakeID, "gcc": nothing, "make": nothing, "dockerd": nothing, "restic": nothing, "rclone": nothing, "debootstrap": nothing, "newuidmap": nothing, "node": nothing, "npm": nothing, "curl": nothing, "chromium": nothing, "nginx": nothing} {
 		m.write(filepath.Join(m.bin, name), text)
 	}
 	for _, path := range []string{"usr/lib/postgresql/15/bin/initdb", "usr/include/features.h", "usr/bin/python3", "etc/ssl/certs/ca-certificates.crt", s3Server} {
@@ -127,6 +127,7 @@ func TestSetup(t *testing.T) {
 		"no compiler":       {change: func(m *machine) { m.remove(m.root, "usr/include"); m.remove(m.bin, "gcc") }, purpose: "test", apt: "gcc libc6-dev"},
 		"no Docker":         {change: func(m *machine) { m.remove(m.bin, "dockerd") }, purpose: "bench", says: []string{"installing docker.io"}, apt: "docker.io"},
 		"no sync tools":     {change: func(m *machine) { m.remove(m.bin, "restic", "rclone") }, purpose: "bench", apt: "restic rclone"},
+		"no nginx":          {change: func(m *machine) { m.remove(m.bin, "nginx") }, purpose: "bench", says: []string{"services are not started"}, apt: "nginx-light"},
 		"no newuidmap":      {change: func(m *machine) { m.remove(m.bin, "newuidmap") }, purpose: "test", apt: "uidmap"},
 		"no debootstrap":    {change: func(m *machine) { m.remove(m.bin, "debootstrap") }, purpose: "test", apt: "debootstrap"},
 		"no Node.js":        {change: func(m *machine) { m.remove(m.bin, "node", "npm") }, purpose: "test", says: []string{"installing nodejs npm"}, apt: "nodejs npm"},
