@@ -36,7 +36,7 @@ var TurnEvents = []EventInfo{
 		always("message_id", "The user's message"), always("at", "When the turn was accepted"),
 	}},
 	{EventStatus, "StatusEvent", "The state of the turn changed. Ignore a status that you do not know.", agentEvent(
-		always("status", "One of queued, session_started, session_replaced, history_unavailable, workspace_restored, retrying, output_lost, untested_version"),
+		always("status", "One of queued, session_started, session_replaced, history_unavailable, workspace_restored, waiting, retrying, output_lost, untested_version"),
 		sometimes("message", "The reason, for people"), sometimes("code", "The code of the error that caused it"),
 		sometimes("session_id", "The agent's session, with session_started"), sometimes("model", "The agent's model, with session_started"),
 	)},

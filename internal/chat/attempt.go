@@ -70,8 +70,8 @@ func (w *work) prepare(ctx context.Context) (*agent.End, error) {
 	if !w.turn.CancelAt.IsZero() {
 		return &agent.End{Status: api.TurnCancelled}, nil
 	}
-	if end := w.ready(ctx); end != nil || ctx.Err() != nil {
-		return end, context.Cause(ctx)
+	if end, err := w.ready(ctx); end != nil || err != nil {
+		return end, err
 	}
 	if w.turn.Attempt == 0 {
 		if err := w.firstAttempt(ctx); err != nil {
@@ -119,28 +119,55 @@ func (w *work) sendPrompt(ctx context.Context) {
 	}
 }
 
-// ready makes the sandbox run and retries temporary errors. It returns an end if it gives up.
-func (w *work) ready(ctx context.Context) *agent.End {
-	ctx, cancel := context.WithTimeout(ctx, w.opts.Patience)
+// ready makes the sandbox run. It retries temporary errors, and appends an event that says why the turn waits. It
+// returns an end if it gives up.
+func (w *work) ready(ctx context.Context) (*agent.End, error) {
+	patient, cancel := context.WithTimeout(ctx, w.opts.Patience)
 	defer cancel()
+	var why *fault.Error // of the last event
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		sb, err := w.sandboxOf(ctx, w.turn)
+		sb, err := w.sandboxOf(patient, w.turn)
 		if err == nil {
 			w.hold(ctx)
 			w.at("ready", w.turn.ID)
-			return nil
+			return nil, context.Cause(ctx)
 		}
 		var e *fault.Error
-		if !errors.As(err, &e) || !e.Code.Info().Retryable && !e.Retry || w.cancelled(ctx) {
-			return failed(err)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case patient.Err() != nil && why != nil: // err says only that the time is over
+			return failed(why), nil
+		case !errors.As(err, &e) || !e.Code.Info().Retryable && !e.Retry || w.cancelled(ctx):
+			return failed(err), nil
+		case why == nil || why.Code != e.Code:
+			w.opts.Log.WarnContext(ctx, "the turn waits for its sandbox", "state", sb.State, "error", err)
+			if err := w.say(ctx, waiting(e)); err != nil {
+				return nil, err
+			}
 		}
-		w.opts.Log.WarnContext(ctx, "the turn waits for its sandbox", "state", sb.State, "error", err)
+		why = e
 		select {
-		case <-ctx.Done():
-			return failed(err)
+		case <-patient.Done():
 		case <-time.After(pause):
 		}
 	}
+}
+
+// StatusWaiting is the status of a turn that waits for its sandbox.
+const StatusWaiting = "waiting"
+
+// waiting returns the event of a turn that waits because of an error. Only a delete's own text is shown: the texts of
+// other errors may have addresses of the server's stores.
+func waiting(e *fault.Error) api.TurnEvent {
+	event := api.TurnEvent{Type: api.EventStatus, Status: StatusWaiting, Code: e.Code, Message: e.Code.Info().Title}
+	if e.Code == api.CodeDeleting {
+		event.Message = e.Err.Error()
+	}
+	if e.Hint != "" {
+		event.Message += ". " + e.Hint
+	}
+	return event
 }
 
 // failed returns the end of a turn that fails because of an error of the server.

@@ -244,8 +244,8 @@ func (w *work) retry(ctx context.Context, was *agent.End) (end *agent.End, err e
 	if err := w.say(ctx, api.TurnEvent{Type: api.EventStatus, Status: "retrying", Code: was.Code, Message: was.Message}); err != nil {
 		return nil, err
 	}
-	if end := w.ready(ctx); end != nil || ctx.Err() != nil {
-		return end, context.Cause(ctx)
+	if end, err := w.ready(ctx); end != nil || err != nil {
+		return end, err
 	}
 	return nil, w.beginAttempt(ctx, w.turn.Session, w.turn.Resume, true)
 }

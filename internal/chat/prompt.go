@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/engine"
@@ -206,15 +207,16 @@ func (c Conversations) Ensure(ctx context.Context, id string) (store.Conversatio
 	if err != nil {
 		return conv, sandbox.Sandbox{}, false, err
 	}
-	s, created, err := c.ensureSandbox(ctx, conv)
+	s, created, err := c.ensureSandbox(ctx, conv, 0)
 	return conv, s, created, err
 }
 
-// ensureSandbox makes the conversation's sandbox run. It creates the conversation's own sandbox if there is none.
-func (c Conversations) ensureSandbox(ctx context.Context, conv store.Conversation) (sandbox.Sandbox, bool, error) {
+// ensureSandbox makes the conversation's sandbox run. It creates the conversation's own sandbox if there is none. It
+// waits at most for the given time, zero for the engine's, while the sandbox before it is being deleted.
+func (c Conversations) ensureSandbox(ctx context.Context, conv store.Conversation, gone time.Duration) (sandbox.Sandbox, bool, error) {
 	s, err := c.scope().ByID(ctx, conv.Sandbox)
 	if err == nil {
-		return c.opts.Engine.Ensure(ctx, engine.Request{Owner: s.Owner, ID: s.ID, Actor: c.actor})
+		return c.opts.Engine.Ensure(ctx, engine.Request{Owner: s.Owner, ID: s.ID, Actor: c.actor, GoneWait: gone})
 	}
 	if !conv.OwnSandbox || !errors.Is(err, fault.ErrNotFound) {
 		return s, false, err
@@ -225,12 +227,12 @@ func (c Conversations) ensureSandbox(ctx context.Context, conv store.Conversatio
 	}
 	s, created, err := c.opts.Engine.Ensure(ctx, engine.Request{
 		Owner: conv.Owner(),
-		NewID: conv.Sandbox, Actor: c.actor, Account: conv.Account, Agent: conv.Agent,
+		NewID: conv.Sandbox, Actor: c.actor, GoneWait: gone, Account: conv.Account, Agent: conv.Agent,
 		Spec: sandbox.Spec{Template: conv.Template, Profile: over.Profile, Env: merged(over.Env, conv.Env), Metadata: conv.Metadata},
 	})
 	if fault.CodeOf(err) == api.CodeSpecMismatch { // another request created it since, and its metadata has changed
 		if there, again := c.scope().ByID(ctx, conv.Sandbox); again == nil {
-			return c.opts.Engine.Ensure(ctx, engine.Request{Owner: there.Owner, ID: there.ID, Actor: c.actor})
+			return c.opts.Engine.Ensure(ctx, engine.Request{Owner: there.Owner, ID: there.ID, Actor: c.actor, GoneWait: gone})
 		}
 	}
 	return s, created, err
@@ -273,6 +275,9 @@ func (c Conversations) Link(ctx context.Context, id, sandboxID string) (store.Co
 	return conv, err
 }
 
+// turnGoneWait is the time after which a turn that waits for a delete says so. It goes on waiting.
+const turnGoneWait = 2 * time.Second
+
 // sandboxOf makes the sandbox of a turn run. It returns an error if the conversation has another sandbox by now.
 func (s *Service) sandboxOf(ctx context.Context, t store.Turn) (sandbox.Sandbox, error) {
 	c := s.Of(s.opts.Store.In(t.Tenant), t.Actor, "")
@@ -280,7 +285,7 @@ func (s *Service) sandboxOf(ctx context.Context, t store.Turn) (sandbox.Sandbox,
 	if err != nil {
 		return sandbox.Sandbox{}, err
 	}
-	sb, _, err := c.ensureSandbox(ctx, conv)
+	sb, _, err := c.ensureSandbox(ctx, conv, turnGoneWait)
 	if err == nil && sb.ID != t.Sandbox {
 		err = fault.Errorf("run sandbox", api.CodeSandboxMismatch, "the conversation's sandbox is %s now, and was %s", sb.ID, t.Sandbox)
 	}

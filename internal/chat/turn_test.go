@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/agent"
 	"github.com/berthdev/berth/internal/chat"
+	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -302,6 +304,40 @@ func TestDeleteEndsTheTurnAndTheSandbox(t *testing.T) {
 		}
 		_, err = r.try(c, "more")
 		wantCode(w, err, api.CodeDeleted)
+	})
+}
+
+// A turn whose conversation's last sandbox is still being deleted says so in its stream, goes on when the delete is
+// done, and otherwise ends with the code that says why.
+func TestTurnWaitsForADeleteAndSaysSo(t *testing.T) {
+	testkit.Proves(t, "C3")
+	onBoth(t, func(w *world) {
+		r := w.serve(func(o *chat.Options) { o.Patience = 20 * time.Second })
+		c := r.talk()
+		turn := r.ask(c, "one")
+		r.hear(turn, 0)
+		stuck := r.driver.(*fake.Driver).On(fake.Destroy).Fail(fake.ErrUnreachable)
+		brief, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := r.engine.Delete(brief, string(acme), turn.Sandbox, "test", true); err != nil {
+			w.Fatal(err)
+		}
+		next := r.ask(c, "two")
+		got := r.hear(next, 0)
+		if e := last(got); e.Status != api.TurnFailed || e.Code != api.CodeDeleting {
+			w.Errorf("the turn ended with %+v", e)
+		}
+		if !slices.ContainsFunc(got, func(e api.TurnEvent) bool {
+			return e.Status == chat.StatusWaiting && e.Code == api.CodeDeleting && strings.Contains(e.Message, turn.Sandbox)
+		}) {
+			w.Errorf("nothing says what it waits for: %+v", got)
+		}
+		next = r.ask(c, "three")
+		r.reaches(next, 2)
+		stuck.Off()
+		if e := last(r.hear(next, 0)); e.Status != api.TurnCompleted {
+			w.Errorf("the turn ended with %+v", e)
+		}
 	})
 }
 

@@ -61,6 +61,7 @@ type replica struct {
 	*world
 	chat   *chat.Service
 	engine *engine.Engine
+	driver driver.Driver
 	end    func()
 }
 
@@ -101,7 +102,7 @@ func (w *world) serve(change ...func(*chat.Options)) *replica {
 	if err != nil {
 		w.Fatal(err)
 	}
-	r := &replica{world: w}
+	r := &replica{world: w, driver: d}
 	r.engine = engine.New(engine.Options{
 		Store: engine.OnDB(w.db), Drivers: map[string]driver.Driver{"fake": d}, Defaults: sandbox.Spec{Template: "test", Driver: "fake", Profile: "lite"}, LeaseTTL: w.db.LeaseTTL(),
 	})

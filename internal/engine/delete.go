@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -31,12 +32,12 @@ func (e *Engine) Delete(ctx context.Context, tenant, id, actor string, skipSave 
 }
 
 // awaitGone waits until instance and volume of a deleted sandbox are gone, so that its owner can have a new sandbox. It
-// works on the delete itself, unless another holder does. After GoneWait it returns an error of code deleting. The scan
+// works on the delete itself, unless another holder does. After the request's GoneWait it returns an error of code deleting. The scan
 // for due rows retries the delete, on the host that the sandbox is pinned to.
-func (e *Engine) awaitGone(ctx context.Context, s sandbox.Sandbox, actor string) error {
-	ctx, cancel := context.WithTimeout(ctx, e.opts.GoneWait)
+func (e *Engine) awaitGone(ctx context.Context, s sandbox.Sandbox, r Request) error {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.GoneWait, e.opts.GoneWait))
 	defer cancel()
-	got, away := e.ensurer.settleShared(ctx, s, actor)
+	got, away := e.ensurer.settleShared(ctx, s, r.Actor)
 	if away == nil {
 		s = got
 	}

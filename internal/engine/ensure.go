@@ -34,6 +34,8 @@ type Request struct {
 	Within string
 	// Wait limits the first use of a handle on this request; zero: only the context limits it.
 	Wait time.Duration
+	// GoneWait is the time to wait for a delete of the owner's previous sandbox; zero: Options.GoneWait.
+	GoneWait time.Duration
 }
 
 // Ensure returns the owner's sandbox, running, and whether this call created it. Concurrent callers share the work and
@@ -121,7 +123,7 @@ func (en ensurer) ensureRunning(ctx context.Context, r Request) (s sandbox.Sandb
 	for {
 		s, created, err = en.e.opts.Store.RequestSandbox(ctx, r.Owner.Tenant, en.storeRequest(r))
 		if errors.Is(err, fault.ErrDeleting) {
-			if err = en.e.awaitGone(ctx, s, r.Actor); err == nil {
+			if err = en.e.awaitGone(ctx, s, r); err == nil {
 				continue
 			}
 			s = sandbox.Sandbox{}

@@ -175,7 +175,7 @@ func (s *screenTurn) status(e api.TurnEvent) {
 }
 
 var statusWords = map[string]string{
-	"queued": "queued", "recovering": "the sandbox is being recovered", "retrying": "trying once more", "session_replaced": "new session",
+	"queued": "queued", "recovering": "the sandbox is being recovered", "retrying": "trying once more", "waiting": "waiting for the sandbox", "session_replaced": "new session",
 	"history_unavailable": "the agent starts without the messages so far",
 	"workspace_restored":  "the sandbox was made again",
 	"output_lost":         "some of the agent's output is lost", "cancelling": "cancelling",
