@@ -9,5 +9,6 @@ var kilo = Profile{
 	State: map[string]string{"XDG_DATA_HOME": ""},
 	Env:   []string{"KILO_DISABLE_AUTOUPDATE=1", "KILO_DISABLE_MODELS_FETCH=1"},
 	Free:  []Setting{{Env: `KILO_PERMISSION={"*":"allow"}`}}, Ask: []Setting{{Env: `KILO_PERMISSION={"*":"ask"}`}},
-	Usage: Usage{From: FromAnswer},
+	Usage:  Usage{From: FromAnswer},
+	Quirks: Quirks{LingersOnEOF: true},
 }

@@ -9,5 +9,6 @@ var opencode = Profile{
 	State: map[string]string{"XDG_DATA_HOME": ""},
 	Env:   []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1"},
 	Free:  []Setting{{Env: `OPENCODE_PERMISSION={"*":"allow"}`}}, Ask: []Setting{{Env: `OPENCODE_PERMISSION={"*":"ask"}`}},
-	Usage: Usage{From: FromAnswer},
+	Usage:  Usage{From: FromAnswer},
+	Quirks: Quirks{LingersOnEOF: true},
 }

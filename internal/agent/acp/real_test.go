@@ -196,11 +196,11 @@ func TestImagesReachTheModel(t *testing.T) {
 	}
 	model := fakellm.New(t)
 	h := harness(t, "opencode", model.URL)
-	turn := agenttest.Turn(h.Say("one"))
+	turn := agenttest.Turn(h.Say("answer {{calls}}"))
 	turn.Attachments = []agent.Attachment{
 		h.Attach(t, "attachments/1/größe.png", "image/png", picture.Bytes()), h.Attach(t, "attachments/1/a.csv", "text/csv", []byte("a;b")),
 	}
-	for _, text := range []string{"one", "two"} {
+	for _, text := range []string{"answer 0", "answer 1"} {
 		model.Reset()
 		if o := h.Do(t, turn); o.End.Status != api.TurnCompleted || !strings.Contains(o.Text(), text) {
 			t.Fatalf("%+v, and it says %q", o.End, o.Text())
@@ -214,7 +214,7 @@ func TestImagesReachTheModel(t *testing.T) {
 		if len(images) != 1 || images[0].MediaType != "image/png" || !bytes.Equal(images[0].Data, picture.Bytes()) {
 			t.Errorf("%s: the model got %d images", text, len(images))
 		}
-		turn = agenttest.Next(turn, h.Say("two"))
+		turn = agenttest.Next(turn, turn.Prompt)
 		turn.Attachments = nil
 	}
 }

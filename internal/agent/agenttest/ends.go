@@ -20,7 +20,7 @@ func testCancel(t *testing.T, h Harness) {
 	if len(o.eventsOf(api.EventToolCall)) != 1 {
 		t.Errorf("%+v", o.Events)
 	}
-	h.nothingRuns(t, "601")
+	h.nothingRuns(t, "sleep 601")
 	h.Cancel(t, turn)
 	o = h.Do(t, Next(turn, h.Say("still here")))
 	ended(t, o, api.TurnCompleted, "")
@@ -36,7 +36,7 @@ func testStubborn(t *testing.T, h Harness) {
 	h.Awaits(t, "stubborn-begun")
 	h.Cancel(t, turn)
 	ended(t, h.Read(t, turn, agent.Cursor{}), api.TurnCancelled, "")
-	for _, text := range []string{"602", "603", "604"} {
+	for _, text := range []string{"sleep 602", "sleep 603", "sleep 604"} {
 		h.nothingRuns(t, text)
 	}
 }
@@ -61,7 +61,7 @@ func testKilled(t *testing.T, h Harness) {
 		t.Errorf("%+v %+v", o.End, o.Events)
 	}
 	h.Cancel(t, turn) // kills the tools that the agent left running
-	h.nothingRuns(t, "605")
+	h.nothingRuns(t, "sleep 605")
 }
 
 func testDeadline(t *testing.T, h Harness) {
@@ -74,7 +74,7 @@ func testDeadline(t *testing.T, h Harness) {
 		t.Errorf("%+v", o.End)
 	}
 	h.Cancel(t, turn)
-	h.nothingRuns(t, "606")
+	h.nothingRuns(t, "sleep 606")
 }
 
 // A sandbox that ends while its agent works ends the turn. The output so far can still be read.

@@ -139,10 +139,28 @@ func testTwice(t *testing.T, h Harness) {
 	}
 }
 
+// A reader that stops after each step, and continues from its cursor, sees each event once. So does one that reads the
+// turn from any cursor when it is over.
 func testCursors(t *testing.T, h Harness) {
-	turn := Turn(h.Exec("seq 1 50"))
-	o := h.Do(t, turn)
+	turn := Turn(h.Exec("sleep 0.2; seq 1 50"))
+	h.Start(t, turn)
+	var at agent.Cursor
+	var joined []api.TurnEvent
+	for over := false; !over; {
+		for s, err := range h.Runtime.Events(t.Context(), h.Box.Handle, turn, at) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			joined = append(joined, s.Events...)
+			at, over = s.Cursor, s.End != nil
+			break
+		}
+	}
+	o := h.Read(t, turn, agent.Cursor{})
 	ended(t, o, api.TurnCompleted, "")
+	if diff := cmp.Diff(o.Events, joined); diff != "" {
+		t.Errorf("cut after every step: %s", diff)
+	}
 	seen := 0
 	for i, s := range o.Steps {
 		seen += len(s.Events)
@@ -157,27 +175,5 @@ func testCursors(t *testing.T, h Harness) {
 			t.Error("a cursor that is none was taken")
 		}
 		break
-	}
-}
-
-// A reader that stops after each step, and continues from its cursor, sees each event once.
-func testReaderStops(t *testing.T, h Harness) {
-	turn := Turn(h.Exec("sleep 0.2; echo live"))
-	h.Start(t, turn)
-	var at agent.Cursor
-	var joined []api.TurnEvent
-	for over := false; !over; {
-		for s, err := range h.Runtime.Events(t.Context(), h.Box.Handle, turn, at) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			joined = append(joined, s.Events...)
-			at, over = s.Cursor, s.End != nil
-			break
-		}
-	}
-	whole := h.Read(t, turn, agent.Cursor{})
-	if diff := cmp.Diff(whole.Events, joined); diff != "" {
-		t.Errorf("cut after every step: %s", diff)
 	}
 }

@@ -63,7 +63,7 @@ func harness(t *testing.T) (agenttest.Harness, *sandboxagent.Server) {
 	worker.Grace = 4 * time.Second
 	read := worker.Read
 	worker.Read = func(t agent.Turn, state json.RawMessage) (agent.Reader, error) { t.Agent = name; return read(t, state) }
-	return agenttest.Harness{
+	h := agenttest.Harness{
 		Runtime: withAgent{sandboxagent.New(server, worker, acp.Job), name}, Box: box,
 		Say: func(text string) string { return "§[[chunk 4]][[say " + text + "]]" },
 		Write: func(path, text string) string {
@@ -71,7 +71,11 @@ func harness(t *testing.T) (agenttest.Harness, *sandboxagent.Server) {
 		},
 		Exec:    func(command string) string { return "§[[say Running.]][[bash " + command + "]][[say done]]" },
 		Session: func(id string) string { return ".berth/" + name + "/berth-sessions/" + id },
-	}, server
+	}
+	for file, text := range acptest.Files(name) {
+		h.Put(t, ".berth/"+name+"/"+file, text)
+	}
+	return h, server
 }
 
 func TestOpenCodePassesSuite(t *testing.T) {

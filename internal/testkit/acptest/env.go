@@ -1,6 +1,10 @@
 package acptest
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/berthdev/berth/internal/acp/profile"
+)
 
 // Inside is the address of the model's service in sandboxes, for their services.
 const Inside = "127.0.0.1:8788"
@@ -36,9 +40,12 @@ var agents = map[string]connection{
 	"goose": {env: []string{
 		"GOOSE_PROVIDER=openai", "GOOSE_MODEL=fake-large", "OPENAI_HOST=" + url, "OPENAI_API_KEY=dummy", "GOOSE_CONTEXT_LIMIT=128000",
 	}},
-	"opencode": {env: []string{"OPENCODE_CONFIG_CONTENT=" + openCode}},
-	"kilo":     {env: []string{"KILO_CONFIG_CONTENT=" + openCode}},
-	"qwen":     {env: []string{"OPENAI_BASE_URL=" + url + "/v1", "OPENAI_API_KEY=dummy", "OPENAI_MODEL=fake-large"}},
+	"opencode": { // reading its own list of models takes a third of its start
+		env:   []string{"OPENCODE_CONFIG_CONTENT=" + openCode, "OPENCODE_MODELS_PATH=" + profile.Base + "/opencode/models.json"},
+		files: map[string]string{"models.json": "{}"},
+	},
+	"kilo": {env: []string{"KILO_CONFIG_CONTENT=" + openCode}},
+	"qwen": {env: []string{"OPENAI_BASE_URL=" + url + "/v1", "OPENAI_API_KEY=dummy", "OPENAI_MODEL=fake-large"}},
 	"copilot": {env: []string{
 		"COPILOT_PROVIDER_BASE_URL=" + url + "/v1", "COPILOT_PROVIDER_API_KEY=dummy", "COPILOT_MODEL=fake-large", "COPILOT_OFFLINE=true",
 	}},
