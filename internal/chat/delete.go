@@ -103,7 +103,7 @@ func (s *Service) endSandbox(ctx context.Context, out store.Message) error {
 	}
 	sb, err := in.ByID(ctx, e.Sandbox)
 	if err == nil && sb.Owner.HasMessages() && sb.Owner.ID != out.Ref {
-		if gone, err := in.Threads().OwnerDeleted(ctx, sb.Owner); err != nil || !gone {
+		if gone, err := in.Threads().OwnerDeleted(ctx, sb.Owner, out.Ref); err != nil || !gone {
 			return err // the owner exists and may use the sandbox again
 		}
 	}

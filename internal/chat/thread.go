@@ -14,7 +14,7 @@ import (
 
 // Limits of the parts of a thread's key, in bytes.
 const (
-	maxThreadKey = 200
+	maxThreadKey = 190
 	maxWorkspace = 64
 	maxChannel   = 200
 )
@@ -78,9 +78,39 @@ func (c Conversations) newThread(ctx context.Context, t store.Thread, want api.C
 		return n, err
 	}
 	n.ID, n.Thread, n.Title = t.ID(c.tenant, ended), t, "thread "+t.Key
+	if ended > 0 {
+		if n, err = c.inherit(ctx, n, t.ID(c.tenant, ended-1)); err != nil {
+			return n, err
+		}
+	}
 	made, created, err := c.scope().CreateConversation(ctx, n)
 	if err == nil && !created {
 		err = c.agree(ctx, made, want)
 	}
 	return made, err
+}
+
+// inherit gives a thread that begins anew the sandbox that the deleted one has left. If that is to be deleted, too, the
+// error is CodeDeleting.
+func (c Conversations) inherit(ctx context.Context, n store.Conversation, before string) (store.Conversation, error) {
+	s, err := c.scope().Threads().Sandbox(ctx, n.Thread)
+	if errors.Is(err, fault.ErrNotFound) {
+		return n, nil
+	} else if err != nil {
+		return n, err
+	}
+	waiting, why, err := c.scope().Outgoing().Count(ctx, before)
+	if err == nil && waiting > 0 {
+		err = fault.Errorf("begin thread", api.CodeDeleting, "the thread %s was deleted, and its sandbox %s is still to be deleted%s", n.Thread.Key, s.ID, because(why))
+	}
+	n.Sandbox, n.OwnSandbox = s.ID, true
+	return n, err
+}
+
+// because returns the reason as the end of a sentence; empty for none.
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
 }

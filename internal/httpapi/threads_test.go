@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/berthdev/berth/api"
 	berth "github.com/berthdev/berth/client"
@@ -63,7 +64,7 @@ func TestThreadOverHTTP(t *testing.T) {
 			got.ConversationID != first.Turn.ConversationID || got.Stats.MessagesExchanged != 4 || got.PausedAt != nil {
 			t.Errorf("the thread is %+v", got)
 		}
-		if s := into[api.Sandbox](w.get(sandboxesPath + "/" + got.SandboxID).is(http.StatusOK)); s.Owner.Kind != "thread" {
+		if s := into[api.Sandbox](w.get(sandboxesPath + "/" + got.SandboxID).is(http.StatusOK)); s.Owner.Kind != "thread" || s.Owner.ID != "C1:17.5" {
 			t.Errorf("the sandbox belongs to %+v", s.Owner)
 		}
 		messages := into[api.List[api.Message]](w.get(slackThread + "/messages?order=desc&limit=2").is(http.StatusOK))
@@ -123,6 +124,48 @@ func TestDeletedThreadBeginsAnew(t *testing.T) {
 			w.remove(slackThread).is(http.StatusNoContent)
 			w.get(slackThread).fails(api.CodeNotFound)
 			w.remove(slackThread).fails(api.CodeNotFound)
+		}
+	})
+}
+
+// A sandbox that the delete of a thread keeps is that of the thread that begins anew.
+func TestDeletedThreadLeavesItsSandbox(t *testing.T) {
+	testkit.Proves(t, "T1")
+	threadsOnBoth(t, func(t *testing.T, w *talks) {
+		first := w.say(slackThread+"/messages?workspace=T1", "hello")
+		w.remove(slackThread + "?workspace=T1&terminate_sandbox=false").is(http.StatusNoContent)
+		second := w.say(slackThread+"/messages?workspace=T1", "hello again")
+		if second.Turn.SandboxID != first.Turn.SandboxID || second.Turn.ConversationID == first.Turn.ConversationID {
+			t.Errorf("first %+v, then %+v", first.Turn, second.Turn)
+		}
+		w.remove(slackThread + "?workspace=T1").is(http.StatusNoContent)
+		testkit.Eventually(t, time.Minute, func() error {
+			if a := w.get(sandboxesPath + "/" + first.Turn.SandboxID); a.status != http.StatusGone {
+				return fmt.Errorf("the sandbox of the deleted thread: %d %s", a.status, a.body)
+			}
+			return nil
+		})
+		if third := w.say(slackThread+"/messages?workspace=T1", "anew"); third.Turn.SandboxID == first.Turn.SandboxID {
+			t.Error("the deleted sandbox goes on")
+		}
+	})
+}
+
+// While the sandbox of a deleted thread is still to be deleted, the thread does not begin anew in it.
+func TestThreadWaitsForTheDeleteBeforeIt(t *testing.T) {
+	testkit.Proves(t, "T1", "X6")
+	threadsOnBoth(t, func(t *testing.T, w *talks) {
+		first := w.say(slackThread+"/messages", "hello").Turn
+		end := store.Message{Kind: "end_sandbox", Ref: first.ConversationID, Payload: []byte(`{"Sandbox":"` + first.SandboxID + `"}`)}
+		if _, err := w.db.In("acme").DeleteConversation(t.Context(), first.ConversationID, end); err != nil { // as by a server that dies then
+			t.Fatal(err)
+		}
+		w.post(slackThread+"/messages", promptBody("hello")).fails(api.CodeDeleting)
+		if err := w.outbox.Flush(t.Context(), first.ConversationID); err != nil {
+			t.Fatal(err)
+		}
+		if second := w.say(slackThread+"/messages", "hello").Turn; second.SandboxID == first.SandboxID {
+			t.Error("the thread goes on in the sandbox of the deleted one")
 		}
 	})
 }
@@ -224,7 +267,7 @@ func TestArtifacts(t *testing.T) {
 func TestThreadsRefuseBadInput(t *testing.T) {
 	testkit.Proves(t, "T1", "T10")
 	w := newTalks(t)
-	for _, key := range []string{strings.Repeat("k", 201), "a%2Fb", "a%00b", "a%0Ab", "%FF"} {
+	for _, key := range []string{strings.Repeat("k", 191), "a%2Fb", "a%00b", "a%0Ab", "%FF"} {
 		for _, method := range []string{http.MethodGet, http.MethodDelete} {
 			if got := w.do(call{method: method, path: threadsPath + "/" + key, key: w.admin}); got.status/100 != 4 {
 				t.Errorf("%s of the key %q: %d %s", method, key, got.status, got.body)

@@ -19,20 +19,28 @@ type Thread struct {
 	Channel   string // for users; it identifies nothing
 }
 
-// Owner returns the owner of the conversation's own sandbox.
+// Owner returns the owner of the conversation's own sandbox. That of a thread is the same after the thread was deleted
+// and began anew, so that it never has two sandboxes.
 func (c Conversation) Owner() sandbox.Owner {
-	o := sandbox.Owner{Tenant: string(c.Tenant), Kind: sandbox.OwnerConversation, ID: c.ID}
-	if c.Thread.Key != "" {
-		o.Kind, o.ID = sandbox.OwnerThread, c.Thread.ID(c.Tenant, 0)
+	if c.Thread.Key == "" {
+		return sandbox.Owner{Tenant: string(c.Tenant), Kind: sandbox.OwnerConversation, ID: c.ID}
 	}
-	return o
+	return c.Thread.owner(c.Tenant)
+}
+
+// owner returns the owner of the thread's sandbox. Neither workspaces nor keys have slashes.
+func (t Thread) owner(tenant TenantID) sandbox.Owner {
+	id := t.Key
+	if t.Workspace != "" {
+		id = t.Workspace + "/" + t.Key
+	}
+	return sandbox.Owner{Tenant: string(tenant), Kind: sandbox.OwnerThread, ID: id}
 }
 
 // threadSpace is the name space of the ids of threads.
 var threadSpace = uuid.MustParse("8b6a1c0e-7f53-5d0b-9c2e-3d4f6e0a9b71")
 
-// ID returns the id of a thread's conversation, after so many that were deleted. The one with ended = 0 also names the
-// owner of the thread's sandbox, so that a new conversation waits until the sandbox of a deleted one is gone.
+// ID returns the id of a thread's conversation, after so many that were deleted.
 func (t Thread) ID(tenant TenantID, ended int64) string {
 	name := string(tenant) + "\x00" + t.Workspace + "\x00" + t.Key
 	if ended > 0 {
@@ -109,21 +117,31 @@ func (th Threads) ConversationOf(ctx context.Context, sandbox string) (string, e
 	return id, s.db.fail("find the sandbox's conversation", err)
 }
 
-// OwnerDeleted reports whether the conversation or thread that owns a sandbox existed and was deleted.
-func (th Threads) OwnerDeleted(ctx context.Context, o sandbox.Owner) (bool, error) {
+// Sandbox returns the sandbox of a thread, or ErrNotFound. A thread that was deleted may have left it.
+func (th Threads) Sandbox(ctx context.Context, t Thread) (sandbox.Sandbox, error) {
+	return th.scope.ByOwner(ctx, sandbox.OwnerThread, t.owner(th.scope.tenant).ID)
+}
+
+// OwnerDeleted reports whether the owner of a sandbox was deleted: its conversation, or the one with the id, if that was
+// the thread.
+func (th Threads) OwnerDeleted(ctx context.Context, o sandbox.Owner, id string) (bool, error) {
 	s := th.scope
-	if o.Kind != sandbox.OwnerThread {
-		_, err := s.Conversation(ctx, o.ID)
-		if errors.Is(err, fault.ErrDeleted) {
-			return true, nil
+	if o.Kind == sandbox.OwnerThread {
+		was, err := first(ctx, s.db.read, func(row scanner) (t Thread, err error) {
+			err = row.Scan(&t.Workspace, &t.Key)
+			return t, err
+		}, `select workspace, thread from conversations where tenant = $1 and id = $2 and deleted_at is not null`, s.tenant, id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return false, nil
 		}
-		if errors.Is(err, fault.ErrNotFound) {
-			err = nil
-		}
-		return false, err
+		return err == nil && was.Key != "" && was.owner(s.tenant) == o, s.db.fail("read thread", err)
 	}
-	n, err := first(ctx, s.db.read, scanOne[int64], `select count(*) from conversations c join conversations f
-		on c.tenant = f.tenant and c.workspace = f.workspace and c.thread = f.thread
-		where f.id = $2 and c.tenant = $1 and c.thread <> '' and c.deleted_at is null`, s.tenant, o.ID)
-	return n == 0, s.db.fail("read thread", err)
+	_, err := s.Conversation(ctx, o.ID)
+	if errors.Is(err, fault.ErrDeleted) {
+		return true, nil
+	}
+	if errors.Is(err, fault.ErrNotFound) {
+		err = nil
+	}
+	return false, err
 }

@@ -29,7 +29,7 @@ func (a *handlers) addThreads() {
 	rest.Serve(a.Spec, op(http.MethodGet, "", "list-threads", api.ScopeRead, "List threads, newest first", api.CodeInvalidCursor), a.listThreads)
 	rest.Serve(a.Spec, op(http.MethodGet, one, "get-thread", api.ScopeRead, "Get a thread", api.CodeNotFound), a.getThread)
 
-	prompt := op(http.MethodPost, one+"/messages", "prompt-thread", api.ScopeWrite, "Send a message of a thread to its agent", promptProblems...)
+	prompt := op(http.MethodPost, one+"/messages", "prompt-thread", api.ScopeWrite, "Send a message of a thread to its agent", append([]api.Code{api.CodeDeleting}, promptProblems...)...)
 	prompt.Description = "The first message creates the thread and its sandbox. A message that arrives while a turn runs waits for it, unless queue=false. "
 	a.servePrompt(prompt, promptTarget{find: a.toThread, parameters: []string{"workspace", "channel"}, queue: true}, rest.InPath("thread_id"),
 		rest.InQuery("workspace", "string", inWorkspace), rest.InQuery("channel", "string", "The channel of a new thread"))
@@ -53,7 +53,7 @@ const inWorkspace = "The chat system's workspace; keys are unique in it. Default
 
 // ByThread is the parameters of routes for one thread.
 type ByThread struct {
-	ThreadID  string `path:"thread_id" doc:"The thread's key in the chat system: 1 to 200 bytes of printable text without slashes" example:"C024BE91L:1482960137.003543"`
+	ThreadID  string `path:"thread_id" doc:"The thread's key in the chat system: 1 to 190 bytes of printable text without slashes" example:"C024BE91L:1482960137.003543"`
 	Workspace string `query:"workspace" maxLength:"64" doc:"The chat system's workspace; keys are unique in it. Default: the workspace with the empty name"`
 }
 

@@ -124,7 +124,7 @@ func Answers[T any](a *Spec) func(*huma.Operation) {
 
 // InPath documents parameters in the path.
 func InPath(names ...string) func(*huma.Operation) {
-	docs := map[string]string{"id": "The sandbox's id or name", "exec_id": "The command's id", "port": "A port on the sandbox's loopback interface", "rest": "The path on the port", "path": "The file's path below the root, percent-encoded", "project_id": "The project's id, percent-encoded", "turn_id": "The turn's id", "thread_id": "The thread's key in the chat system: 1 to 200 bytes of printable text without slashes", "sandbox_id": "The sandbox's id or name"}
+	docs := map[string]string{"id": "The sandbox's id or name", "exec_id": "The command's id", "port": "A port on the sandbox's loopback interface", "rest": "The path on the port", "path": "The file's path below the root, percent-encoded", "project_id": "The project's id, percent-encoded", "turn_id": "The turn's id", "thread_id": "The thread's key in the chat system: 1 to 190 bytes of printable text without slashes", "sandbox_id": "The sandbox's id or name"}
 	return func(o *huma.Operation) {
 		for _, name := range names {
 			o.Parameters = append(o.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: docs[name], Schema: &huma.Schema{Type: huma.TypeString}})
