@@ -170,6 +170,16 @@ func TestSignedURLsThatAreRefused(t *testing.T) {
 	}
 }
 
+// A server remembers for a moment that a sandbox runs; that is no right to use it.
+func TestKeysOfOthersAtAKnownSite(t *testing.T) {
+	g := newGallery(t, func(out http.ResponseWriter, r *http.Request) { fmt.Fprint(out, "the program") })
+	other := g.newKey("globex", api.ScopeAdmin)
+	for range 5 {
+		g.do(call{path: "/", host: g.host, key: g.write}).is(http.StatusOK)
+		g.do(call{path: "/", host: g.host, key: other}).fails(api.CodeNotFound)
+	}
+}
+
 // The API is not at the origins of ports, and ports are not at the API's.
 func TestOriginsAreApart(t *testing.T) {
 	g := newGallery(t, func(out http.ResponseWriter, r *http.Request) { fmt.Fprint(out, "the program") })
