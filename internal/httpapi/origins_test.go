@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -414,4 +415,98 @@ func TestPageOfAPortWithoutProgram(t *testing.T) {
 		t.Errorf("%s", a.body)
 	}
 	g.ask("/", map[string]string{"Cookie": cookie}).fails(api.CodePortUnreachable)
+}
+
+// Tenants choose ids on their own; the origins of two sandboxes with one id differ.
+func TestOriginsOfChosenIDs(t *testing.T) {
+	g := newGallery(t, func(out http.ResponseWriter, r *http.Request) { fmt.Fprint(out, "here") })
+	const chosen = "0b8f2f6e-2f0b-4c5e-9a55-0d6a3c1f9a10"
+	origins := map[string]string{}
+	for _, tenant := range []string{"acme", "globex"} {
+		key := g.newKey(store.TenantID(tenant), api.ScopeAdmin)
+		g.do(call{method: http.MethodPost, path: sandboxesPath, key: key, body: `{"id":"` + chosen + `"}`}).is(http.StatusCreated)
+		made := into[api.PortURL](g.do(call{method: http.MethodPost, path: sandboxesPath + "/" + chosen + "/ports/" + g.port + "/url", key: key, body: `{}`}).is(http.StatusCreated))
+		if made.SandboxID != chosen {
+			t.Errorf("%+v", made)
+		}
+		origins[made.Origin] = made.URL
+	}
+	if len(origins) != 2 {
+		t.Fatalf("the origins are %v", origins)
+	}
+	for at := range origins {
+		for origin, address := range origins {
+			u, _ := url.Parse(address)
+			want := http.StatusForbidden
+			if at == origin {
+				want = http.StatusSeeOther
+			}
+			if a := g.do(call{path: u.RequestURI(), host: strings.TrimPrefix(at, "http://")}); a.status != want {
+				t.Errorf("the URL of %s at %s: %d", origin, at, a.status)
+			}
+			if a := g.do(call{method: http.MethodPost, path: u.RequestURI(), host: u.Host}); a.status != http.StatusOK || string(a.body) != "here" {
+				t.Errorf("%s: %d, %s", address, a.status, a.body)
+			}
+		}
+	}
+}
+
+// Behind a proxy that speaks HTTPS, browsers get its scheme, and cookies that no other host can set.
+func TestOriginsBehindAProxy(t *testing.T) {
+	var got http.Header
+	w := newWorkshop(t, withRoots(t), func(o *Options) {
+		o.PreviewDomain, o.AdvertiseURL = "preview.example.net", "https://berth.example.com:8443"
+	})
+	at := w.listening(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Clone() })
+	made := into[api.PortURL](w.post(at+"/url", `{}`).is(http.StatusCreated))
+	_, port, _ := strings.Cut(at, "/ports/")
+	if want := "https://" + port + "-" + w.id + ".preview.example.net:8443"; made.Origin != want {
+		t.Errorf("origin %s, want %s", made.Origin, want)
+	}
+	u, _ := url.Parse(made.URL)
+	set := w.do(call{path: u.RequestURI(), host: u.Host}).is(http.StatusSeeOther).header.Get("Set-Cookie")
+	if !strings.HasPrefix(set, "__Host-berth_preview=") || !strings.Contains(set, "; Secure") {
+		t.Errorf("cookie %s", set)
+	}
+	cookie, _, _ := strings.Cut(set, ";")
+	w.do(call{path: "/", host: u.Host, header: map[string]string{"Cookie": cookie, "Origin": made.Origin}}).is(http.StatusOK)
+	if got.Get("X-Forwarded-Proto") != "https" || got.Get("Origin") != "http://localhost:"+port {
+		t.Errorf("inside %v", got)
+	}
+	w.do(call{path: "/", host: u.Host, header: map[string]string{"Cookie": strings.TrimPrefix(cookie, "__Host-")}}).fails(api.CodeUnauthenticated)
+}
+
+// A connection that is open keeps the sandbox from being idle.
+func TestOpenPagesHoldTheSandbox(t *testing.T) {
+	g := newGallery(t, func(out http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(out).Flush()
+		<-r.Context().Done()
+	})
+	_, cookie := g.enter()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, g.server.URL+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = g.host
+	r.Header.Set("Cookie", cookie)
+	res, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	testkit.Eventually(t, long, func() error {
+		if g.holds.Load() != 1 {
+			return fmt.Errorf("%d holds", g.holds.Load())
+		}
+		return nil
+	})
+	leave()
+	testkit.Eventually(t, long, func() error {
+		if g.holds.Load() != 0 {
+			return fmt.Errorf("%d holds", g.holds.Load())
+		}
+		return nil
+	})
 }

@@ -45,6 +45,9 @@ func (s *starting) progress() string {
 	if what == "" {
 		what = "It is " + string(s.state)
 	}
+	if s.since.IsZero() { // another request has just found it running
+		return what
+	}
 	return fmt.Sprintf("%s (%d s)", what, int(time.Since(s.since).Seconds()))
 }
 
