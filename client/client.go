@@ -38,6 +38,7 @@ type Client struct {
 	Accounts      Accounts
 	Agents        Agents
 	Secrets       Secrets
+	Slack         Slack
 	Templates     Templates
 
 	base      *url.URL
@@ -121,7 +122,7 @@ func New(baseURL, key string, opts ...Option) (*Client, error) {
 		opt(c)
 	}
 	c.Sandboxes, c.Projects, c.Conversations, c.Templates = Sandboxes{c}, Projects{c}, Conversations{c}, Templates{c}
-	c.Keys, c.Accounts, c.Agents, c.Secrets = Keys{c}, Accounts{c}, Agents{c}, Secrets{c}
+	c.Keys, c.Accounts, c.Agents, c.Secrets, c.Slack = Keys{c}, Accounts{c}, Agents{c}, Secrets{c}, Slack{c}
 	return c, nil
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/berthdev/berth/internal/hook"
 	"github.com/berthdev/berth/internal/outbox"
 	"github.com/berthdev/berth/internal/sandbox"
+	"github.com/berthdev/berth/internal/slack"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/telemetry"
 	"github.com/berthdev/berth/internal/template"
@@ -78,6 +79,7 @@ type System struct {
 	engine   *engine.Engine
 	messages transcript.Store
 	chat     *chat.Service
+	slack    *slack.Service // nil: sandbox_runtime_enabled is false
 
 	messageCheck *messageCheck // nil: messages are in the database
 }
@@ -136,6 +138,7 @@ func (s *System) openEngine(ctx context.Context) error {
 		return err
 	}
 	s.openChat()
+	s.openSlack()
 	s.metrics.Watch(s.snapshot)
 	return nil
 }
@@ -231,6 +234,9 @@ func (s *System) start(ctx context.Context, work *sync.WaitGroup) {
 	work.Go(func() { s.engine.RunSweeps(ctx, s.cfg.SweepInterval, sweep) })
 	work.Go(func() { s.outbox.Run(ctx) })
 	work.Go(func() { s.chat.Run(ctx) })
+	if s.slack != nil {
+		work.Go(func() { s.slack.Run(ctx) })
+	}
 	if s.syncer != nil {
 		work.Go(func() { s.runGate(ctx) })
 		work.Go(func() { s.syncer.Run(ctx) })

@@ -21,6 +21,7 @@ type Config struct {
 	ObjectStore   string // empty: a directory in DataDir; "none": no object store
 	MessageStore  string // empty: the database
 	AllowedHosts  []string
+	SlackAPIURL   string // of the Web API; empty: Slack's
 	AdvertiseURL  string // URL at which clients reach this server; empty: unknown
 	PreviewDomain string // domain whose subdomains serve the ports of sandboxes; empty: none
 	TLSCert       string // files of the certificate and its key; both empty: plain HTTP

@@ -52,6 +52,8 @@ type Options struct {
 	Chat *chat.Service
 	// ThreadsOff makes the routes of threads answer with runtime_disabled.
 	ThreadsOff bool
+	// Slack connects Slack workspaces; nil: this server has no threads.
+	Slack tenants.Slack
 	// Saves reports whether workspaces can be saved here; explanations depend on it.
 	Saves bool
 	// Saving checks whether the object store answers, for readiness; nil: it is not checked.
@@ -174,7 +176,7 @@ func (a *Handler) addRoutes() {
 		Projects: project.New(a.Engine, a.Store), Tools: tool.Builtin().With(a.servers), RequestTimeout: a.RequestTimeout, Version: a.Version,
 	})
 	conversations.Add(spec, box, talks)
-	tenants.Add(spec, box, tenants.Options{Sessions: a.sessions, Redactor: a.Redactor, Templates: a.Templates})
+	tenants.Add(spec, box, tenants.Options{Sessions: a.sessions, Redactor: a.Redactor, Templates: a.Templates, Slack: a.Slack})
 	if a.browsers != nil {
 		login.Add(a.routes, login.Options{Keys: a.Keys, Sessions: a.browsers, AdvertiseURL: a.AdvertiseURL})
 	}

@@ -136,6 +136,9 @@ func (o Overview) previews() string {
 	if o.Sandbox == "" || o.State != "running" {
 		return "The sandbox does not run now. Write a message, and it wakes up."
 	}
+	if o.Previews == nil {
+		return "`berth ports " + o.Sandbox + "` lists what listens in the sandbox."
+	}
 	if len(o.Previews) == 0 {
 		return "Nothing listens on a port in the sandbox."
 	}

@@ -89,7 +89,7 @@ const maxUpload = 32 << 20
 
 // upload shares a file that the turn has made in the thread, once. It returns a text for people if the file cannot be
 // uploaded.
-func (a *answer) upload(ctx context.Context, f Artifact) (problem string, err error) {
+func (a *answer) upload(ctx context.Context, f api.Artifact) (problem string, err error) {
 	key := f.Path + " " + f.SHA256
 	u := a.p.Uploads[key]
 	if u.Done {
@@ -137,7 +137,7 @@ func (a *answer) shared(ctx context.Context, key string, u upload, done bool) er
 	return a.save(ctx)
 }
 
-func (a *answer) read(ctx context.Context, f Artifact) ([]byte, error) {
+func (a *answer) read(ctx context.Context, f api.Artifact) ([]byte, error) {
 	r, err := a.opts.Threads.Open(ctx, a.thread(), f.Path)
 	if err != nil {
 		return nil, err

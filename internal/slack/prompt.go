@@ -82,7 +82,7 @@ const watchEvery = 500 * time.Millisecond
 func (a *answer) follow(ctx context.Context) (*view, error) {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	events, ended := make(chan Event), make(chan error, 1)
+	events, ended := make(chan api.TurnEvent), make(chan error, 1)
 	go func() { ended <- a.readEvents(inner, events) }()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -120,7 +120,7 @@ func (a *answer) follow(ctx context.Context) (*view, error) {
 }
 
 // readEvents sends the events of the turn to a channel.
-func (a *answer) readEvents(ctx context.Context, to chan<- Event) error {
+func (a *answer) readEvents(ctx context.Context, to chan<- api.TurnEvent) error {
 	for e, err := range a.opts.Threads.Events(ctx, string(a.r.Tenant), a.r.ID) {
 		if err != nil {
 			return err

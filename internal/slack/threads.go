@@ -13,7 +13,7 @@ type Threads interface {
 	// Post sends a prompt to a thread, which it creates if necessary. A second call with the same turn changes nothing.
 	Post(ctx context.Context, p Prompt) error
 	// Events yields the events of a turn from its first one to turn.finished.
-	Events(ctx context.Context, tenant, turn string) iter.Seq2[Event, error]
+	Events(ctx context.Context, tenant, turn string) iter.Seq2[api.TurnEvent, error]
 	// Cancel asks a turn to end. It does nothing if the turn has ended.
 	Cancel(ctx context.Context, tenant, turn, reason string) error
 	// Stop stops the thread's sandbox and keeps its files. It does nothing if there is none.
@@ -48,26 +48,12 @@ type User struct {
 	Email    string // empty: Slack does not say
 }
 
-// Event is an event of a turn.
-type Event struct {
-	api.TurnEvent
-	Artifacts []Artifact // of turn.finished
-}
-
-// Artifact is a file that a turn shows to its user.
-type Artifact struct {
-	Path   string `json:"path"` // in the workspace
-	Name   string `json:"name"`
-	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256"`
-}
-
 // Overview describes a thread's sandbox.
 type Overview struct {
 	Sandbox  string // its id; empty: there is none yet
 	State    string
-	Previews []Preview
-	Files    []string // the newest files that turns have shown
+	Previews []Preview // nil: they are not known
+	Files    []string  // the newest files that turns have shown
 	Stats    api.Stats
 }
 

@@ -29,7 +29,7 @@ type view struct {
 	open   strings.Builder // the text that is being written
 	tasks  []task
 	status string
-	end    Event
+	end    api.TurnEvent
 }
 
 // task is a call of a tool.
@@ -48,7 +48,7 @@ const (
 func newView() *view { return &view{} }
 
 // add adds the next event. Events of sub-agents are not shown.
-func (v *view) add(e Event) {
+func (v *view) add(e api.TurnEvent) {
 	if e.Parent != "" {
 		return
 	}

@@ -14,15 +14,6 @@ import (
 	"github.com/berthdev/berth/internal/store"
 )
 
-// Scopes are what the app asks for when it is installed.
-var Scopes = []string{
-	"app_mentions:read", "channels:history", "channels:read", "chat:write", "files:read", "files:write", "groups:history", "groups:read",
-	"im:history", "im:read", "im:write", "mpim:history", "mpim:read", "reactions:read", "reactions:write", "users:read", "users:read.email",
-}
-
-// Events are the events that the app receives.
-var Events = []string{"app_mention", "app_uninstalled", "message.channels", "message.groups", "message.im", "message.mpim", "tokens_revoked"}
-
 // Connect checks the tokens of an app and connects its workspace to a tenant.
 func (s *Service) Connect(ctx context.Context, w store.SlackWorkspace) (store.SlackWorkspace, error) {
 	if err := checkTokens(w.Tokens); err != nil {
@@ -69,7 +60,7 @@ func (s *Service) ask(ctx context.Context, t store.SlackTokens) (found *slackgo.
 		return nil, nil, slackError("the bot token", err)
 	}
 	has := strings.Split(scopes, ",")
-	for _, scope := range Scopes {
+	for _, scope := range api.SlackScopes {
 		if !slices.ContainsFunc(has, func(h string) bool { return strings.TrimSpace(h) == scope }) {
 			missing = append(missing, scope)
 		}

@@ -185,7 +185,7 @@ type turns struct {
 
 type turn struct {
 	prompt    slack.Prompt
-	events    []slack.Event
+	events    []api.TurnEvent
 	cancelled bool
 }
 
@@ -235,7 +235,7 @@ func (f *turns) run(t *turn) {
 			}
 		}
 	}
-	end := slack.Event{TurnEvent: api.TurnEvent{Type: api.EventTurnFinished, Status: api.TurnCompleted, Usage: &api.Usage{InputTokens: 10, OutputTokens: 5}}}
+	end := api.TurnEvent{Type: api.EventTurnFinished, Status: api.TurnCompleted, Usage: &api.Usage{InputTokens: 10, OutputTokens: 5}}
 	switch {
 	case strings.Contains(t.prompt.Text, "fail"):
 		end.Status, end.Code, end.Message = api.TurnFailed, api.CodeModelKeyMissing, "the model's service <refuses> the key"
@@ -251,7 +251,7 @@ func (f *turns) run(t *turn) {
 		for i := range 2 {
 			path := fmt.Sprintf("output/display/%d.txt", i)
 			f.files[path] = "content of " + path
-			end.Artifacts = append(end.Artifacts, slack.Artifact{Path: path, Name: fmt.Sprintf("%d.txt", i), Size: int64(len(f.files[path])), SHA256: path + t.prompt.Turn})
+			end.Artifacts = append(end.Artifacts, api.Artifact{Path: path, Name: fmt.Sprintf("%d.txt", i), Size: int64(len(f.files[path])), SHA256: path + t.prompt.Turn})
 		}
 		f.mu.Unlock()
 	}
@@ -264,13 +264,13 @@ func (f *turns) run(t *turn) {
 func (f *turns) add(t *turn, e api.TurnEvent) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t.events = append(t.events, slack.Event{TurnEvent: e})
+	t.events = append(t.events, e)
 	f.changed.Broadcast()
 }
 
 // Events implements slack.Threads.
-func (f *turns) Events(ctx context.Context, _, id string) iter.Seq2[slack.Event, error] {
-	return func(yield func(slack.Event, error) bool) {
+func (f *turns) Events(ctx context.Context, _, id string) iter.Seq2[api.TurnEvent, error] {
+	return func(yield func(api.TurnEvent, error) bool) {
 		stop := context.AfterFunc(ctx, func() {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -282,7 +282,7 @@ func (f *turns) Events(ctx context.Context, _, id string) iter.Seq2[slack.Event,
 			t := f.all[id]
 			if t == nil {
 				f.mu.Unlock()
-				yield(slack.Event{}, fault.Errorf("read turn", api.CodeNotFound, "there is no turn %s", id))
+				yield(api.TurnEvent{}, fault.Errorf("read turn", api.CodeNotFound, "there is no turn %s", id))
 				return
 			}
 			for len(t.events) <= n && ctx.Err() == nil {
@@ -290,7 +290,7 @@ func (f *turns) Events(ctx context.Context, _, id string) iter.Seq2[slack.Event,
 			}
 			if ctx.Err() != nil {
 				f.mu.Unlock()
-				yield(slack.Event{}, ctx.Err())
+				yield(api.TurnEvent{}, ctx.Err())
 				return
 			}
 			e := t.events[n]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/berthdev/berth/api"
@@ -44,6 +45,19 @@ func (ac Accounts) Create(ctx context.Context, a Account) (Account, error) {
 		return Account{}, accounts.refuse(ctx, ac.scope, a.ID, a.Name)
 	}
 	return made, ac.scope.db.fail("create account", err)
+}
+
+// Find returns the oldest account with an e-mail address, else the one with a name, or ErrNotFound.
+func (ac Accounts) Find(ctx context.Context, email, name string) (Account, error) {
+	const op = "find account"
+	a, err := first(ctx, ac.scope.db.read, scanAccount, `
+		select `+accountColumns+` from accounts
+		where tenant = $1 and deleted_at is null and ($2 <> '' and lower(email) = $2 or name = $3)
+		order by case when name = $3 then 1 else 0 end, created_at limit 1`, ac.scope.tenant, strings.ToLower(email), name)
+	if errors.Is(err, sql.ErrNoRows) {
+		return a, accounts.missing(op, name)
+	}
+	return a, ac.scope.db.fail(op, err)
 }
 
 // Get returns the account, or ErrNotFound or ErrDeleted.

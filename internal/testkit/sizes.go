@@ -34,6 +34,7 @@ var sizes = []size{
 	{"rolling.restarts", 1, 30},          // restarts of a whole fleet
 	{"kill.servers", 30, 300},            // kills of servers under load, at several points of their work
 	{"kill.turns", 15, 100},              // kills of a server in the middle of a turn, at several points of the turn
+	{"kill.slack", 12, 60},               // kills of a server while it answers in Slack
 	{"list.rows", 100_000, 1_000_000},    // rows behind every list endpoint
 	{"resolve.rows", 10_000, 1_000_000},  // sandboxes in the table while one is resolved
 	{"property.checks", 200, 20_000},     // random examples for each property

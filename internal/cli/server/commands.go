@@ -40,6 +40,6 @@ type app struct {
 func Commands(r *remote.Remote, p Program, template *cobra.Command) []*cobra.Command {
 	a := &app{r, p}
 	return []*cobra.Command{
-		a.serve(), a.down(), a.sweep(), a.host(), a.keys(), a.account(), template, a.config(), a.migrate(), a.secret(), a.fsck(), a.doctor(),
+		a.serve(), a.down(), a.sweep(), a.host(), a.keys(), a.account(), a.slack(), template, a.config(), a.migrate(), a.secret(), a.fsck(), a.doctor(),
 	}
 }

@@ -15,6 +15,8 @@ type Options struct {
 	Redactor *telemetry.Redactor
 	// Templates name the secrets that their sandboxes get.
 	Templates *template.Registry
+	// Slack connects Slack workspaces; nil: this server has no threads.
+	Slack Slack
 }
 
 type handlers struct {
@@ -30,4 +32,5 @@ func Add(s *rest.Spec, box *access.Sandboxes, o Options) {
 	a.addAccounts()
 	a.addAgents()
 	a.addSecrets()
+	a.addSlack()
 }

@@ -1,0 +1,168 @@
+package app_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/store/storetest"
+	"github.com/berthdev/berth/internal/testkit"
+	"github.com/berthdev/berth/internal/testkit/slacktest"
+)
+
+// newSlack is a Slack with a workspace, a channel and a person, and the variables of a server that uses it.
+func newSlack(t *testing.T) (*slacktest.Team, []string) {
+	s := slacktest.New(t)
+	team := s.AddTeam("T1")
+	team.AddUser("U1", "ann", "ann@example.com")
+	team.AddChannel("C1", "U1")
+	return team, []string{"BERTH_SLACK_API_URL=" + s.APIURL()}
+}
+
+// connectSlack connects the workspace by Socket Mode. New threads get the template.
+func connectSlack(t *testing.T, p *process, team *slacktest.Team, template string) {
+	t.Helper()
+	_, err := p.client(t).Slack.Connect(t.Context(), api.ConnectSlack{BotToken: team.BotToken, AppToken: team.AppToken, Template: template})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// slackSettled waits until a message has the reaction that tells how its answer ended.
+func slackSettled(t *testing.T, team *slacktest.Team, channel, ts, reaction string) {
+	t.Helper()
+	testkit.Eventually(t, 4*time.Minute, func() error {
+		for _, m := range team.Messages(channel) {
+			if m.TS == ts && len(m.Reactions[reaction]) == 1 && len(m.Reactions["eyes"]) == 0 {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s is not there: %s", reaction, shownInSlack(team, channel, ts))
+	})
+}
+
+func slackAnswers(team *slacktest.Team, channel, thread string) []slacktest.Message {
+	return slices.DeleteFunc(team.Thread(channel, thread), func(m slacktest.Message) bool { return m.BotID == "" })
+}
+
+func shownInSlack(team *slacktest.Team, channel, thread string) string {
+	var b strings.Builder
+	for _, m := range team.Thread(channel, thread) {
+		fmt.Fprintf(&b, "\n%s %q %s %v %v", m.User, m.Text, m.Blocks, m.Files, m.Reactions)
+	}
+	return b.String()
+}
+
+// TestSlackInARealSandbox goes from a mention to the uploaded file, in a real sandbox.
+func TestSlackInARealSandbox(t *testing.T) {
+	testkit.Proves(t, "T7")
+	team, env := newSlack(t)
+	p := start(t, append(local(t), env...))
+	connectSlack(t, p, team, "demo")
+
+	notes := team.AddFile("notes.txt", "text/plain", []byte("the notes of ann"))
+	ts := team.Say("U1", "C1", "", "<@"+team.BotUser+"> run mkdir -p output/display; cat attachments/*/notes.txt; echo made > output/display/made.txt", notes)
+	slackSettled(t, team, "C1", ts, "white_check_mark")
+	all := slackAnswers(team, "C1", ts)
+	if len(all) != 2 || !strings.Contains(string(all[0].Blocks), "the notes of ann") || len(all[1].Files) != 1 {
+		t.Fatal(shownInSlack(team, "C1", ts))
+	}
+	if f := team.Files()[all[1].Files[0]]; f.Name != "made.txt" || string(f.Content) != "made\n" {
+		t.Errorf("uploaded %q with %q", f.Name, f.Content)
+	}
+
+	dm := team.DM("U1")
+	direct := team.Say("U1", dm, "", "run echo direct > kept; echo done")
+	slackSettled(t, team, dm, direct, "white_check_mark")
+	again := team.Say("U1", dm, "", "run cat kept") // another thread in Slack, and the same sandbox
+	slackSettled(t, team, dm, again, "white_check_mark")
+	if text := shownInSlack(team, dm, again); !strings.Contains(text, "direct") {
+		t.Errorf("the second direct message has another sandbox: %s", text)
+	}
+
+	long := team.Say("U1", "C1", ts, "run sleep 300")
+	testkit.Eventually(t, 2*time.Minute, func() error {
+		if !strings.Contains(shownInSlack(team, "C1", ts), "sleep 300") || len(slackAnswers(team, "C1", ts)) < 3 {
+			return fmt.Errorf("the turn does not run")
+		}
+		return nil
+	})
+	stop := team.Say("U1", "C1", ts, "stop")
+	slackSettled(t, team, "C1", long, "x")
+	slackSettled(t, team, "C1", stop, "white_check_mark")
+	thread, err := p.client(t).Threads.Get(t.Context(), "C1:"+ts, "T1")
+	if err != nil || thread.Status != "paused" {
+		t.Errorf("after the stop the thread is %+v, %v", thread, err)
+	}
+	wakes := team.Say("U1", "C1", ts, "run cat output/display/made.txt")
+	slackSettled(t, team, "C1", wakes, "white_check_mark")
+	if err := p.end(t); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// slackWindows are the points at which a server is killed while it answers in Slack.
+var slackWindows = []string{"slack-received 1", "slack-acked 1", "slack-turn-posted 1", "slack-streamed 1", "slack-finished 1", "slack-uploading 1", "slack-uploaded 1"}
+
+// TestKilledServersAnswerOnceInSlack kills servers while they answer, with one of two servers on PostgreSQL killed each
+// time. Every message is answered once, in order, and no file is there twice.
+func TestKilledServersAnswerOnceInSlack(t *testing.T) {
+	testkit.Proves(t, "T7")
+	team, more := newSlack(t)
+	env := append(append(local(t), more...), "DATABASE_URL="+storetest.Postgres(t), "BERTH_LEASE_TTL=3s")
+	p := start(t, env)
+	connectSlack(t, p, team, "demo")
+	if err := p.end(t); err != nil {
+		t.Fatal(err)
+	}
+	root, thread := "", 0
+	for n := range testkit.Size(t, "kill.slack") {
+		window := slackWindows[n%len(slackWindows)]
+		p := start(t, append(env, killEnv+"="+window))
+		testkit.Eventually(t, time.Minute, func() error {
+			if team.Connections() == 0 {
+				return fmt.Errorf("no connection")
+			}
+			return nil
+		})
+		text := fmt.Sprintf("run mkdir -p output/display; echo %d > output/display/%d.txt; for i in 1 2 3 4; do echo part $i of answer %d; sleep 0.6; done", n, n, n)
+		ts := ""
+		if root == "" {
+			ts = team.Say("U1", "C1", "", "<@"+team.BotUser+"> "+text)
+			root = ts
+		} else {
+			ts = team.Say("U1", "C1", root, text)
+		}
+		_ = p.cmd.Wait()
+		p = start(t, env)
+		slackSettled(t, team, "C1", ts, "white_check_mark")
+		if err := p.end(t); err != nil {
+			t.Fatal(err)
+		}
+		thread++
+	}
+	var answers []string
+	uploads := map[string]int{}
+	for _, m := range slackAnswers(team, "C1", root) {
+		for _, f := range m.Files {
+			uploads[team.Files()[f].Name]++
+		}
+		if len(m.Files) == 0 {
+			answers = append(answers, string(m.Blocks))
+		}
+	}
+	if len(answers) != thread {
+		t.Errorf("%d answers to %d messages: %s", len(answers), thread, shownInSlack(team, "C1", root))
+	}
+	for n := range min(thread, len(answers)) {
+		if !strings.Contains(answers[n], fmt.Sprintf("part 4 of answer %d", n)) {
+			t.Errorf("answer %d is %s", n, answers[n])
+		}
+		if uploads[fmt.Sprintf("%d.txt", n)] != 1 {
+			t.Errorf("file %d is there %d times", n, uploads[fmt.Sprintf("%d.txt", n)])
+		}
+	}
+}
