@@ -93,7 +93,7 @@ func TestSlackInARealSandbox(t *testing.T) {
 	stop := team.Say("U1", "C1", ts, "stop")
 	slackSettled(t, team, "C1", long, "x")
 	slackSettled(t, team, "C1", stop, "white_check_mark")
-	thread, err := p.client(t).Threads.Get(t.Context(), "C1:"+ts, "T1")
+	thread, err := p.client(t).Threads("T1").Get(t.Context(), "C1:"+ts)
 	if err != nil || thread.Status != "paused" {
 		t.Errorf("after the stop the thread is %+v, %v", thread, err)
 	}
