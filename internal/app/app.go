@@ -138,7 +138,7 @@ func (s *System) openEngine(ctx context.Context) error {
 		return err
 	}
 	s.openChat()
-	s.openSlack()
+	s.slack = newSlack(s)
 	s.metrics.Watch(s.snapshot)
 	return nil
 }

@@ -62,7 +62,7 @@ func (s *Server) handler() *httpapi.Handler {
 	caps := s.cfg.Caps()
 	return httpapi.New(httpapi.Options{
 		Engine: machineEngine{s.engine, s.System}, Store: s.store, Keys: auth.NewAuthenticator(s.store.APIKeys()), Roots: s.roots, Templates: s.templates,
-		Traffic: s.traffic.read, Syncer: s.syncer, Chat: s.chat, Slack: s.slackAdmin(), ThreadsOff: !s.cfg.SandboxRuntimeEnabled, Saves: s.syncer != nil, Saving: s.checkSyncer,
+		Traffic: s.traffic.read, Syncer: s.syncer, Chat: s.chat, Slack: slackAdmin(s.slack), ThreadsOff: !s.cfg.SandboxRuntimeEnabled, Saves: s.syncer != nil, Saving: s.checkSyncer,
 		Messages: s.messageCheck.report, Room: s.disk.room, Disk: s.disk.check, Secrets: s.checkSecrets,
 		Listen: s.cfg.Listen, AllowedHosts: s.cfg.AllowedHosts, AdvertiseURL: s.cfg.AdvertiseURL, PreviewDomain: s.cfg.PreviewDomain,
 		MaxBodyBytes: s.cfg.MaxBodyBytes, RequestTimeout: s.cfg.RequestTimeout, ClaimTTL: s.cfg.LeaseTTL, OrphanGrace: s.cfg.OrphanGrace,

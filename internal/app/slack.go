@@ -18,23 +18,23 @@ import (
 	"github.com/berthdev/berth/internal/store"
 )
 
-// openSlack creates the part that answers in Slack.
-func (s *System) openSlack() {
+// newSlack returns the part that answers in Slack; nil if there are no threads.
+func newSlack(s *System) *slack.Service {
 	if !s.cfg.SandboxRuntimeEnabled {
-		return
+		return nil
 	}
 	limits := s.chat.AttachmentLimits()
-	s.slack = slack.New(slack.Options{
+	return slack.New(slack.Options{
 		Store: s.store, Threads: threads{s}, APIURL: s.cfg.SlackAPIURL, MaxFile: limits.File, MaxFiles: limits.Count, Log: s.log, At: s.opts.At,
 	})
 }
 
 // slackAdmin returns the part of the HTTP API that connects Slack workspaces; nil if there is none.
-func (s *System) slackAdmin() tenants.Slack {
-	if s.slack == nil {
+func slackAdmin(s *slack.Service) tenants.Slack {
+	if s == nil {
 		return nil
 	}
-	return slack.Admin{Service: s.slack}
+	return slack.Admin{Service: s}
 }
 
 // threads are the threads of Slack: conversations with their sandboxes.

@@ -13,8 +13,8 @@ import (
 	"github.com/berthdev/berth/internal/testkit/slacktest"
 )
 
-// newSlack is a Slack with a workspace, a channel and a person, and the variables of a server that uses it.
-func newSlack(t *testing.T) (*slacktest.Team, []string) {
+// slackFor is a Slack with a workspace, a channel and a person, and the variables of a server that uses it.
+func slackFor(t *testing.T) (*slacktest.Team, []string) {
 	s := slacktest.New(t)
 	team := s.AddTeam("T1")
 	team.AddUser("U1", "ann", "ann@example.com")
@@ -59,7 +59,7 @@ func shownInSlack(team *slacktest.Team, channel, thread string) string {
 // TestSlackInARealSandbox goes from a mention to the uploaded file, in a real sandbox.
 func TestSlackInARealSandbox(t *testing.T) {
 	testkit.Proves(t, "T7")
-	team, env := newSlack(t)
+	team, env := slackFor(t)
 	p := start(t, append(local(t), env...))
 	connectSlack(t, p, team, "demo")
 
@@ -111,7 +111,7 @@ var slackWindows = []string{"slack-received 1", "slack-acked 1", "slack-turn-pos
 // time. Every message is answered once, in order, and no file is there twice.
 func TestKilledServersAnswerOnceInSlack(t *testing.T) {
 	testkit.Proves(t, "T7")
-	team, more := newSlack(t)
+	team, more := slackFor(t)
 	env := append(append(local(t), more...), "DATABASE_URL="+storetest.Postgres(t), "BERTH_LEASE_TTL=3s")
 	p := start(t, env)
 	connectSlack(t, p, team, "demo")

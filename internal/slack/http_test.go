@@ -53,7 +53,7 @@ func TestEventsAPI(t *testing.T) {
 	})
 }
 
-// TestForgedEvents checks that forged events are refused and change nothing.
+// TestForgedEvents checks that forged and old requests are refused and change nothing.
 func TestForgedEvents(t *testing.T) {
 	w, r := served(t)
 	app := httptest.NewServer(http.HandlerFunc(r.ServeEvents))

@@ -29,7 +29,7 @@ type Options struct {
 	Store   *store.DB
 	Threads Threads
 	APIURL  string       // of the Web API; empty: Slack's
-	HTTP    *http.Client // nil: a client without limits
+	HTTP    *http.Client // nil: the default one
 	Holder  string       // names this process in leases; empty: a new id
 	Log     *slog.Logger
 

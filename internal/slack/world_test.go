@@ -173,14 +173,15 @@ func (w *world) show(channel, thread string) string {
 
 // turns stands for Berth: it runs turns that outlive servers.
 type turns struct {
-	mu      sync.Mutex
-	changed *sync.Cond
-	all     map[string]*turn
-	order   []string // of the prompts
-	posts   int
-	stopped []string
-	files   map[string]string
-	refuse  error // of the next prompts
+	mu        sync.Mutex
+	changed   *sync.Cond
+	all       map[string]*turn
+	order     []string // of the prompts
+	posts     int
+	stopped   []string
+	files     map[string]string
+	refuse    error // of the next prompts
+	notBefore chan struct{}
 }
 
 type turn struct {
@@ -195,7 +196,7 @@ func newTurns() *turns {
 	return f
 }
 
-// Post runs a prompt. Its text says what the agent does: words with semicolons between them.
+// Post runs a prompt. Its text says what the agent does: its words choose how the turn goes.
 func (f *turns) Post(_ context.Context, p slack.Prompt) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

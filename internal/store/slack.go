@@ -82,7 +82,7 @@ func (t SlackTables) scanWorkspace(row scanner) (w SlackWorkspace, err error) {
 	return w, err
 }
 
-// Connect adds a workspace, or replaces its record. A workspace belongs to one tenant: CodeConflict.
+// Connect adds a workspace, or replaces the record of a known one. A workspace belongs to one tenant: CodeConflict.
 func (t SlackTables) Connect(ctx context.Context, w SlackWorkspace) (SlackWorkspace, error) {
 	const op = "connect workspace"
 	text, err := json.Marshal(w.Tokens)

@@ -79,7 +79,7 @@ func (r *renderer) write(s string) {
 
 func isWord(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }
 
-// within renders into a separate text.
+// within renders into a text apart.
 func (r *renderer) within(render func(*renderer)) string {
 	inner := &renderer{source: r.source, bold: r.bold, italic: r.italic, struck: r.struck}
 	render(inner)
@@ -183,7 +183,7 @@ func (r *renderer) list(n *ast.List, depth int) {
 	}
 }
 
-// item renders the blocks of a list's item, each on a separate line.
+// item renders the blocks of a list's item, each on a line.
 func (r *renderer) item(n ast.Node, depth int) {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		s := r.within(func(in *renderer) { in.block(c, depth+1) })
