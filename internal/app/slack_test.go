@@ -104,6 +104,46 @@ func TestSlackInARealSandbox(t *testing.T) {
 	}
 }
 
+// TestSlackWithOpenCode answers messages with the real OpenCode through the real sandbox-agent.
+func TestSlackWithOpenCode(t *testing.T) {
+	testkit.Proves(t, "T5", "T7")
+	team, env := slackFor(t)
+	p := start(t, append(chatEnv(t), env...))
+	connectSlack(t, p, team, "chat")
+	notes := team.AddFile("notes.txt", "text/plain", []byte("the notes of ann"))
+	ts := team.Say("U1", "C1", "", "<@"+team.BotUser+"> §[[bash cat attachments/*/notes.txt]][[say I read: {{last_result}}]][[write /workspace/output/display/plot.txt :: a plot]][[say All **done**.]]", notes)
+	slackSettled(t, team, "C1", ts, "white_check_mark")
+	all := slackAnswers(team, "C1", ts)
+	if len(all) != 2 || !strings.Contains(string(all[0].Blocks), "the notes of ann") || !strings.Contains(string(all[0].Blocks), "All *done*.") || len(all[1].Files) != 1 {
+		t.Fatal(shownInSlack(team, "C1", ts))
+	}
+	if f := team.Files()[all[1].Files[0]]; f.Name != "plot.txt" || !strings.HasPrefix(string(f.Content), "a plot") {
+		t.Errorf("uploaded %q with %q", f.Name, f.Content)
+	}
+	dm := team.DM("U1")
+	direct := team.Say("U1", dm, "", "§[[say Hello, Ann.]]")
+	slackSettled(t, team, dm, direct, "white_check_mark")
+
+	failing := team.Say("U1", "C1", ts, "§[[error 400 :: the model is out of order]]")
+	slackSettled(t, team, "C1", failing, "x")
+	if text := shownInSlack(team, "C1", ts); !strings.Contains(text, "This failed") || !strings.Contains(text, "out of order") {
+		t.Errorf("the failure is said with %s", text)
+	}
+	waits := team.Say("U1", "C1", ts, "§[[bash sleep 300]][[say never]]")
+	testkit.Eventually(t, 3*time.Minute, func() error {
+		if !strings.Contains(shownInSlack(team, "C1", ts), "⏳ bash") {
+			return fmt.Errorf("the command does not run: %s", shownInSlack(team, "C1", ts))
+		}
+		return nil
+	})
+	stop := team.Say("U1", "C1", ts, "stop")
+	slackSettled(t, team, "C1", waits, "x")
+	slackSettled(t, team, "C1", stop, "white_check_mark")
+	if err := p.end(t); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // slackWindows are the points at which a server is killed while it answers in Slack.
 var slackWindows = []string{"slack-received 1", "slack-acked 1", "slack-turn-posted 1", "slack-streamed 1", "slack-finished 1", "slack-uploading 1", "slack-uploaded 1"}
 

@@ -32,7 +32,9 @@ type chatThread struct {
 	key   string
 }
 
-func newChatThread(t *testing.T) (k chatThread, env []string) {
+// chatEnv is the environment of a server with the template chat: OpenCode through sandbox-agent, with a double of the
+// model's service.
+func chatEnv(t *testing.T) (env []string) {
 	t.Helper()
 	var vars []string
 	for _, v := range acptest.Env("opencode") {
@@ -55,8 +57,14 @@ services = {%q = %q}
 	data := value(env, "BERTH_DATA_DIR")
 	programtest.Place(t, "opencode", data)
 	programtest.Place(t, "sandbox_agent", data)
+	return env
+}
+
+func newChatThread(t *testing.T) (k chatThread, env []string) {
+	t.Helper()
+	env = chatEnv(t)
 	p := start(t, env)
-	db, err := sql.Open("sqlite", filepath.Join(data, "berth.db")+"?_pragma=busy_timeout(60000)")
+	db, err := sql.Open("sqlite", filepath.Join(value(env, "BERTH_DATA_DIR"), "berth.db")+"?_pragma=busy_timeout(60000)")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 
 	slackgo "github.com/slack-go/slack"
 
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 )
 
@@ -62,6 +64,13 @@ func isLost(err error) bool {
 func isUncertain(err error) bool {
 	var limited *slackgo.RateLimitedError
 	return err != nil && errorCode(err) == "" && !errors.As(err, &limited)
+}
+
+// passes reports whether an error of Berth passes. A sandbox of another machine is reached by that machine's server,
+// which takes the thread once this one has let it go.
+func passes(err error) bool {
+	code := fault.CodeOf(err)
+	return code.Info().Retryable || code == api.CodeWrongHost
 }
 
 const (

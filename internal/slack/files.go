@@ -13,7 +13,6 @@ import (
 	slackgo "github.com/slack-go/slack"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/fault"
 )
 
 // fetchAll downloads the attachments of a message. Those that the agent does not get are named with the reasons.
@@ -109,7 +108,7 @@ func (a *answer) upload(ctx context.Context, f api.Artifact) (problem string, er
 	}
 	data, err := a.read(ctx, f)
 	if err != nil {
-		if fault.CodeOf(err).Info().Retryable || ctx.Err() != nil {
+		if passes(err) || ctx.Err() != nil {
 			return "", err
 		}
 		return name + " (" + err.Error() + ")", nil

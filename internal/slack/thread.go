@@ -196,7 +196,7 @@ const helpText = "Hello. Write me what to do, in this thread or in a direct mess
 // stop stops the sandbox of the thread. The turns before it have ended: they were cancelled when the message came.
 func (a *answer) stop(ctx context.Context) error {
 	if err := a.opts.Threads.Stop(ctx, a.thread()); err != nil {
-		if fault.CodeOf(err).Info().Retryable {
+		if passes(err) {
 			return err
 		}
 		return a.say(ctx, failureText("I could not stop", err), failed)
