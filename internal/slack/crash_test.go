@@ -79,3 +79,34 @@ func TestStoppedServerAnswersOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestUnrecordedEventComesAgain checks that a server which cannot record an event leaves it to another one.
+func TestUnrecordedEventComesAgain(t *testing.T) {
+	w := makeWorld(t, store.Options{DatabaseURL: storetest.Postgres(t), LeaseTTL: 2 * time.Second})
+	w.web.AckTime = time.Second
+	db := w.open()
+	w.db = db
+	w.connect(w.start(nil))
+	testkit.Eventually(t, patience, func() error {
+		if w.team.Connections() != 1 {
+			return fmt.Errorf("no connection")
+		}
+		return nil
+	})
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ts := w.mention("hello")
+	testkit.Eventually(t, patience, func() error {
+		for _, d := range w.team.Deliveries() {
+			if d.Sent < 2 && d.Acked == 0 {
+				return fmt.Errorf("%+v", d)
+			}
+		}
+		return nil
+	})
+	w.db = nil
+	w.start(nil)
+	w.settled("C1", ts, "white_check_mark")
+	w.one("C1", ts)
+}

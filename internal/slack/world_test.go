@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 const (
-	patience = 20 * time.Second
+	patience = 60 * time.Second
 	tenant   = store.TenantID("acme")
 )
 
