@@ -108,7 +108,8 @@ func TestSlackInARealSandbox(t *testing.T) {
 func TestSlackWithOpenCode(t *testing.T) {
 	testkit.Proves(t, "T5", "T7")
 	team, env := slackFor(t)
-	p := start(t, append(chatEnv(t), env...))
+	chat, _ := chatEnv(t)
+	p := start(t, append(chat, env...))
 	connectSlack(t, p, team, "chat")
 	notes := team.AddFile("notes.txt", "text/plain", []byte("the notes of ann"))
 	ts := team.Say("U1", "C1", "", "<@"+team.BotUser+"> §[[bash cat attachments/*/notes.txt]][[say I read: {{last_result}}]][[write /workspace/output/display/plot.txt :: a plot]][[say All **done**.]]", notes)

@@ -34,14 +34,15 @@ type chatThread struct {
 
 // chatEnv is the environment of a server with the template chat: OpenCode through sandbox-agent, with a double of the
 // model's service.
-func chatEnv(t *testing.T) (env []string) {
+func chatEnv(t *testing.T) (env []string, model *fakellm.Server) {
 	t.Helper()
 	var vars []string
 	for _, v := range acptest.Env("opencode") {
 		name, value, _ := strings.Cut(v, "=")
 		vars = append(vars, fmt.Sprintf("%s = %q", name, value))
 	}
-	model, prompt := fakellm.New(t), filepath.Join(t.TempDir(), "prompt.md")
+	model = fakellm.New(t)
+	prompt := filepath.Join(t.TempDir(), "prompt.md")
 	if err := os.WriteFile(prompt, []byte("You are Berthold."), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -57,12 +58,12 @@ services = {%q = %q}
 	data := value(env, "BERTH_DATA_DIR")
 	programtest.Place(t, "opencode", data)
 	programtest.Place(t, "sandbox_agent", data)
-	return env
+	return env, model
 }
 
 func newChatThread(t *testing.T) (k chatThread, env []string) {
 	t.Helper()
-	env = chatEnv(t)
+	env, model := chatEnv(t)
 	p := start(t, env)
 	db, err := sql.Open("sqlite", filepath.Join(value(env, "BERTH_DATA_DIR"), "berth.db")+"?_pragma=busy_timeout(60000)")
 	if err != nil {

@@ -173,15 +173,14 @@ func (w *world) show(channel, thread string) string {
 
 // turns stands for Berth: it runs turns that outlive servers.
 type turns struct {
-	mu        sync.Mutex
-	changed   *sync.Cond
-	all       map[string]*turn
-	order     []string // of the prompts
-	posts     int
-	stopped   []string
-	files     map[string]string
-	refuse    error // of the next prompts
-	notBefore chan struct{}
+	mu      sync.Mutex
+	changed *sync.Cond
+	all     map[string]*turn
+	order   []string // of the prompts
+	posts   int
+	stopped []string
+	files   map[string]string
+	refuse  error // of the next prompts
 }
 
 type turn struct {
