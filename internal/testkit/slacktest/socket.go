@@ -119,7 +119,7 @@ func (t *Team) Connections() int {
 
 // Refresh asks all connections to be made again, as Slack does every few hours, and closes them.
 func (t *Team) Refresh() {
-	for _, k := range t.open() {
+	for _, k := range t.forget() {
 		_ = k.send(t.server.ctx, obj{"type": "disconnect", "reason": "refresh_requested", "debug_info": obj{"host": "applink"}})
 		_ = k.conn.Close(websocket.StatusNormalClosure, "")
 	}
@@ -127,9 +127,18 @@ func (t *Team) Refresh() {
 
 // Break breaks all connections without a word.
 func (t *Team) Break() {
-	for _, k := range t.open() {
+	for _, k := range t.forget() {
 		_ = k.conn.CloseNow()
 	}
+}
+
+// forget returns all connections, and sends nothing on them from now on.
+func (t *Team) forget() []*socket {
+	t.server.mu.Lock()
+	defer t.server.mu.Unlock()
+	all := t.sockets
+	t.sockets = nil
+	return all
 }
 
 func (t *Team) open() []*socket {
