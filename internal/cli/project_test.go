@@ -14,13 +14,13 @@ func TestProjectEnsureMakesOneAndFindsItAgain(t *testing.T) {
 	f := newFakeServer(t)
 	s := newShell(t, f).with("TOKEN", "hunter2")
 	out := s.ok("project", "ensure", "shop", "--template", "web", "--driver", "fake", "--profile", "lite", "-e", "TOKEN", "-m", "team=blue")
-	contains(t, "first ensure", out, "shop is RUNNING (made in ", "sandbox      "+firstID, "template     web")
+	contains(t, "first ensure", out, "shop is running (made in ", "sandbox      "+firstID, "template     web")
 	got := decode[api.EnsureProject](t, f.bodies["ensure"])
 	if got.Template != "web" || got.Driver != "fake" || got.Profile != "lite" ||
 		!maps.Equal(got.Env, map[string]string{"TOKEN": "hunter2"}) || !maps.Equal(got.Metadata, map[string]string{"team": "blue"}) {
 		t.Errorf("sent %+v", got)
 	}
-	contains(t, "second ensure", s.ok("projects", "create", "shop"), "shop is RUNNING (was there already)")
+	contains(t, "second ensure", s.ok("projects", "create", "shop"), "shop is running (was there already)")
 	if out := s.ok("p", "ensure", "shop", "-q"); out != firstID+"\n" {
 		t.Errorf("-q printed %q", out)
 	}
@@ -58,7 +58,7 @@ func TestProjectGetShowsEverythingKnown(t *testing.T) {
 	p := &f.projects[0]
 	p.StartedAt, p.HealthCheckedAt, p.ErrorMessage, p.Metadata = &birth, &birth, "no room", map[string]string{"team": "blue"}
 	s := newShell(t, f)
-	contains(t, "get", s.ok("project", "get", "shop"), "project      shop", "sandbox      "+firstID, "status       RUNNING", "error        no room",
+	contains(t, "get", s.ok("project", "get", "shop"), "project      shop", "sandbox      "+firstID, "status       running", "error        no room",
 		"used         2026-11-15T03:00:00Z", "checked      2026", "metadata     team=blue")
 	if got := decode[api.ProjectSandbox](t, s.ok("project", "get", "shop", "--json")); got.SandboxID != firstID {
 		t.Errorf("--json printed %+v", got)
@@ -79,7 +79,7 @@ func TestProjectLsShowsEveryPageInTheFormAsked(t *testing.T) {
 	}
 	f.projects[4].Status = "STOPPED"
 	out := s.ok("project", "ls")
-	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 6 || !strings.HasPrefix(lines[0], "PROJECT  STATUS   SANDBOX") || !strings.HasPrefix(lines[5], "p4       STOPPED  01970e4b") {
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 6 || !strings.HasPrefix(lines[0], "PROJECT  STATUS   SANDBOX") || !strings.HasPrefix(lines[5], "p4       stopped  01970e4b") {
 		t.Errorf("table:\n%s", out)
 	}
 	if out := s.ok("project", "list", "-q", "--status", "stopped"); out != "p4\n" {
@@ -151,7 +151,7 @@ func TestProjectHealthIsAnExitCode(t *testing.T) {
 	f := newProject(t)
 	f.canned = cannedLife()
 	s := newShell(t, f)
-	contains(t, "healthy", s.ok("project", "health", "shop"), "shop is healthy\n", "status       RUNNING", "actual       up")
+	contains(t, "healthy", s.ok("project", "health", "shop"), "shop is healthy\n", "status       running", "actual       up")
 	if out := s.ok("project", "health", "shop", "-q"); out != "" {
 		t.Errorf("-q printed %q", out)
 	}
@@ -163,7 +163,7 @@ func TestProjectHealthIsAnExitCode(t *testing.T) {
 	if r.code != 1 || r.err != "" {
 		t.Errorf("%+v", r)
 	}
-	contains(t, "not healthy", r.out, "shop is not healthy\n", "UNHEALTHY", `nothing inside answers\x1b[2J`)
+	contains(t, "not healthy", r.out, "shop is not healthy\n", "unhealthy", `nothing inside answers\x1b[2J`)
 	if r := s.berth("project", "health", "shop", "--json"); r.code != 1 || decode[api.ProjectHealth](t, r.out).Healthy {
 		t.Errorf("%+v", r)
 	}
@@ -183,7 +183,7 @@ func TestProjectSyncComparesAndApplies(t *testing.T) {
 	if r.code != 1 || r.err != "" {
 		t.Errorf("%+v", r)
 	}
-	contains(t, "sync", r.out, "the record of shop does not agree with its driver\n", "recorded     RUNNING", "actual       missing", "would        mark it lost\n", "would        create a new instance\n")
+	contains(t, "sync", r.out, "the record of shop does not agree with its driver\n", "recorded     running", "actual       missing", "would        mark it lost\n", "would        create a new instance\n")
 	contains(t, "sync --apply", s.ok("project", "sync", "shop", "--apply"), "the record of shop agrees with its driver\n")
 	if r := s.berth("project", "sync", "shop", "--json"); r.code != 1 || decode[api.ProjectSync](t, r.out).Agrees {
 		t.Errorf("%+v", r)
@@ -271,16 +271,16 @@ func TestCompletionOfProjects(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"project", "get", ""}, "[shop\tRUNNING]"},
-		{[]string{"project", "exec", ""}, "[shop\tRUNNING]"},
+		{[]string{"project", "get", ""}, "[shop\trunning]"},
+		{[]string{"project", "exec", ""}, "[shop\trunning]"},
 		{[]string{"project", "get", "shop", ""}, "[]"},
-		{[]string{"project", "rm", ""}, "[shop\tRUNNING]"},
+		{[]string{"project", "rm", ""}, "[shop\trunning]"},
 		{[]string{"project", "rm", "shop", ""}, "[]"},
-		{[]string{"project", "tool", ""}, "[shop\tRUNNING]"},
+		{[]string{"project", "tool", ""}, "[shop\trunning]"},
 		{[]string{"project", "tool", "shop", ""}, "[bash\tRun a command with bash in the sandbox read\tRead a file strange]"},
 		{[]string{"project", "tool", "shop", "bash", ""}, "[command=\tCommand line. timeout=]"},
 		{[]string{"project", "tool", "shop", "nosuch", ""}, "[]"},
-		{[]string{"project", "ls", "--status", ""}, "[PENDING CREATING RUNNING UNHEALTHY STOPPED TERMINATED ERROR]"},
+		{[]string{"project", "ls", "--status", ""}, "[pending creating running unhealthy stopped terminated error]"},
 		{[]string{"explain", ""}, "[" + firstID + "\trunning]"},
 		{[]string{"terminate", ""}, "[" + firstID + "\trunning]"},
 	} {

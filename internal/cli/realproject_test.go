@@ -14,7 +14,7 @@ import (
 func TestProjectsOnARealMachine(t *testing.T) {
 	testkit.Proves(t, "X6")
 	s := newReal(t).shell()
-	contains(t, "ensure", s.ok("project", "ensure", "shop"), "shop is RUNNING (made in ")
+	contains(t, "ensure", s.ok("project", "ensure", "shop"), "shop is running (made in ")
 	id := strings.TrimSpace(s.ok("project", "ensure", "shop", "-q"))
 	if r := s.berth("project", "exec", "shop", "--", "sh", "-c", "echo kept > a.txt; exit 7"); r.code != 7 {
 		t.Errorf("exec: %+v", r)

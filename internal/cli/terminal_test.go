@@ -79,6 +79,32 @@ func TestRmAsksAtATerminal(t *testing.T) {
 	}
 }
 
+// A user is not asked whether to delete what does not exist.
+func TestWhatDoesNotExistIsNotAsked(t *testing.T) {
+	for _, line := range [][]string{
+		{"rm", "none"}, {"terminate", "none"}, {"project", "rm", "none"}, {"project", "rm", "--sandbox-only", "none"},
+	} {
+		f := newFakeServer(t)
+		newShell(t, f).ok("create", "scratch", "-q")
+		m := newTerminal(t)
+		m.Type("y\n")
+		r := newShell(t, f).at(m).berth(line...)
+		m.Wait("hint: ")
+		if r.code == 0 || strings.Contains(m.Text(), "[y/N]") {
+			t.Errorf("%q: exit %d\n%s", line, r.code, m.Text())
+		}
+	}
+	f := newFakeServer(t)
+	newShell(t, f).ok("create", "scratch", "-q")
+	m := newTerminal(t)
+	m.Type("y\n")
+	r := newShell(t, f).at(m).berth("rm", "none", "scratch")
+	m.Wait("Delete sandbox scratch and everything in it for good? [y/N]")
+	if r.code == 0 || len(f.sandboxes) != 0 {
+		t.Errorf("exit %d, %d left", r.code, len(f.sandboxes))
+	}
+}
+
 // TestQuestionThatIsNotAnsweredEndsItsLine: the next output begins on a new line.
 func TestQuestionThatIsNotAnsweredEndsItsLine(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

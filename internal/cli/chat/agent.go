@@ -237,6 +237,10 @@ work.`,
 			return a.RemoveEach(ctx, remote.Removal{
 				Question: "Delete agent %s for good?",
 				Word:     "deleted",
+				Find: func(ctx context.Context, ref string) error {
+					_, err := findAgent(ctx, c, ref)
+					return c.Explain(err)
+				},
 				Do: func(ctx context.Context, ref string) error {
 					agent, err := findAgent(ctx, c, ref)
 					if err == nil {

@@ -179,6 +179,10 @@ func (a *app) runConversationRm(ctx context.Context, ids []string, opts []client
 	return a.RemoveEach(ctx, remote.Removal{
 		Question: "Delete conversation %s and everything that was said in it for good?",
 		Word:     "deleted",
+		Find: func(ctx context.Context, id string) error {
+			_, err := c.Conversations.Get(ctx, id)
+			return conversationHint(ctx, c, id, err)
+		},
 		Do: func(ctx context.Context, id string) error {
 			spin := a.Spin("deleting " + ui.Clean(id))
 			err := c.Conversations.Delete(ctx, id, opts...)

@@ -3,6 +3,7 @@ package project
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,7 +58,7 @@ func (a *app) runProjectEnsure(ctx context.Context, c *remote.Connection, id str
 		What: "ensuring " + ui.Clean(id), Look: "berth project get " + id, Most: m.Timeout,
 		State: func(ctx context.Context) (string, error) {
 			p, err := c.Projects.Get(ctx, id)
-			return p.Status, err
+			return strings.ToLower(p.Status), err
 		},
 	}, func(ctx context.Context) error {
 		p, made, err = c.Projects.Ensure(ctx, id, want, opts...)
@@ -71,7 +72,7 @@ func (a *app) runProjectEnsure(ctx context.Context, c *remote.Connection, id str
 
 func (a *app) showEnsured(p api.ProjectSandbox, made bool, took time.Duration) error {
 	id := ui.Clean(p.ProjectID)
-	if err := a.PrintCreated(id, p.Status, made, took); err != nil {
+	if err := a.PrintCreated(id, strings.ToLower(p.Status), made, took); err != nil {
 		return err
 	}
 	if err := a.Details([]ui.Detail{{"sandbox", p.SandboxID}, {"driver", p.Driver}, {"template", p.Template}}); err != nil {

@@ -3,6 +3,7 @@ package project
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -44,7 +45,7 @@ func (a *app) runProjectHealth(ctx context.Context, c *remote.Connection, id str
 		}
 		fmt.Fprintf(a.Out, "%s is %s\n", a.Out.Paint(ui.Bold, ui.Clean(id)), verdict)
 		err = a.Details([]ui.Detail{
-			{"status", h.Status}, {"actual", h.Actual}, {"detail", h.Detail}, {"sandbox", h.SandboxID}, {"checked", a.Time(h.CheckedAt)},
+			{"status", strings.ToLower(h.Status)}, {"actual", h.Actual}, {"detail", h.Detail}, {"sandbox", h.SandboxID}, {"checked", a.Time(h.CheckedAt)},
 		})
 	}
 	if err == nil && !h.Healthy {

@@ -19,7 +19,7 @@ func (a *app) projectLs() *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List projects",
 		Long:    `List the projects that your key may see, with the state of their sandboxes.`,
-		Example: "  berth project ls\n  berth project ls --status RUNNING --json\n  berth project ls -q",
+		Example: "  berth project ls\n  berth project ls --status running --json\n  berth project ls -q",
 		Args:    ui.Args(0, 0, ""),
 		RunE: ui.Run(func(ctx context.Context, _ []string) error {
 			return a.runProjectLs(ctx, client.ProjectFilter{Status: strings.ToUpper(status)}, most)
@@ -27,7 +27,7 @@ func (a *app) projectLs() *cobra.Command {
 	}
 	a.WideFlag(cmd)
 	ui.LimitFlag(a.Online(cmd), &most)
-	cmd.Flags().StringVar(&status, "status", "", "only those with this `STATUS`, such as RUNNING")
+	cmd.Flags().StringVar(&status, "status", "", "only those with this `STATUS`, such as running")
 	a.QuietFlag(cmd, "ids of projects")
 	ui.Offer(cmd, "status", statuses)
 	return cmd
@@ -46,7 +46,7 @@ func (a *app) runProjectLs(ctx context.Context, filter client.ProjectFilter, mos
 		Columns: []string{"PROJECT", "STATUS", "SANDBOX", "DRIVER", "TEMPLATE", "CREATED", "USED"},
 		Drop:    []string{"DRIVER", "CREATED", "TEMPLATE", "SANDBOX"},
 		Row: func(p api.ProjectSandbox) []ui.Cell {
-			return []ui.Cell{ui.Plain(p.ProjectID), ui.Coloured(p.Status, ui.StateColour(p.Status)), ui.Plain(a.ShortID(p.SandboxID)), ui.Plain(p.Driver),
+			return []ui.Cell{ui.Plain(p.ProjectID), ui.Coloured(strings.ToLower(p.Status), ui.StateColour(p.Status)), ui.Plain(a.ShortID(p.SandboxID)), ui.Plain(p.Driver),
 				ui.Plain(p.Template), ui.Plain(a.Time(p.CreatedAt)), ui.Plain(a.Time(p.LastAccessedAt))}
 		},
 		ID:    func(p api.ProjectSandbox) string { return p.ProjectID },

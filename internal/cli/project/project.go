@@ -4,6 +4,7 @@ package project
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,17 +37,17 @@ shows.`,
 		Example: `  berth project ensure shop
   berth project exec shop -- uname -a
   berth project tool shop grep pattern=TODO
-  berth project ls --status RUNNING`,
+  berth project ls --status running`,
 	}, a.projectEnsure(), a.projectGet(), a.projectLs(), a.projectExec(), a.projectTool(), a.projectTools(),
 		a.projectHealth(), a.projectSync(), a.projectRestart(), a.projectRm(), a.projectCleanup())
 }
 
 const oneProject = "the ID of one project"
 
-// statuses are the states of a sandbox in the project API.
+// statuses are the states of a sandbox in the project API, in small letters as in other lists.
 var statuses = func() (words []string) {
 	for _, state := range sandbox.States {
-		if word := state.ProjectStatus(); !slices.Contains(words, word) {
+		if word := strings.ToLower(state.ProjectStatus()); !slices.Contains(words, word) {
 			words = append(words, word)
 		}
 	}
@@ -106,7 +107,7 @@ func (a *app) showProject(p api.ProjectSandbox, people func() error) error {
 // describeProject returns the details of a project's sandbox for text output.
 func (a *app) describeProject(p api.ProjectSandbox) []ui.Detail {
 	return append([]ui.Detail{
-		{"project", p.ProjectID}, {"sandbox", p.SandboxID}, {"status", p.Status}, {"error", p.ErrorMessage},
+		{"project", p.ProjectID}, {"sandbox", p.SandboxID}, {"status", strings.ToLower(p.Status)}, {"error", p.ErrorMessage},
 		{"template", p.Template}, {"driver", p.Driver}, {"profile", p.Profile},
 		{"created", a.Time(p.CreatedAt)}, {"started", a.TimeOrDash(p.StartedAt)}, {"used", a.Time(p.LastAccessedAt)},
 		{"checked", a.TimeOrDash(p.HealthCheckedAt)}, {"metadata", ui.Joined(p.Metadata)},

@@ -46,6 +46,7 @@ func (a *app) projectRemoval(c *remote.Connection, end remote.EndFlags) remote.R
 	return remote.Removal{
 		Question: "Delete project %s, its sandbox and everything in it for good?",
 		Word:     "deleted",
+		Find:     findProject(c),
 		Do: func(ctx context.Context, id string) error {
 			p, err := c.Projects.Get(ctx, id)
 			if err == nil {
@@ -58,10 +59,18 @@ func (a *app) projectRemoval(c *remote.Connection, end remote.EndFlags) remote.R
 	}
 }
 
+func findProject(c *remote.Connection) func(context.Context, string) error {
+	return func(ctx context.Context, id string) error {
+		_, err := c.Projects.Get(ctx, id)
+		return c.ExistingProjectHint(ctx, id, err)
+	}
+}
+
 func (a *app) projectTermination(c *remote.Connection, end remote.EndFlags) remote.Removal {
 	return remote.Removal{
 		Question: "End the machine of project %s? " + end.Warning(),
 		Word:     "terminated",
+		Find:     findProject(c),
 		Do: func(ctx context.Context, id string) error {
 			spin := a.Spin("ending " + ui.Clean(id))
 			_, err := c.Projects.Terminate(ctx, id, end.Options()...)

@@ -3,6 +3,7 @@ package project
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +50,7 @@ func (a *app) showSync(s api.ProjectSync) (err error) {
 			verdict = a.Out.Paint(ui.Red, "does not agree with its driver")
 		}
 		fmt.Fprintf(a.Out, "the record of %s %s\n", a.Out.Paint(ui.Bold, ui.Clean(s.ProjectID)), verdict)
-		lines := []ui.Detail{{"recorded", s.Recorded}, {"actual", s.Actual}, {"detail", s.Detail}, {"sandbox", s.SandboxID}}
+		lines := []ui.Detail{{"recorded", strings.ToLower(s.Recorded)}, {"actual", s.Actual}, {"detail", s.Detail}, {"sandbox", s.SandboxID}}
 		for _, step := range s.Would {
 			lines = append(lines, ui.Detail{"would", step})
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/client"
 	"github.com/berthdev/berth/internal/cli/ui"
 )
@@ -49,15 +50,22 @@ type Removal struct {
 	Question string
 	Word     string // past participle for the output, such as deleted
 	Printed  bool   // Do prints the result itself
-	Do       func(ctx context.Context, ref string) error
+	// Find returns an error of code not_found if there is no such thing. If it is set, the user is not asked about
+	// those.
+	Find func(ctx context.Context, ref string) error
+	Do   func(ctx context.Context, ref string) error
 }
 
 // RemoveEach asks the user once and then runs rm.Do for each ref. A failure does not stop the others.
 func (r *Remote) RemoveEach(ctx context.Context, rm Removal, refs []string) error {
+	refs, failed := r.existing(ctx, rm, refs)
+	if len(refs) == 0 {
+		return ui.ErrReported
+	}
 	if err := r.Confirm(ctx, fmt.Sprintf(rm.Question, strings.Join(refs, ", "))); err != nil {
 		return err
 	}
-	done, going, failed := []string{}, []string{}, false
+	done, going := []string{}, []string{}
 	for _, ref := range refs {
 		err := rm.Do(ctx, ref)
 		var slow *stillDeleting
@@ -84,6 +92,22 @@ func (r *Remote) RemoveEach(ctx context.Context, rm Removal, refs []string) erro
 		return ui.ErrReported
 	}
 	return nil
+}
+
+// existing returns the refs that exist, before the user is asked about them. It prints the errors of the others.
+func (r *Remote) existing(ctx context.Context, rm Removal, refs []string) (found []string, failed bool) {
+	if rm.Find == nil || !r.Asks() {
+		return refs, false
+	}
+	for _, ref := range refs {
+		if err := rm.Find(ctx, ref); IsCode(err, api.CodeNotFound) {
+			r.Fail(err)
+			failed = true
+			continue
+		}
+		found = append(found, ref)
+	}
+	return found, failed
 }
 
 // printRemoved prints the JSON result.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,7 +56,7 @@ func (r *Remote) CompleteProjects(most int) cobra.CompletionFunc {
 			return c.Projects.List(ctx, client.ProjectFilter{})
 		}
 		return Complete(cmd.Context(), r, args, list, func(p api.ProjectSandbox) Candidate {
-			return Candidate{p.ProjectID, p.Status}
+			return Candidate{p.ProjectID, strings.ToLower(p.Status)}
 		})
 	}
 }

@@ -43,10 +43,19 @@ func (a *app) runRm(ctx context.Context, end remote.EndFlags, refs []string) err
 		Question: "Delete sandbox %s and everything in it for good?",
 		Word:     "deleted",
 		Printed:  true,
+		Find:     findSandbox(c),
 		Do: func(ctx context.Context, ref string) error {
 			return c.WholeIDHint(ctx, ref, a.DeleteSandbox(ctx, c, ref, end.Options()))
 		},
 	}, refs)
+}
+
+// findSandbox returns Find for a command that takes names and whole ids.
+func findSandbox(c *remote.Connection) func(context.Context, string) error {
+	return func(ctx context.Context, ref string) error {
+		_, err := c.Sandboxes.Get(ctx, ref)
+		return c.WholeIDHint(ctx, ref, err)
+	}
 }
 
 func (a *app) terminate() *cobra.Command {
@@ -77,6 +86,7 @@ func (a *app) runTerminate(ctx context.Context, end remote.EndFlags, refs []stri
 	return a.RemoveEach(ctx, remote.Removal{
 		Question: "End the machine of sandbox %s? " + end.Warning(),
 		Word:     "terminated",
+		Find:     findSandbox(c),
 		Do: func(ctx context.Context, ref string) error {
 			spin := a.Spin("ending " + ui.Clean(ref))
 			_, err := c.Sandboxes.Terminate(ctx, ref, end.Options()...)

@@ -102,7 +102,11 @@ and sandboxes stay; keys without an account see them.`,
 			return a.RemoveEach(ctx, remote.Removal{
 				Question: "Delete account %s and revoke its keys?",
 				Word:     "deleted",
-				Do:       func(ctx context.Context, id string) error { return c.Explain(c.Accounts.Delete(ctx, id)) },
+				Find: func(ctx context.Context, id string) error {
+					_, err := c.Accounts.Get(ctx, id)
+					return c.Explain(err)
+				},
+				Do: func(ctx context.Context, id string) error { return c.Explain(c.Accounts.Delete(ctx, id)) },
 			}, ids)
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -12,10 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Asks reports whether Confirm asks: stdin is a terminal, and --yes was not given.
+func (u *UI) Asks() bool { return !u.Yes && IsTerminal(u.Stdin) }
+
 // Confirm asks the question at the terminal and returns an error unless the answer is yes. If stdin is not a terminal,
 // it does not ask and returns nil.
 func (u *UI) Confirm(ctx context.Context, question string) error {
-	if u.Yes || !IsTerminal(u.Stdin) {
+	if !u.Asks() {
 		return nil
 	}
 	const room = "__" // columns for a space and the answer
