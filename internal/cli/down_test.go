@@ -41,13 +41,35 @@ func TestDownAsksTheServerThatHoldsTheDataDirectory(t *testing.T) {
 	if out := s.ok("down"); out != "3 sandboxes stopped\n" {
 		t.Errorf("printed %q", out)
 	}
-	if r := s.berth("down", "--server", "http://127.0.0.1:1"); r.code != 125 || !strings.Contains(r.err, "no answer from http://127.0.0.1:1") {
+	if r := s.with("BERTH_DRAIN_TIMEOUT", "1s").berth("down", "--server", "http://127.0.0.1:1"); r.code != 125 || !strings.Contains(r.err, "no answer from http://127.0.0.1:1") {
 		t.Errorf("%+v", r)
 	}
 	if r := s.berth("down", "--server", "nonsense"); r.code != 125 {
 		t.Errorf("%+v", r)
 	}
 	if r := s.berth("down", "--listen", "nowhere"); r.code != 125 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A server that was asked to end no longer listens, and has its data directory for a moment. The command waits for it,
+// and asks at the address that the server was configured with.
+func TestDownWaitsForAServerThatEnds(t *testing.T) {
+	s := newShell(t, nil)
+	tries := 0
+	s.deps.Down = func(context.Context, *config.Loaded) (api.Down, error) {
+		if tries++; tries < 3 {
+			return api.Down{}, dataDirLocked("process 12 has it", "")
+		}
+		return api.Down{Stopped: 1}, nil
+	}
+	if out := s.ok("down", "--listen", "127.0.0.1:1"); out != "1 sandbox stopped\n" || tries != 3 {
+		t.Errorf("printed %q after %d tries", out, tries)
+	}
+	s.deps.Down = func(context.Context, *config.Loaded) (api.Down, error) {
+		return api.Down{}, dataDirLocked("process 12 has it", "")
+	}
+	if r := s.with("BERTH_DRAIN_TIMEOUT", "1s").berth("down", "--listen", "127.0.0.1:1"); r.code != 125 || !strings.Contains(r.err, "no answer from http://127.0.0.1:1") || !strings.Contains(r.err, "name it with --server") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +24,8 @@ func (a *app) down() *cobra.Command {
 		Long: `Stop every sandbox of this machine, of all tenants, and keep their files. The next use of a sandbox
 starts it again. The request goes to the server of --server or BERTH_SERVER. Without one, or if it is a
 server of this machine that does not run, the command works on the data directory itself, or through the
-server that uses the directory. It does not create a missing data directory.`,
+server that uses the directory, at the address of the setting listen. It waits for a server that is
+ending. It does not create a missing data directory.`,
 		Example: "  berth down\n  berth down --data-dir /var/lib/berth",
 		Args:    ui.Args(0, 0, ""),
 	}
@@ -57,11 +60,55 @@ func (a *app) runDown(ctx context.Context, cfg *config.Loaded) (api.Down, error)
 			return done, err
 		}
 	}
-	done, err := a.Down(ctx, cfg)
-	if fault.CodeOf(err) == api.CodeDataDirLocked {
-		return a.requestDown(ctx)
+	if ui.First(a.Server, a.Getenv("BERTH_SERVER")) == "" {
+		a.Server = listenURL(cfg)
 	}
-	return done, err
+	return a.downHere(ctx, cfg)
+}
+
+// unlockTime is added to the drain timeout: the time after which a server that was asked to end has unlocked its data
+// directory.
+const unlockTime = 5 * time.Second
+
+// downHere stops the sandboxes of the data directory, without a server or through the server that uses the directory. A
+// server that has the directory and does not answer is most likely ending, so downHere waits for that.
+func (a *app) downHere(ctx context.Context, cfg *config.Loaded) (api.Down, error) {
+	patient, cancel := context.WithTimeout(ctx, cfg.DrainTimeout+unlockTime)
+	defer cancel()
+	for {
+		done, locked := a.Down(ctx, cfg)
+		if fault.CodeOf(locked) != api.CodeDataDirLocked {
+			return done, locked
+		}
+		done, err := a.requestDown(ctx)
+		var p *api.Problem
+		if !errors.As(err, &p) || p.Code != api.CodeServerUnreachable {
+			return done, err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return done, context.Cause(ctx)
+		case <-patient.Done():
+			return done, ui.Hint(fmt.Errorf("%w, and a server uses %s", err, cfg.DataDir), "If that server listens elsewhere, name it with --server.")
+		}
+	}
+}
+
+// listenURL returns the address of a server with this configuration, for clients on this machine.
+func listenURL(cfg *config.Loaded) string {
+	scheme := "http://"
+	if cfg.TLSCert != "" {
+		scheme = "https://"
+	}
+	host, port, err := net.SplitHostPort(cfg.Listen)
+	if err != nil {
+		return remote.DefaultServer
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return scheme + net.JoinHostPort(host, port)
 }
 
 // requestDown asks the running server to stop the sandboxes.
