@@ -53,7 +53,7 @@ type group struct {
 	measure func(ctx context.Context, size sizes, print func(figure) error) error
 }
 
-var groups = []group{{"store", storeFigures}, {"engine", engineFigures}, {"sandboxes", sandboxFigures}, {"workspaces", workspaceFigures}, {"turns", turnFigures}, {"neighbours", neighbourFigures}, {"previews", previewFigures}, {"releases", releaseFigures}}
+var groups = []group{{"store", storeFigures}, {"engine", engineFigures}, {"sandboxes", sandboxFigures}, {"workspaces", workspaceFigures}, {"turns", turnFigures}, {"agents", agentFigures}, {"neighbours", neighbourFigures}, {"previews", previewFigures}, {"releases", releaseFigures}}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -76,6 +76,7 @@ func run(ctx context.Context) error {
 	flag.IntVar(&size.grow, "grown", 200_000, "small files of a tree that has many")
 	big := flag.Int64("big", 1024, "`MiB` of a tree of large files")
 	flag.IntVar(&size.turns, "turns", 5, "rounds of saving and restoring trees")
+	flag.IntVar(&size.talk.real, "real", 15, "turns of each real agent")
 	flag.StringVar(&size.shm, "shm", "/dev/shm", "a `tmpfs` for trees and the store's data")
 	flag.StringVar(&size.berth, "berth", "", "the `program` to serve with, and that sandboxes get their helper from")
 	flag.IntVar(&size.windows, "windows", 6, "windows with each attack on a neighbour, and as many without")
@@ -83,7 +84,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&size.attack, "attack", "", "the only attack on a neighbour: bomb, storm, spin or flood")
 	flag.StringVar(&size.attacker, "attacker", "", "the `program` to attack neighbours with")
 	flag.StringVar(&size.before, "before", "", "an earlier `program` to compare -berth with, in the group releases")
-	only := flag.String("only", "", "one `group` of figures: store, engine, sandboxes, workspaces, turns, neighbours, previews or releases")
+	only := flag.String("only", "", "one `group` of figures: store, engine, sandboxes, workspaces, turns, agents, neighbours, previews or releases")
 	flag.Parse()
 	size.big = *big << 20
 	if size.berth != "" {

@@ -25,12 +25,14 @@ type talkSizes struct {
 	floods  int           // number of turns at once in the flood benchmark
 	flood   int           // number of events of each of these turns
 	real    int           // number of turns of a real agent
+	agents  []string      // names of the agents of the group agents
 }
 
 func (s talkSizes) whole() talkSizes {
 	return talkSizes{
 		streams: cmp.Or(s.streams, 100), window: cmp.Or(s.window, 5*time.Second), rounds: cmp.Or(s.rounds, 3),
 		idle: cmp.Or(s.idle, 2_000), floods: cmp.Or(s.floods, 8), flood: cmp.Or(s.flood, 10_000), real: cmp.Or(s.real, 15),
+		agents: s.agents,
 	}
 }
 
@@ -54,7 +56,7 @@ func turnFigures(ctx context.Context, size sizes, print func(figure) error) (err
 		}
 	}()
 	for _, engine := range []string{"sqlite", "postgres"} {
-		s, err := p.openStage(ctx, engine, model.URL)
+		s, err := p.openStage(ctx, engine, model.URL, program.ClaudeCode.Name)
 		if s != nil {
 			stages = append(stages, s)
 		}
@@ -70,7 +72,7 @@ func turnFigures(ctx context.Context, size sizes, print func(figure) error) (err
 	return realTurns(ctx, stages[0], model.URL, print)
 }
 
-// stage is a server with templates for two agents: the scripted agent teller, and Claude Code.
+// stage is a server with templates for the scripted agent teller and for real agents.
 type stage struct {
 	places
 	home
@@ -79,12 +81,13 @@ type stage struct {
 	talks  []string // ids of conversations with teller, each in a separate sandbox
 }
 
-func (p places) openStage(ctx context.Context, engine, model string) (s *stage, err error) {
+// openStage starts a server with the programs of some agents.
+func (p places) openStage(ctx context.Context, engine, model string, programs ...string) (s *stage, err error) {
 	s = &stage{places: p}
 	if s.home, err = p.makeHome(ctx, engine, "turns_"+engine, crowd{}); err != nil {
 		return nil, err
 	}
-	if err := s.install(); err != nil {
+	if err := s.install(programs); err != nil {
 		return nil, err
 	}
 	config := filepath.Join(s.home.dir, "berth.toml")
@@ -104,7 +107,7 @@ extends = "claude_code"
 [templates.claude.env]
 ANTHROPIC_BASE_URL = "http://127.0.0.1:8788"
 ANTHROPIC_API_KEY = "dummy"
-`, s.teller(), model)
+`, s.teller(), model) + agentTemplates(model)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -132,16 +135,18 @@ func (s *stage) start(ctx context.Context, env ...string) (err error) {
 	return err
 }
 
-// install copies both agents to the directories that the templates mount.
-func (s *stage) install() error {
-	claude, err := programtest.Ensure(program.ClaudeCode.Name, "")
-	if err != nil {
-		return err
+// install copies the agents to the directories that the templates mount.
+func (s *stage) install(programs []string) error {
+	for _, name := range programs {
+		from, err := programtest.Ensure(name, "")
+		if err == nil {
+			err = programtest.Copy(from, s.home.dir, name)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return errors.Join(
-		os.MkdirAll(s.teller(), 0o755), writeTeller(filepath.Join(s.teller(), "teller")),
-		programtest.Copy(claude, s.home.dir, program.ClaudeCode.Name),
-	)
+	return errors.Join(os.MkdirAll(s.teller(), 0o755), writeTeller(filepath.Join(s.teller(), "teller")))
 }
 
 // open makes a conversation and its sandbox.
