@@ -146,7 +146,7 @@ func TestSlackWithOpenCode(t *testing.T) {
 }
 
 // slackWindows are the points at which a server is killed while it answers in Slack.
-var slackWindows = []string{"slack-received 1", "slack-acked 1", "slack-turn-posted 1", "slack-streamed 1", "slack-finished 1", "slack-uploading 1", "slack-uploaded 1"}
+var slackWindows = []string{"slack-received 1", "slack-acked 1", "slack-posted 1", "slack-turn-posted 1", "slack-streamed 1", "slack-finished 1", "slack-uploading 1", "slack-uploaded 1"}
 
 // TestKilledServersAnswerOnceInSlack kills servers while they answer, with one of two servers on PostgreSQL killed each
 // time. Every message is answered once, in order, and no file is there twice.

@@ -13,7 +13,7 @@ import (
 )
 
 // windows are the points at which a server is stopped.
-var windows = []string{"slack-received", "slack-acked", "slack-turn-posted", "slack-streamed", "slack-finished", "slack-uploading", "slack-uploaded"}
+var windows = []string{"slack-received", "slack-acked", "slack-posted", "slack-turn-posted", "slack-streamed", "slack-finished", "slack-uploading", "slack-uploaded"}
 
 // TestStoppedServerAnswersOnce stops one of two servers in the middle of its work, without a chance to tidy up; the
 // other one continues. Every message is answered once, in order, and every file is there once.

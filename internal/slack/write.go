@@ -89,6 +89,7 @@ func (a *answer) postOnce(ctx context.Context, p *post, name string, c content) 
 			return err
 		})
 		if err == nil {
+			a.at("slack-posted", a.r.ID)
 			return a.save(ctx)
 		}
 		p.TS = ""
