@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/cli"
 	"github.com/berthdev/berth/internal/store/storetest"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/slacktest"
@@ -205,5 +206,55 @@ func TestKilledServersAnswerOnceInSlack(t *testing.T) {
 		if uploads[fmt.Sprintf("%d.txt", n)] != 1 {
 			t.Errorf("file %d is there %d times", n, uploads[fmt.Sprintf("%d.txt", n)])
 		}
+	}
+}
+
+// TestSlackCommands connects, checks and disconnects a workspace as an operator types it.
+func TestSlackCommands(t *testing.T) {
+	testkit.Proves(t, "T7", "T10")
+	team, env := slackFor(t)
+	p := start(t, append(fresh(t), env...))
+	berth := func(more map[string]string, args ...string) (code int, said string) {
+		var out strings.Builder
+		code = cli.Main(append([]string{"--server", p.url, "slack"}, args...), cli.Deps{
+			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out,
+			Env: func(name string) (string, bool) {
+				if name == "BERTH_API_KEY" {
+					return testKey, true
+				}
+				v, ok := more[name]
+				return v, ok
+			},
+		})
+		return code, out.String()
+	}
+	tokens := map[string]string{"SLACK_BOT_TOKEN": team.BotToken, "SLACK_APP_TOKEN": team.AppToken}
+	for _, c := range []struct {
+		env  map[string]string
+		args []string
+		code bool // it succeeds
+		want string
+	}{
+		{nil, []string{"ls"}, true, "No Slack workspaces yet"},
+		{nil, []string{"connect"}, false, "the bot token is missing"},
+		{map[string]string{"SLACK_BOT_TOKEN": "xoxb-wrong", "SLACK_APP_TOKEN": team.AppToken}, []string{"connect"}, false, "Slack refuses the bot token: invalid_auth"},
+		{tokens, []string{"connect", "--template", "nope"}, false, "nope"},
+		{tokens, []string{"connect", "--template", "demo"}, true, "Team T1 (T1) is connected"},
+		{nil, []string{"ls"}, true, "Team T1  socket  demo"},
+		{nil, []string{"check", "T1"}, true, "T1) works"},
+		{nil, []string{"check", "T9"}, false, "there is no Slack workspace T9"},
+		{nil, []string{"manifest"}, true, "socket_mode_enabled: true"},
+		{nil, []string{"manifest", "--events-url", "https://b.example/slack/events"}, true, `request_url: "https://b.example/slack/events"`},
+		{nil, []string{"disconnect", "T1", "--yes"}, true, "disconnected"},
+		{nil, []string{"disconnect", "T1", "--yes"}, false, "there is no Slack workspace T1"},
+	} {
+		code, said := berth(c.env, c.args...)
+		if (code == 0) != c.code || !strings.Contains(said, c.want) || strings.Contains(said, team.BotToken) {
+			t.Errorf("%q: %d\n%s\nwant %q", c.args, code, said, c.want)
+		}
+	}
+	off := start(t, append(fresh(t), "SANDBOX_RUNTIME_ENABLED=false"))
+	if _, err := off.client(t).Slack.Check(t.Context(), "T1"); problem(err).Code != api.CodeRuntimeDisabled {
+		t.Errorf("with threads off: %v", err)
 	}
 }

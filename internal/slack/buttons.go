@@ -137,7 +137,7 @@ func (o Overview) previews() string {
 		return "The sandbox does not run now. Write a message, and it wakes up."
 	}
 	if o.Previews == nil {
-		return "`berth ports " + o.Sandbox + "` lists what listens in the sandbox."
+		return fmt.Sprintf("`berth ports %[1]s` lists what listens in the sandbox, and `berth open %[1]s PORT` makes a link to it.", o.Sandbox)
 	}
 	if len(o.Previews) == 0 {
 		return "Nothing listens on a port in the sandbox."
