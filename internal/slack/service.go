@@ -47,6 +47,7 @@ type Service struct {
 	slack   store.SlackTables
 	wakeup  chan struct{}
 	changed chan struct{} // the list of workspaces may have changed
+	idle    bool          // there is no workspace; only Run uses it
 
 	mu      sync.Mutex
 	running map[string]bool          // threads that this process works on
@@ -92,12 +93,17 @@ func (s *Service) Run(ctx context.Context) {
 	defer forget.Stop()
 	s.connectAll(ctx, &work)
 	for {
-		s.find(ctx, &work)
+		if !s.idle {
+			s.find(ctx, &work)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-find.C:
 		case <-s.wakeup:
+			if s.idle {
+				s.connectAll(ctx, &work)
+			}
 		case <-s.changed:
 			s.connectAll(ctx, &work)
 		case <-connect.C:

@@ -37,6 +37,7 @@ func (s *Service) connectAll(ctx context.Context, work *sync.WaitGroup) {
 		}
 		return
 	}
+	s.idle = len(list) == 0
 	want := map[string]store.SlackWorkspace{}
 	for _, w := range list {
 		if w.Problem == nil && w.Failure == "" && w.Tokens.App != "" {
