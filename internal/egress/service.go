@@ -67,7 +67,7 @@ func (s *Service) reverse(limits Limits, j *journal) *httputil.ReverseProxy {
 			pr.SetURL(s.Upstream)
 			s.setHeaders(pr)
 			if pr.Out.Body != nil {
-				pr.Out.Body = &requestBody{ReadCloser: pr.Out.Body}
+				pr.Out.Body = &RequestBody{ReadCloser: pr.Out.Body}
 			}
 		},
 		Transport: &http.Transport{
@@ -95,15 +95,15 @@ func (s *Service) reverse(limits Limits, j *journal) *httputil.ReverseProxy {
 	}
 }
 
-// requestBody is the body of a request that remembers that it was read to its end. http.Transport reads once more behind
-// the end, and closes the connection with the answer if that read fails. It would fail: http.Server closes such a body
-// as soon as the answer begins.
-type requestBody struct {
+// RequestBody is the body of a request to a reverse proxy. It remembers that it was read to its end: http.Transport
+// reads once more behind the end, and closes the connection with the answer if that read fails. It would fail, because
+// http.Server closes such a body as soon as the answer begins.
+type RequestBody struct {
 	io.ReadCloser
 	ended bool
 }
 
-func (b *requestBody) Read(p []byte) (n int, err error) {
+func (b *RequestBody) Read(p []byte) (n int, err error) {
 	if b.ended {
 		return 0, io.EOF
 	}

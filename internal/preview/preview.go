@@ -22,6 +22,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/auth"
+	"github.com/berthdev/berth/internal/egress"
 	"github.com/berthdev/berth/internal/fault"
 )
 
@@ -97,6 +98,9 @@ func (p Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			out.SetXForwarded()
 			if p.Origin != nil {
 				p.localise(out.In, out.Out)
+			}
+			if out.Out.Body != nil {
+				out.Out.Body = &egress.RequestBody{ReadCloser: out.Out.Body}
 			}
 		},
 		BufferPool:    buffers{},

@@ -282,6 +282,47 @@ func TestEarlyHintsAreNotPassedOn(t *testing.T) {
 	}
 }
 
+// lateConn stops its writer behind the given number of bytes until the answer has begun.
+type lateConn struct {
+	net.Conn
+	bytes           int
+	answered, wrote chan struct{}
+}
+
+func (l *lateConn) Write(p []byte) (int, error) {
+	n, err := l.Conn.Write(p)
+	if l.bytes -= n; l.bytes <= 0 {
+		<-l.answered
+		close(l.wrote)
+	}
+	return n, err
+}
+
+// An answer that begins before the writer of its request has returned is not cut off.
+func TestPromptAnswerIsNotCutOff(t *testing.T) {
+	const asked, answered = 64 << 10, 32 << 20
+	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = w.Write(make([]byte, answered))
+	}))
+	defer inside.Close()
+	late := &lateConn{bytes: asked, answered: make(chan struct{}), wrote: make(chan struct{})}
+	address := behind(t, func(ctx context.Context) (_ net.Conn, err error) {
+		late.Conn, err = new(net.Dialer).DialContext(ctx, "tcp", inside.Listener.Addr().String())
+		return late, err
+	})
+	res, err := plain.Post(address, "text/plain", strings.NewReader(strings.Repeat("x", asked)))
+	close(late.answered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	<-late.wrote
+	if n, err := io.Copy(io.Discard, res.Body); err != nil || n != answered {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
 func TestDialThatFailsIsToldToTheCaller(t *testing.T) {
 	at := behind(t, func(context.Context) (net.Conn, error) { return nil, errors.New("no answer") })
 	res := get(t, at+"/")
