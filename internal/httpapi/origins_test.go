@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -291,6 +292,46 @@ func TestRevokedURLsEnd(t *testing.T) {
 	if _, err := open.ReadByte(); err == nil {
 		t.Error("the stream of a revoked key goes on")
 	}
+}
+
+// Another server has revoked it: this one reads that in the database.
+func TestURLsRevokedElsewhereEnd(t *testing.T) {
+	testkit.Proves(t, "E4")
+	g := newGallery(t, func(out http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(out).Flush()
+		if r.URL.Path == "/events" {
+			<-r.Context().Done()
+		}
+	})
+	made, cookie := g.enter()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.server.URL+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = g.host
+	r.Header.Set("Cookie", cookie)
+	open, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Body.Close()
+	port, _ := strconv.ParseUint(g.port, 10, 16)
+	if ids, err := g.db.In("acme").Keys().URLs().Revoke(t.Context(), g.id, uint16(port), made.ID); err != nil || len(ids) != 1 {
+		t.Fatal(ids, err)
+	}
+	ended := make(chan error, 1)
+	go func() { _, err := io.ReadAll(open.Body); ended <- err }()
+	select {
+	case <-ended:
+	case <-time.After(long):
+		t.Error("its stream goes on")
+	}
+	testkit.Eventually(t, long, func() error {
+		if a := g.ask("/", map[string]string{"Cookie": cookie}); a.status != http.StatusUnauthorized {
+			return fmt.Errorf("status %d", a.status)
+		}
+		return nil
+	})
 }
 
 func TestURLRequestsThatAreRefused(t *testing.T) {
