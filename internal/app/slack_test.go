@@ -216,11 +216,14 @@ func TestSlackCommands(t *testing.T) {
 	p := start(t, append(fresh(t), env...))
 	berth := func(more map[string]string, args ...string) (code int, said string) {
 		var out strings.Builder
-		code = cli.Main(append([]string{"--server", p.url, "slack"}, args...), cli.Deps{
+		code = cli.Main(append([]string{"slack"}, args...), cli.Deps{
 			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out,
 			Env: func(name string) (string, bool) {
-				if name == "BERTH_API_KEY" {
+				switch name {
+				case "BERTH_API_KEY":
 					return testKey, true
+				case "BERTH_SERVER":
+					return p.url, true
 				}
 				v, ok := more[name]
 				return v, ok

@@ -35,7 +35,7 @@ func (a *handlers) addSlack() {
 	connect := op(http.MethodPost, "", "connect-slack", "Connect a Slack workspace", api.CodeConflict, api.CodeSlackUnavailable, api.CodeUnknownTemplate)
 	connect.Description = "Asks Slack about the tokens first. A workspace that is connected already gets the new tokens and template. No answer contains the tokens."
 	rest.Serve(a.Spec, connect, a.connectSlack)
-	rest.Serve(a.Spec, op(http.MethodGet, "", "list-slack", "List the connected Slack workspaces"), a.listSlack)
+	rest.Serve(a.Spec, op(http.MethodGet, "", "list-slack", "List the connected Slack workspaces", api.CodeInvalidCursor), a.listSlack)
 	rest.Serve(a.Spec, op(http.MethodPost, "/{team_id}/check", "check-slack", "Ask Slack whether the app works in a workspace", api.CodeNotFound, api.CodeSlackUnavailable), a.checkSlack)
 	rest.Serve(a.Spec, op(http.MethodDelete, "/{team_id}", "disconnect-slack", "Disconnect a Slack workspace", api.CodeNotFound), a.disconnectSlack)
 	a.Routes.Handle(exchange.Route{Method: http.MethodPost, Path: slackEventsPath, Name: "slack-events", Hidden: true, Form: true, Raw: true}, a.slackEvents)
@@ -67,13 +67,26 @@ func (a *handlers) connectSlack(ctx context.Context, in *struct{ Body api.Connec
 	return &rest.Reply[api.SlackWorkspace]{Body: w}, err
 }
 
-func (a *handlers) listSlack(ctx context.Context, _ *struct{}) (*rest.Reply[api.List[api.SlackWorkspace]], error) {
+func (a *handlers) listSlack(ctx context.Context, in *struct{ rest.Paging }) (*rest.Reply[api.List[api.SlackWorkspace]], error) {
 	s, err := a.slackOn()
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.List(ctx, a.In(ctx).Tenant())
-	return &rest.Reply[api.List[api.SlackWorkspace]]{Body: api.List[api.SlackWorkspace]{Items: list}}, err
+	c, err := rest.ParseCursor("slack", in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.List(ctx, a.In(ctx).Tenant())
+	if err != nil {
+		return nil, err
+	}
+	from := int(min(c.At, int64(len(all))))
+	to := min(from+in.Limit, len(all))
+	out := &rest.Reply[api.List[api.SlackWorkspace]]{Body: api.List[api.SlackWorkspace]{Items: all[from:to]}}
+	if to < len(all) {
+		out.Body.NextCursor = rest.Cursor{List: "slack", At: int64(to), ID: noID}.String()
+	}
+	return out, nil
 }
 
 func (a *handlers) checkSlack(ctx context.Context, in *SlackTeam) (*rest.Reply[api.SlackWorkspace], error) {
