@@ -261,3 +261,30 @@ func TestSlackCommands(t *testing.T) {
 		t.Errorf("with threads off: %v", err)
 	}
 }
+
+// TestSlackEventsReachTheServer sends events and clicks through all that stands before a route: they have a signature
+// and no key.
+func TestSlackEventsReachTheServer(t *testing.T) {
+	testkit.Proves(t, "T7")
+	team, env := slackFor(t)
+	p := start(t, append(fresh(t), env...))
+	if _, err := p.client(t).Slack.Connect(t.Context(), api.ConnectSlack{BotToken: team.BotToken, SigningSecret: team.SigningSecret, Template: "demo"}); err != nil {
+		t.Fatal(err)
+	}
+	at := p.url + "/slack/events"
+	if err := team.Verify(at); err != nil {
+		t.Fatal(err)
+	}
+	team.SendTo(at, at)
+	ts := team.Say("U1", "C1", "", "<@"+team.BotUser+">")
+	slackSettled(t, team, "C1", ts, "white_check_mark") // the help
+	team.Click("U1", "C1", ts, "berth_usage", "forged")
+	testkit.Eventually(t, time.Minute, func() error {
+		for _, d := range team.Deliveries() {
+			if d.Acked == 0 {
+				return fmt.Errorf("%+v is not acknowledged", d)
+			}
+		}
+		return nil
+	})
+}
