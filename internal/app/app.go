@@ -107,7 +107,7 @@ func Open(ctx context.Context, o Options) (*System, error) {
 		s.log.Warn(w)
 	}
 	if err := s.open(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(s.disk.explain(err), s.Close())
 	}
 	return s, nil
 }

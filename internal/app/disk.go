@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -113,6 +114,17 @@ func (d *disk) fill(size int64) bool {
 		return false
 	}
 	return true
+}
+
+// explain returns the error of a start that failed because the disk is full, with the code server_disk_full. Other errors
+// pass unchanged.
+func (d *disk) explain(err error) error {
+	if fault.CodeOf(err) != api.CodeServerDiskFull && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+		return err
+	}
+	e := fault.Errorf("start the server", api.CodeServerDiskFull, "there is too little space in the data directory %s: %w", d.dir, err)
+	e.Hint = "Make room on its disk, or choose another directory with --data-dir (BERTH_DATA_DIR), and start the server again: nothing is lost."
+	return e
 }
 
 // room returns an error if the disk is too full for new work.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/client"
+	"github.com/berthdev/berth/internal/app"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -186,5 +188,35 @@ func useInodes(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 		f.Close()
+	}
+}
+
+// A first start on a disk with too little space says so, what to do, and nothing of what follows from it.
+func TestFirstStartOnAFullDisk(t *testing.T) {
+	testkit.Proves(t, "X4")
+	for _, left := range []int64{0, 8 << 10, 64 << 10, 200 << 10, 600 << 10} {
+		dir := t.TempDir()
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := unix.Unmount(dir, 0); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := os.WriteFile(filepath.Join(dir, "other"), make([]byte, 1<<20-left), 0o600); left > 0 && err != nil {
+			t.Fatal(err)
+		}
+		cfg := configured(t, append([]string{"BERTH_DATA_DIR=" + filepath.Join(dir, "data")}, fresh(t)...))
+		s, err := app.NewServer(t.Context(), app.Options{Config: cfg, Log: t.Output()})
+		if err == nil {
+			t.Errorf("with %d bytes it starts", left)
+			_ = s.Close()
+			continue
+		}
+		var e *fault.Error
+		if !errors.As(err, &e) || e.Code != api.CodeServerDiskFull || !strings.Contains(err.Error(), cfg.DataDir) || !strings.Contains(e.Hint, "--data-dir") || strings.Contains(err.Error(), "transaction") {
+			t.Errorf("with %d bytes left: %#v, %v", left, e, err)
+		}
 	}
 }

@@ -31,7 +31,7 @@ func NewServer(ctx context.Context, o Options) (*Server, error) {
 	}
 	s := &Server{System: system}
 	if err := s.listen(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(s.disk.explain(err), s.Close())
 	}
 	return s, nil
 }

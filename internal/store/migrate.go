@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/fault"
@@ -180,6 +182,10 @@ func (m migrator) migrationFailed(before Schema, err error) error {
 			at = max(at, r.Source.Version)
 		}
 		what, cause = fmt.Sprintf(": migration %d", partial.Failed.Source.Version), partial.Err
+	}
+	var full *sqlite.Error
+	if sqlitePrimary(err) == sqlite3.SQLITE_FULL && errors.As(cause, &full) {
+		cause = full // without the errors that follow from it
 	}
 	e := fault.Errorf("migrate schema", m.db.codeOf(err), "migrate %s from version %d to %d%s: %w",
 		m.db.dialect.name, before.Current, before.Target, what, cause)

@@ -136,6 +136,9 @@ func sqlitePool(path string, conns int, more url.Values) (*pool, error) {
 // dirProblem returns the error for a data directory that cannot be used, with a hint.
 func dirProblem(dir string, err error) error {
 	e := fault.Errorf("open data directory", api.CodeInvalidConfig, "%s cannot be used: %w", dir, err)
+	if sqlitePrimary(err) == sqlite3.SQLITE_FULL {
+		e.Code = api.CodeServerDiskFull
+	}
 	e.Hint = "The user Berth runs as must be able to write there, and the disk must have room; or choose another directory with --data-dir (BERTH_DATA_DIR)."
 	return e
 }
