@@ -114,3 +114,10 @@ type List[T any] struct {
 	Items      []T    `json:"items"`
 	NextCursor string `json:"next_cursor,omitempty" doc:"Send it as cursor to get the next page; absent on the last page"`
 }
+
+// OpenPort is a TCP port that listens in a sandbox.
+type OpenPort struct {
+	Port    int    `json:"port"`
+	Address string `json:"address" doc:"The address inside the sandbox that it listens on"`
+	Path    string `json:"path" doc:"The path on this server that forwards requests to the port"`
+}

@@ -66,6 +66,13 @@ func (s Sandboxes) Stats(ctx context.Context, ref string) (stats api.SandboxStat
 	return stats, err
 }
 
+// Ports lists the TCP ports that listen in a running sandbox.
+func (s Sandboxes) Ports(ctx context.Context, ref string) ([]api.OpenPort, error) {
+	var list api.List[api.OpenPort]
+	_, err := s.c.do(ctx, call{op: "list ports", method: http.MethodGet, path: path{sandboxesPath, ref, "ports"}}, &list)
+	return list.Items, err
+}
+
 // History yields the transitions of a sandbox, newest first.
 func (s Sandboxes) History(ctx context.Context, ref string) iter.Seq2[api.Transition, error] {
 	return all[api.Transition](ctx, s.c, "read history", nil, sandboxesPath, ref, "history")

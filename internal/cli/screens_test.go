@@ -35,8 +35,9 @@ func screens() map[string]map[string]any {
 		}}},
 		"ports box": {
 			"GET /api/v1/sandboxes/box": api.Sandbox{ID: firstID, Name: "box", State: "running"},
-			"POST /api/v1/sandboxes/box/exec": api.ExecResult{Stdout: "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 1\n" +
-				"   1: 00000000000000000000000000000000:0050 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 2\n"},
+			"GET /api/v1/sandboxes/box/ports": api.List[api.OpenPort]{Items: []api.OpenPort{
+				{Port: 80, Address: "::", Path: "/api/v1/sandboxes/" + firstID + "/ports/80/"}, {Port: 8080, Address: "127.0.0.1", Path: "/api/v1/sandboxes/" + firstID + "/ports/8080/"},
+			}},
 		},
 		"config --data-dir /var/lib/船": {},
 		"history scratch": {"GET /api/v1/sandboxes/scratch/history": api.List[api.Transition]{Items: []api.Transition{

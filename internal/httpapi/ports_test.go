@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +65,31 @@ func TestPortPassesRequestsOn(t *testing.T) {
 	w.do(call{method: http.MethodOptions, path: at + "/", key: w.write}).is(http.StatusNoContent)
 	twin := strings.Replace(at, "/sandboxes/", "/sandbox/", 1)
 	w.do(call{path: twin + "/", key: w.write}).is(http.StatusTeapot)
+}
+
+// The ports that listen in a sandbox are listed with the paths that lead to them. The list starts nothing, and a key that
+// may only read gets it.
+func TestPortsThatListenAreListed(t *testing.T) {
+	w := newWorkshop(t)
+	at := w.listening(func(http.ResponseWriter, *http.Request) {})
+	_, port, _ := strings.Cut(at, "/ports/")
+	list := func() []api.OpenPort {
+		return into[api.List[api.OpenPort]](w.do(call{path: w.box + "/ports", key: w.read}).is(http.StatusOK)).Items
+	}
+	found := list()
+	i := slices.IndexFunc(found, func(p api.OpenPort) bool { return fmt.Sprint(p.Port) == port })
+	if i < 0 || found[i].Address != "127.0.0.1" || found[i].Path != sandboxesPath+"/"+w.id+"/ports/"+port+"/" {
+		t.Fatalf("port %s is missing: %+v", port, found)
+	}
+	w.do(call{path: found[i].Path, key: w.write}).is(http.StatusOK)
+	for _, p := range found[1:] {
+		if p.Port == found[0].Port {
+			t.Errorf("listed twice: %+v", p)
+		}
+	}
+	w.post(w.box+"/stop", "").is(http.StatusOK)
+	w.do(call{path: w.box + "/ports", key: w.read}).fails(api.CodeNotRunning)
+	w.do(call{path: sandboxesPath + "/none/ports", key: w.read}).fails(api.CodeNotFound)
 }
 
 func TestPortNeedsAKeyThatMayWrite(t *testing.T) {

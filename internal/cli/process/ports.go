@@ -2,15 +2,12 @@ package process
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berthdev/berth/api"
-	"github.com/berthdev/berth/internal/cli/remote"
 	"github.com/berthdev/berth/internal/cli/ui"
 )
 
@@ -33,13 +30,10 @@ each. Requests to it need an API key. The sandbox must run; it is not started.`,
 
 // openPort is a port that listens in a sandbox, in the form of the JSON output.
 type openPort struct {
-	Port    uint16 `json:"port"`
+	Port    int    `json:"port"`
 	Address string `json:"address"`
 	URL     string `json:"url"`
 }
-
-// readSockets prints the kernel's tables of the sandbox's sockets.
-var readSockets = []string{"cat", "/proc/net/tcp", "/proc/net/tcp6"}
 
 func (a *app) runPorts(ctx context.Context, ref string) error {
 	c, err := a.Connect()
@@ -50,37 +44,23 @@ func (a *app) runPorts(ctx context.Context, ref string) error {
 	if err == nil && s.State != "running" {
 		return ui.Hint(api.NewProblem(api.CodeNotRunning, ui.Clean(ref)+" is "+s.State+", so nothing listens in it"), "'berth start "+ref+"' starts it.")
 	}
-	var out api.ExecResult
+	var listen []api.OpenPort
 	if err == nil {
-		out, err = c.Sandboxes.Exec(ctx, ref, api.Exec{Command: readSockets})
+		listen, err = c.Sandboxes.Ports(ctx, ref)
 	}
 	if err != nil {
 		return c.ExistingHint(ctx, ref, err)
 	}
-	found := listening(out.Stdout)
-	for i := range found {
-		found[i].URL = fmt.Sprintf("%s/api/v1/sandboxes/%s/ports/%d/", strings.TrimRight(c.Server, "/"), s.ID, found[i].Port)
+	found := []openPort{}
+	for _, p := range listen {
+		found = append(found, openPort{p.Port, p.Address, strings.TrimRight(c.Server, "/") + p.Path})
 	}
 	return ui.Show(a.UI, ui.Items(found, nil), ui.Listing[openPort]{
 		Columns: []string{"PORT", "LISTENS ON", "ADDRESS"},
 		Row: func(p openPort) []ui.Cell {
-			return []ui.Cell{ui.Plain(strconv.Itoa(int(p.Port))), ui.Plain(p.Address), ui.Plain(p.URL)}
+			return []ui.Cell{ui.Plain(strconv.Itoa(p.Port)), ui.Plain(p.Address), ui.Plain(p.URL)}
 		},
 		ID:    func(p openPort) string { return p.URL },
 		Empty: "Nothing listens in it.",
 	})
-}
-
-// listening parses the kernel's tables. The text comes from the sandbox, so lines may have any content.
-func listening(text string) []openPort {
-	found := []openPort{}
-	for line := range strings.Lines(text) {
-		at, _, ok := remote.ParseListener(line)
-		if !ok || slices.ContainsFunc(found, func(p openPort) bool { return p.Port == at.Port() }) {
-			continue
-		}
-		found = append(found, openPort{Port: at.Port(), Address: at.Addr().String()})
-	}
-	slices.SortFunc(found, func(a, b openPort) int { return int(a.Port) - int(b.Port) })
-	return found
 }

@@ -1,17 +1,15 @@
 package remote
 
 import (
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/berthdev/berth/internal/cli/ui"
+	"github.com/berthdev/berth/internal/preview"
 )
 
 // socketTables are the files in which Linux lists the TCP sockets of this machine with their owners.
@@ -51,7 +49,7 @@ func listenersAt(at netip.AddrPort, tables []string) (uids []uint32, known bool)
 		}
 		known = true
 		for line := range strings.Lines(string(text)) {
-			local, uid, ok := ParseListener(line)
+			local, uid, ok := preview.ParseListener(line)
 			near := listenerRank(local, at)
 			if !ok || near < nearest {
 				continue
@@ -81,34 +79,4 @@ func listenerRank(local, at netip.AddrPort) int {
 		return 1
 	}
 	return 0
-}
-
-// ParseListener parses a line of the kernel's table. ok is false for all but listening sockets.
-func ParseListener(line string) (local netip.AddrPort, uid uint32, ok bool) {
-	const listening = "0A"
-	fields := strings.Fields(line)
-	if len(fields) < 8 || fields[3] != listening {
-		return local, 0, false
-	}
-	host, port, _ := strings.Cut(fields[1], ":")
-	ip, ipErr := kernelAddr(host)
-	n, portErr := strconv.ParseUint(port, 16, 16)
-	user, uidErr := strconv.ParseUint(fields[7], 10, 32)
-	return netip.AddrPortFrom(ip, uint16(n)), uint32(user), ipErr == nil && portErr == nil && uidErr == nil
-}
-
-// kernelAddr parses an address in the kernel's format: words in the machine's byte order.
-func kernelAddr(text string) (netip.Addr, error) {
-	raw, err := hex.DecodeString(text)
-	if err != nil || len(raw)%4 != 0 {
-		return netip.Addr{}, fmt.Errorf("%q is no address", text)
-	}
-	for word := range slices.Chunk(raw, 4) {
-		binary.NativeEndian.PutUint32(word, binary.BigEndian.Uint32(word))
-	}
-	ip, ok := netip.AddrFromSlice(raw)
-	if !ok {
-		return netip.Addr{}, fmt.Errorf("%q is no address", text)
-	}
-	return ip.Unmap(), nil
 }

@@ -33,4 +33,5 @@ func Add(s *rest.Spec, box *access.Sandboxes, op access.OperationFunc, o Options
 	a.addURLs(op)
 	a.addForward(op)
 	a.addPorts(op)
+	a.addList(op)
 }

@@ -1,4 +1,4 @@
-package process
+package preview
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ func TestListeningPorts(t *testing.T) {
    3: 00000000000000000000000000000000:1F40 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4
    4: zz:zz 0A
 `
-	if got := fmt.Sprint(listening(table)); got != "[{80 127.0.0.1 } {8000 0.0.0.0 }]" {
+	if got := fmt.Sprint(Listeners(table)); got != "[127.0.0.1:80 0.0.0.0:8000]" {
 		t.Error(got)
 	}
 }
