@@ -45,12 +45,12 @@ func TestProjectEnsureAtATerminal(t *testing.T) {
 	f := newProject(t)
 	m := newTerminal(t)
 	f.projects[0].Status = "CREATING"
-	f.hold = func(*http.Request) { m.Wait("ensuring shop: CREATING") }
+	f.hold = func(*http.Request) { m.Wait("ensuring shop: creating") }
 	if r := newShell(t, f).at(m).berth("project", "ensure", "shop"); r.code != 0 {
 		t.Fatalf("exit %d", r.code)
 	}
 	m.Wait("berth project rm shop")
-	contains(t, "screen", m.Text(), "\x1b[33mCREATING\x1b[0m", "Next:", "berth project exec shop -- uname -a", "berth project tools shop")
+	contains(t, "screen", m.Text(), "\x1b[33mcreating\x1b[0m", "Next:", "berth project exec shop -- uname -a", "berth project tools shop")
 }
 
 func TestProjectGetShowsEverythingKnown(t *testing.T) {
