@@ -207,7 +207,7 @@ const execIntro = "" +
 	"standard error share one numbering, so that the order of the output is known.\n"
 
 // verbs are the first words of summaries.
-var verbs = strings.Fields(`Call Cancel Change Check Compare Create Delete Download Explain Export Extract Forward Freeze Get List Not Open Prune Read
+var verbs = strings.Fields(`Call Cancel Change Check Compare Connect Create Delete Disconnect Download Explain Export Extract Forward Freeze Get List Not Open Prune Read
 	Reconcile Release Remove Replace Resize Restart Restore Revoke Run Save Send Start Stop Stream Terminate Thaw Verify Write`)
 
 var quaint = regexp.MustCompile(`(?i)\b(who(ever)|what(ever)|(no|some|any|every)body|mean(while)|t(old|ells)|of your own|by itself|what (is|it|was))\b`)

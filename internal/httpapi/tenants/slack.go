@@ -36,7 +36,7 @@ func (a *handlers) addSlack() {
 	connect.Description = "Asks Slack about the tokens first. A workspace that is connected already gets the new tokens and template. No answer contains the tokens."
 	rest.Serve(a.Spec, connect, a.connectSlack)
 	rest.Serve(a.Spec, op(http.MethodGet, "", "list-slack", "List the connected Slack workspaces", api.CodeInvalidCursor), a.listSlack)
-	rest.Serve(a.Spec, op(http.MethodPost, "/{team_id}/check", "check-slack", "Ask Slack whether the app works in a workspace", api.CodeNotFound, api.CodeSlackUnavailable), a.checkSlack)
+	rest.Serve(a.Spec, op(http.MethodPost, "/{team_id}/check", "check-slack", "Check whether the app works in a Slack workspace", api.CodeNotFound, api.CodeSlackUnavailable), a.checkSlack)
 	rest.Serve(a.Spec, op(http.MethodDelete, "/{team_id}", "disconnect-slack", "Disconnect a Slack workspace", api.CodeNotFound), a.disconnectSlack)
 	a.Routes.Handle(exchange.Route{Method: http.MethodPost, Path: slackEventsPath, Name: "slack-events", Hidden: true, Form: true, Raw: true}, a.slackEvents)
 }
