@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // Program is the path inside a sandbox of the program that its helper runs.
@@ -194,8 +195,30 @@ func (c *client) converse(theirs string) error {
 	return c.prompt()
 }
 
+// stopTime is the time in which the signal of a sandbox that stops reaches all its processes.
+const stopTime = time.Second
+
+// stops reports whether the sandbox stops. Its processes are ended in any order, so the signal to this one may arrive a
+// moment after the end of the agent.
+func (c *client) stops() bool {
+	limit := time.After(stopTime)
+	for {
+		select {
+		case sig := <-c.signals:
+			if sig != syscall.SIGINT {
+				return true
+			}
+		case <-limit:
+			return false
+		}
+	}
+}
+
 // finish ends the agent and returns the exit code.
 func (c *client) finish(err error) int {
+	if errors.Is(err, errEnded) && c.stops() {
+		err = errStopped
+	}
 	if errors.Is(err, errStopped) || errors.Is(err, errCancelled) {
 		c.settle()
 	}

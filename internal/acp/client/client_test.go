@@ -99,6 +99,10 @@ func TestAgentsThatEnd(t *testing.T) {
 	if code, _ := runs(t, Turn{}, `exec >&-; sleep 60`); code != 143 {
 		t.Errorf("%d", code)
 	}
+	// One that the end of its sandbox reached first has not failed.
+	if code, _ := runs(t, Turn{}, `exit 7`, syscall.SIGTERM); code != 143 {
+		t.Errorf("%d", code)
+	}
 	refuses := `read -r line; printf '{"id":2,"error":{"code":-32000,"message":"log in"}}\n'; cat >/dev/null`
 	if code, out := runs(t, Turn{Lingers: true}, refuses); code != 0 || !strings.Contains(out, `{"acp":"error","text":"session/new","answer":{"code":-32000,"message":"log in"}}`) {
 		t.Errorf("%d %s", code, out)
