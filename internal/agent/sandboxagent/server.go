@@ -50,7 +50,7 @@ type Server struct {
 	o Options
 
 	mu      sync.Mutex
-	healthy map[string]time.Time // sandbox and incarnation → the last time that its server answered
+	healthy map[string]time.Time // seenKey → the last time that its server answered
 }
 
 // NewServer returns the servers.
@@ -214,7 +214,10 @@ func (v *Server) fresh(s sandbox.Sandbox) bool {
 	return time.Since(v.healthy[seenKey(s)]) < freshFor
 }
 
-func seenKey(s sandbox.Sandbox) string { return fmt.Sprintf("%s-%d", s.ID, s.Incarnation) }
+// seenKey names one run of a sandbox: a server does not outlive a stop.
+func seenKey(s sandbox.Sandbox) string {
+	return fmt.Sprintf("%s-%d-%d", s.ID, s.Incarnation, s.StartedAt.UnixMicro())
+}
 
 const (
 	freshFor = 2 * time.Second
