@@ -87,6 +87,7 @@ func agentsOnThePage(t *testing.T) (rows []agentRow) {
 func TestFirstAnswerOfEachAgent(t *testing.T) {
 	testkit.Proves(t, "E7")
 	testkit.Proves(t, "H7")
+	t.Parallel()
 	for _, row := range agentsOnThePage(t)[:testkit.Size(t, "page.agents")] {
 		t.Run(row.name, row.firstAnswer)
 	}

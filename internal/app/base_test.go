@@ -39,6 +39,7 @@ func built(t *testing.T) string {
 // In a sandbox of a built base, root has what package managers need; the base itself stays as it was.
 func TestPackagesAreInstalledInABuiltBase(t *testing.T) {
 	testkit.Proves(t, "H6")
+	t.Parallel()
 	dir := built(t)
 	file := filepath.Join(t.TempDir(), "berth.toml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, "[templates.debian]\nbase = %q\nuser = \"root\"\n", dir), 0o600); err != nil {

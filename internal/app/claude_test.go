@@ -248,6 +248,7 @@ func (k talk) await(file string) {
 // happens on the way.
 func TestClaudeCode(t *testing.T) {
 	testkit.Proves(t, "C7", "C8", "C9", "H7", "S7")
+	t.Parallel()
 	o := newOffice(t)
 	t.Run("NotInstalled", o.notInstalled)
 	t.Run("Plain", o.plain)

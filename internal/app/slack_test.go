@@ -108,6 +108,7 @@ func TestSlackInARealSandbox(t *testing.T) {
 // TestSlackWithOpenCode answers messages with the real OpenCode through the real sandbox-agent.
 func TestSlackWithOpenCode(t *testing.T) {
 	testkit.Proves(t, "T5", "T7")
+	t.Parallel()
 	team, env := slackFor(t)
 	chat, _ := chatEnv(t)
 	p := start(t, append(chat, env...))
@@ -153,6 +154,7 @@ var slackWindows = []string{"slack-received 1", "slack-acked 1", "slack-posted 1
 // time. Every message is answered once, in order, and no file is there twice.
 func TestKilledServersAnswerOnceInSlack(t *testing.T) {
 	testkit.Proves(t, "T7")
+	t.Parallel()
 	team, more := slackFor(t)
 	env := append(append(local(t), more...), "DATABASE_URL="+storetest.Postgres(t), "BERTH_LEASE_TTL=3s")
 	p := start(t, env)

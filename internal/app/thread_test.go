@@ -137,6 +137,7 @@ func (k chatThread) run(argv ...string) string {
 // agent's server died, in the same sandbox and with its files; the database says so.
 func TestThreadFailsInEachOfItsParts(t *testing.T) {
 	testkit.Proves(t, "T1", "T2", "T8", "T12")
+	t.Parallel()
 	k, env := newChatThread(t)
 	k.say("§[[write /workspace/output/display/plot.txt :: a plot]][[say first]]")
 	k.instructed("You are Berthold.")
