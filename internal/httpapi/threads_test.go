@@ -151,6 +151,24 @@ func TestDeletedThreadLeavesItsSandbox(t *testing.T) {
 	})
 }
 
+// A conversation that works in the sandbox of a thread keeps it when the thread is deleted, and ends it when it goes last.
+func TestLastUserOfAThreadsSandbox(t *testing.T) {
+	testkit.Proves(t, "T1")
+	threadsOnBoth(t, func(t *testing.T, w *talks) {
+		box := w.say(slackThread+"/messages?workspace=T1", "hello").Turn.SandboxID
+		path, _ := w.new(`{"sandbox_id":"` + box + `"}`)
+		w.remove(slackThread + "?workspace=T1").is(http.StatusNoContent)
+		w.get(sandboxesPath + "/" + box).is(http.StatusOK)
+		w.remove(path).is(http.StatusNoContent)
+		testkit.Eventually(t, time.Minute, func() error {
+			if a := w.get(sandboxesPath + "/" + box); a.status != http.StatusGone {
+				return fmt.Errorf("the sandbox without users: %d %s", a.status, a.body)
+			}
+			return nil
+		})
+	})
+}
+
 // While the sandbox of a deleted thread is still to be deleted, the thread does not begin anew in it.
 func TestThreadWaitsForTheDeleteBeforeIt(t *testing.T) {
 	testkit.Proves(t, "T1", "X6")

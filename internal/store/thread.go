@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -35,6 +36,15 @@ func (t Thread) owner(tenant TenantID) sandbox.Owner {
 		id = t.Workspace + "/" + t.Key
 	}
 	return sandbox.Owner{Tenant: string(tenant), Kind: sandbox.OwnerThread, ID: id}
+}
+
+// threadOf returns the thread of an owner, without its channel.
+func threadOf(o sandbox.Owner) Thread {
+	workspace, key, found := strings.Cut(o.ID, "/")
+	if !found {
+		workspace, key = "", o.ID
+	}
+	return Thread{Workspace: workspace, Key: key}
 }
 
 // threadSpace is the name space of the ids of threads.
@@ -122,11 +132,16 @@ func (th Threads) Sandbox(ctx context.Context, t Thread) (sandbox.Sandbox, error
 	return th.scope.ByOwner(ctx, sandbox.OwnerThread, t.owner(th.scope.tenant).ID)
 }
 
-// OwnerDeleted reports whether the owner of a sandbox was deleted: its conversation, or the one with the id, if that was
-// the thread.
+// OwnerDeleted reports whether the owner of a sandbox was deleted: its conversation, or the thread, which may have begun
+// anew since the conversation with the id was deleted.
 func (th Threads) OwnerDeleted(ctx context.Context, o sandbox.Owner, id string) (bool, error) {
 	s := th.scope
 	if o.Kind == sandbox.OwnerThread {
+		if _, err := th.Get(ctx, threadOf(o)); errors.Is(err, fault.ErrNotFound) {
+			return true, nil
+		} else if err != nil {
+			return false, err
+		}
 		was, err := first(ctx, s.db.read, func(row scanner) (t Thread, err error) {
 			err = row.Scan(&t.Workspace, &t.Key)
 			return t, err

@@ -1,4 +1,4 @@
-// Package conversations has the routes of conversations, messages and turns.
+// Package conversations has the routes of conversations, threads, messages and turns.
 package conversations
 
 import (

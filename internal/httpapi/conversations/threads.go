@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/chat"
@@ -162,16 +161,9 @@ func threadOut(c store.Conversation, s sandbox.Sandbox, turn string) api.Thread 
 		ThreadID: c.Thread.Key, Workspace: c.Thread.Workspace, ChannelID: c.Thread.Channel, ConversationID: sandbox.PublicID(c.ID),
 		SandboxID: sandbox.PublicID(c.Sandbox), SessionID: c.Session, Status: status.ThreadStatus(), TurnID: turn,
 		AccountID: c.Account, AgentID: c.Agent, Template: c.Template, Stats: c.Stats.Stats(),
-		PausedAt: timeOrNil(s.PausedAt), ResumedAt: timeOrNil(s.ResumedAt), DestroyedAt: timeOrNil(s.DestroyedAt),
+		PausedAt: access.TimePtr(s.PausedAt), ResumedAt: access.TimePtr(s.ResumedAt), DestroyedAt: access.TimePtr(s.DestroyedAt),
 		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 	}
-}
-
-func timeOrNil(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
 
 type listThreadMessages struct {
