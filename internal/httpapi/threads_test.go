@@ -400,3 +400,16 @@ func TestAttachmentsByURL(t *testing.T) {
 	}
 	w.get(slackThread).fails(api.CodeNotFound)
 }
+
+// Without other settings, the server fetches nothing from its own machine.
+func TestAttachmentsComeFromPublicAddresses(t *testing.T) {
+	testkit.Proves(t, "T5")
+	asked := false
+	own := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	defer own.Close()
+	w := newTalks(t)
+	w.post(slackThread+"/messages", `{"prompt":"look","attachments":[{"name":"x","url":"`+own.URL+`/x"}]}`).fails(api.CodeAttachmentFetch)
+	if asked {
+		t.Error("the server fetched an attachment from its own machine")
+	}
+}
