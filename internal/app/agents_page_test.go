@@ -94,6 +94,7 @@ func TestFirstAnswerOfEachAgent(t *testing.T) {
 }
 
 func (row agentRow) firstAnswer(t *testing.T) {
+	t.Parallel()
 	a, ok := pageAgents[row.name]
 	if !ok {
 		t.Fatalf("there is no agent %q in the test", row.name)

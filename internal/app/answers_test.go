@@ -50,6 +50,7 @@ func newHeard(t *testing.T) *heard {
 // hooks of an end run in the template's order, after the last save and before the instance ends.
 func TestHooksAnswer(t *testing.T) {
 	testkit.Proves(t, "H1", "H4", "H5")
+	t.Parallel()
 	hooks := newHeard(t)
 	server := s3test.Start(t, s3test.Options{})
 	bucket := server.Bucket(t)

@@ -17,6 +17,7 @@ import (
 // files in the workspace, whole, before the agent starts, and the agent starts once.
 func TestKilledServerLosesNoAttachment(t *testing.T) {
 	testkit.Proves(t, "C2", "C4", "T5")
+	t.Parallel()
 	for name, database := range map[string]func(*testing.T) string{
 		"sqlite":   func(*testing.T) string { return "DATABASE_URL=" },
 		"postgres": func(t *testing.T) string { return "DATABASE_URL=" + storetest.Postgres(t) },

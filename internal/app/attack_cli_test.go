@@ -36,6 +36,7 @@ const dangerous = "\x1b\x07\x05\b\u009b\u009d\u202e"
 // At a terminal, what comes out of a sandbox is text: nothing in it makes the terminal do anything, in
 // output, names, errors and logs. Only who hands the terminal over, with -t, gets it as it is.
 func TestTerminalDoesNotObeyASandbox(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, "")
 	a.box("box", "")
 	for name, sequence := range obeyed {

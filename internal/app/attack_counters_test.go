@@ -10,7 +10,7 @@ import (
 )
 
 // A sandbox that takes all it gets of what the kernel counts, under several uids of its own, takes nothing
-// from another sandbox, and nothing from root outside.
+// from another sandbox, and nothing from root outside. It runs alone, so that only the sandbox takes much.
 func TestKernelCountersAreEachSandboxesOwn(t *testing.T) {
 	testkit.Proves(t, "E3", "E9")
 	a := newArena(t, "")
@@ -69,6 +69,7 @@ func (a *arena) takesAll(kind string, uid int) (taken int) {
 // without them.
 func TestNoSandboxTakesRequestsOfTheMachine(t *testing.T) {
 	testkit.Proves(t, "E3", "E9")
+	t.Parallel()
 	a := newArena(t, "")
 	a.box("hog", "")
 	if code, out := a.plain(nil, "", "take", "requests", "1"); code != 0 {

@@ -14,6 +14,7 @@ import (
 // not in the object store. The sandbox says that its disk is full, and can be emptied.
 func TestDiskLimitHolds(t *testing.T) {
 	testkit.Proves(t, "E3", "S12")
+	t.Parallel()
 	a := newArena(t, "\n[templates.small]\nextends = \"default\"\ndisk = \"48MiB\"\n")
 	box := a.box("box", "small")
 	tell := func(script string) string {

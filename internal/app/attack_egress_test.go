@@ -22,6 +22,7 @@ var spellings = []string{
 // written, is dialled for it.
 func TestEgressLeadsNowhereNear(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	const secret = "canary-behind-the-proxy"
 	a := newArena(t, `
 [templates.open]
@@ -74,6 +75,7 @@ const asking = `
 // Without an egress rule there is no way out at all: no proxy, no name is resolved, no address is reached.
 func TestNoEgressIsNoWayOut(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	a := newArena(t, "")
 	a.box("box", "")
 	udp := tellUDP(t, "answer").String()

@@ -55,6 +55,7 @@ const files = "/api/v1/sandboxes/box/files/"
 // Paths that lead out in any spelling, or are none, are refused as such, and nothing is read or written.
 func TestPathsThatLeadOutAreRefused(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	a := newArena(t, "")
 	a.box("box", "")
 	outside := []string{
@@ -91,6 +92,7 @@ func TestPathsThatLeadOutAreRefused(t *testing.T) {
 // nor archived through them.
 func TestLinksAreNeverFollowedOut(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	const secret = "canary-behind-a-link"
 	a := newArena(t, "")
 	a.box("box", "")
@@ -168,6 +170,7 @@ func (a *arena) archived(secret string, links int) {
 // archived through that name. Not one foreign byte comes out, and none goes in.
 func TestSwapOfFolderAndLinkLeaksNothing(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	const secret = "canary-behind-a-swap"
 	a := newArena(t, "")
 	a.box("box", "")
@@ -270,6 +273,7 @@ func (a *arena) slurp(d *client.Download, err error) ([]byte, error) {
 // What is no plain file is refused at once, however one asks for it, and left out of archives. So is
 // another user's file that has a second name in the workspace; the agent's own files have as many as it likes.
 func TestSpecialFilesAreRefusedAtOnce(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, "")
 	a.box("box", "")
 	a.sh("box", "root", `echo foreign > /home/foreign && chmod 666 /home/foreign && ln /home/foreign /workspace/hard`)
@@ -311,6 +315,7 @@ func TestSpecialFilesAreRefusedAtOnce(t *testing.T) {
 
 // Names that a shell or a terminal would obey are names.
 func TestHostileNamesAreLiteral(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, "")
 	a.box("box", "")
 	names := []string{"-rf", "--help", "; id", "$(id)", "`id`", `"quoted"`, "'quoted'", "a b", "*", "?", "&& id", "| id", "a~", "\u202etxt.exe", "new\\nline", "{}", "100%", "=", "#x", "ü", "<img onerror=x>"}

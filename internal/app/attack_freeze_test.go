@@ -11,6 +11,7 @@ import (
 
 // A sandbox that is frozen while a turn begins does not hold up what ends the turn.
 func TestForcedEndOfAFrozenTurn(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, "")
 	conv, _, err := a.Conversations.Create(t.Context(), api.CreateConversation{})
 	if err != nil {

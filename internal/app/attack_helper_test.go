@@ -15,6 +15,7 @@ import (
 // /proc. None of them may become the place where it runs: they lead to the host.
 func TestACommandNeverRunsWhereTheHelpersDescriptorsLead(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	dir, err := os.Open(publicDir(t))
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +50,7 @@ func TestACommandNeverRunsWhereTheHelpersDescriptorsLead(t *testing.T) {
 // The program of the helper lies on the host. Commands that run it again must not tell where.
 func TestTheHelpersProgramDoesNotTellWhereItLies(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	a := newArena(t, "")
 	a.box("box", "")
 	exe := value(a.env, exeEnv)

@@ -51,7 +51,8 @@ func (a *arena) goesOn() {
 }
 
 // What a process may use without a sandbox, it may not use in one: each of these gets all it asks for as a
-// plain process. Neither the neighbour nor the sandbox itself suffers.
+// plain process. Neither the neighbour nor the sandbox itself suffers. It runs alone, because the plain processes take the
+// machine's memory.
 func TestHogsAreHeldToTheirLimits(t *testing.T) {
 	testkit.Proves(t, "E3")
 	a := pair(t)
@@ -94,17 +95,18 @@ func TestHogsAreHeldToTheirLimits(t *testing.T) {
 
 // Memory of sockets that the kernel does not bound ends the processes of its sandbox: one segment for each of many
 // connections, data of connections that were reset before they were accepted, connections without data, and errors of
-// datagrams. Times of sent messages are refused.
+// datagrams. Times of sent messages are refused. It runs alone, because the plain processes take the machine's memory.
 func TestConnectionsHoldLittleMemory(t *testing.T) {
 	testkit.Proves(t, "E3")
 	a := pair(t)
 	for _, words := range [][]string{{"segments", "300"}, {"reset", "300"}, {"empty", "40"}, {"errors", "60"}, {"timestamps", "60"}} {
 		words = append([]string{"connections"}, words...)
-		if code, out := a.plain(nil, "", words...); code != 0 {
+		if code, out := a.plain(nil, "", append(words, "0")...); code != 0 {
 			t.Errorf("a plain process does not get it, so this proves nothing: %q: %q", words, out)
 		}
 		for _, user := range []string{"agent", "root"} {
-			res := a.run("hog", api.Exec{Command: append([]string{"/workspace/attacker"}, words...), User: user})
+			command := append([]string{"/workspace/attacker"}, words...)
+			res := a.run("hog", api.Exec{Command: append(command, "10"), User: user}) // until its memory has been counted
 			if res.Signal == "" && res.ExitCode != 1 {
 				t.Errorf("%q as %s: %+v", words, user, res)
 			}
@@ -125,6 +127,7 @@ func dirs(words []string, dir, tmp string) []string {
 
 // Whoever fills every place in memory that there is ends in an error, not in the end of the sandbox.
 func TestFullMemoryFileSystemsDoNotEndASandbox(t *testing.T) {
+	t.Parallel()
 	a := pair(t)
 	a.witness()
 	for _, path := range []string{"/tmp/file", "/dev/shm/file", "/run/file"} {
@@ -139,7 +142,8 @@ func TestFullMemoryFileSystemsDoNotEndASandbox(t *testing.T) {
 }
 
 // A fork bomb keeps its own sandbox busy, nobody else's. To stop and start it ends the bomb. That of root
-// also changes its user again and again, because the number of processes is limited for each.
+// also changes its user again and again, because the number of processes is limited for each. It runs alone, because the
+// bomb takes the processors.
 func TestForkBombStaysInItsSandbox(t *testing.T) {
 	testkit.Proves(t, "E3")
 	const fuse = `echo here; bomb() { while :; do (setsid sh -c 'while :; do (sleep 100 &) ; done' &) ; done; }; bomb 2>/dev/null`
@@ -193,7 +197,8 @@ func (a *arena) full(name string) {
 	})
 }
 
-// Open files are a process's own: who has as many as there may be keeps nobody from opening theirs.
+// Open files are a process's own: who has as many as there may be keeps nobody from opening theirs. It runs alone, because
+// the machine's limit for open files counts them all.
 func TestDescriptorHogStaysAlone(t *testing.T) {
 	testkit.Proves(t, "E3")
 	a := pair(t)
@@ -209,7 +214,7 @@ func TestDescriptorHogStaysAlone(t *testing.T) {
 
 // Root of a sandbox opens files and leaves them in the queues of sockets, where no limit of a process or a user bounds
 // them. Its memory is full before the machine's limit for open files is reached, which is low on many machines: others
-// still open files.
+// still open files. It runs alone, because it changes that limit.
 func TestFilesInQueuesTakeTheSandboxesMemory(t *testing.T) {
 	testkit.Proves(t, "E3", "E9")
 	lowerOpenFiles(t, 700_000)
@@ -271,6 +276,7 @@ func lowerOpenFiles(t *testing.T, n int64) {
 // No signal from inside ends, stops or disturbs the first process, whoever sends it.
 func TestTheFirstProcessCannotBeKilledFromInside(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	a := pair(t)
 	v := a.victim(nil, "")
 	if code, out := a.plain(nil, "", "kill", fmt.Sprint(v.cmd.Process.Pid), "9"); code != 0 {

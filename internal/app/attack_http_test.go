@@ -20,6 +20,7 @@ import (
 // Ports that are none, or not for others, are refused before anything is dialled.
 func TestPortsThatAreNoneAreRefused(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	const secret = "canary-behind-a-port"
 	a := newArena(t, "")
 	a.box("box", "")
@@ -45,6 +46,7 @@ func TestPortsThatAreNoneAreRefused(t *testing.T) {
 
 // Output that imitates the protocol of the stream is output: the events are those of the server alone.
 func TestOutputCannotForgeEvents(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, "")
 	a.box("box", "")
 	forged := "\n\nevent: exit\ndata: {\"type\":\"exit\",\"exit_code\":0}\n\n: comment\r\rid: 99\rretry: 1\r\ndata: x\u2028\u2029\u0085\ndata: {\"type\":\"error\"}\n\n\x00\xff\xfe"
@@ -101,6 +103,7 @@ func readEvents(r io.Reader) (events []string) {
 // Bodies and headers that are too much are refused when that is known, not when they have come.
 func TestBodiesThatAreTooMuchAreRefusedEarly(t *testing.T) {
 	testkit.Proves(t, "E6")
+	t.Parallel()
 	a := newArena(t, "")
 	a.box("box", "")
 	var bomb bytes.Buffer

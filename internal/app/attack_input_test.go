@@ -16,6 +16,7 @@ import (
 // A command that cannot be run, or takes too long, answers with the code that a shell would give it, and
 // with a reason.
 func TestCommandsThatCannotRunSaySo(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, "")
 	a.box("box", "")
 	a.sh("box", "agent", "echo text > /workspace/text; printf '#!/no/such/interpreter\\n' > /workspace/script; chmod +x /workspace/script; printf 'not a program' > /workspace/noise; chmod +x /workspace/noise; mkdir /workspace/dir; ln -s loop /workspace/loop")
@@ -55,6 +56,7 @@ func TestCommandsThatCannotRunSaySo(t *testing.T) {
 
 // A name that is taken is refused, and who has it keeps it.
 func TestANameIsTakenOnce(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, "")
 	first := a.box("box", "")
 	const other = "0190f3a4-0000-7000-8000-000000000001"
@@ -73,6 +75,7 @@ func TestANameIsTakenOnce(t *testing.T) {
 // A template whose base is not there keeps the server from starting, and a base that goes away later is
 // said by name.
 func TestUnknownBaseIsNamed(t *testing.T) {
+	t.Parallel()
 	dir := publicDir(t)
 	file := filepath.Join(dir, "berth.toml")
 	if err := os.WriteFile(file, []byte("[templates.odd]\nextends = \"default\"\nbase = \"nosuch\"\n"), 0o600); err != nil {
@@ -105,6 +108,7 @@ func TestUnknownBaseIsNamed(t *testing.T) {
 // A full disk is an error to whoever needs more of it, in words that say so. When there is room again,
 // everything goes on.
 func TestFullDiskIsAnErrorAndPasses(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(publicDir(t), "data")
 	local := filepath.Join(data, "local") // the disk of sandboxes alone: the database is on another
 	smallDisk(t, local)
@@ -134,6 +138,7 @@ func TestFullDiskIsAnErrorAndPasses(t *testing.T) {
 
 // When the database's disk is full, too, nothing is lost and no answer is a riddle.
 func TestFullDataDirectoryIsAnErrorAndPasses(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(publicDir(t), "data")
 	smallDisk(t, data)
 	a := newArenaAt(t, data, "")

@@ -14,6 +14,7 @@ import (
 // Whatever a process can do to those beside it in one sandbox, it cannot do to those in another.
 func TestSandboxesDoNotReachEachOther(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	const secret = "canary-of-the-neighbour"
 	a := newArena(t, "")
 	a.box("victim", "")
@@ -64,6 +65,7 @@ const neighbour = `
 // makes its user root lies within.
 func TestUsersOfTheMachineStayOut(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	const secret = "canary-of-the-sandbox"
 	a := newArena(t, "\n[templates.watched]\nextends = \"default\"\ndisk = \"soft\"\n")
 	box := a.box("box", "watched") // its files are directories of this machine

@@ -27,6 +27,7 @@ const redirector = `
 // A client that asks a preview with its key follows redirects with its key. None leads it into the API.
 func TestPreviewRedirectsNeverReachTheAPI(t *testing.T) {
 	testkit.Proves(t, "E4")
+	t.Parallel()
 	a := newArena(t, "")
 	a.box("box", "")
 	if _, _, err := a.Sandboxes.Create(t.Context(), api.CreateSandbox{Name: "victim", Template: ""}); err != nil {
@@ -83,6 +84,7 @@ func (a *arena) follow(address, name, value string) {
 
 // A key is not sent on to another server either.
 func TestPreviewRedirectsDoNotTakeTheKeyElsewhere(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, "")
 	a.box("box", "")
 	a.await(a.spawn("box", api.Exec{Command: []string{"perl", "-MIO::Socket::INET", "-e", redirector}}), "listening")

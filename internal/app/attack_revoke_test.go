@@ -47,6 +47,7 @@ type hanger struct {
 // A key that is revoked on one server ends everything that was opened with it, on all of them.
 func TestRevokedKeyEndsWhatHangsOnIt(t *testing.T) {
 	testkit.Proves(t, "E2")
+	t.Parallel()
 	database := "DATABASE_URL=" + storetest.Postgres(t)
 	const secret = "BERTH_SECRET_KEY=one-secret-for-both-servers"
 	servers := []*process{start(t, append(local(t), database, secret)), start(t, append(local(t), database, secret))}

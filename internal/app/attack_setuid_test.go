@@ -29,6 +29,7 @@ var privileged = map[string]string{
 // a process that got the open file; and no copy that leaves the sandbox has it.
 func TestPrivilegedProgramsAreInertOutside(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	a := newArena(t, "")
 	a.box("box", "")
 	a.marksGainNothing(filepath.Join("/proc", a.guest("box"), "root", "workspace"))
@@ -80,6 +81,7 @@ func (a *arena) gainsNothing(path string) {
 // sandbox runs and when it is stopped, also after the server was killed, and nothing is left mounted.
 func TestPrivilegedProgramsAreInertInDirectories(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	a := newArena(t, "\n[templates.watched]\nextends = \"default\"\ndisk = \"soft\"\n")
 	box := a.box("box", "watched")
 	workspace := filepath.Join(a.instanceDir(box.ID), "fs", "upper", "workspace")

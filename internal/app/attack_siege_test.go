@@ -27,7 +27,8 @@ processes = 256
 // Two sandboxes try to use up everything that the machine has, all at once: processes, processors, memory, disk,
 // inodes, syncs, buffers, every counter of the kernel's, and output. During that the server and another
 // sandbox work on; the two work again afterwards, and nothing is left of any. In make torture the 99th percentile of the
-// other's commands stays within three times what it is without the attack.
+// other's commands stays within three times what it is without the attack. It runs alone, because it measures,
+// and leaves other tests nothing of the machine.
 func TestSandboxesStandASiege(t *testing.T) {
 	testkit.Proves(t, "E3", "E9")
 	seconds := testkit.Size(t, "siege.seconds")

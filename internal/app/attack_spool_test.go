@@ -40,6 +40,7 @@ func (a *arena) tape(id, user, line string) (stdout, stderr string, exit api.Exe
 // What a process has written stays written: it has no way to what keeps its output.
 func TestOutputCannotBeRewritten(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	a := newArena(t, "")
 	box := a.box("box", "")
 	spool := filepath.Join(a.instanceDir(box.ID), "spool")
@@ -77,6 +78,7 @@ func TestOutputCannotBeRewritten(t *testing.T) {
 // A flood is cut off from behind, at a size that the host can bear, and says so; its end is kept.
 func TestFloodOfOutputIsCapped(t *testing.T) {
 	testkit.Proves(t, "E6")
+	t.Parallel()
 	a := newArena(t, "")
 	box := a.box("box", "")
 	const flood, keep = 100 << 20, 1 << 20
@@ -104,6 +106,7 @@ func TestFloodOfOutputIsCapped(t *testing.T) {
 // The output of several processes that each ask for much to be kept is bounded by the limit of the sandbox's disk.
 func TestOutputOfManyIsBoundedByTheDisk(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	a := newArena(t, "\n[templates.small]\nextends = \"default\"\ndisk = \"64MiB\"\n")
 	box := a.box("box", "small")
 	if code, out := a.plain(nil, "", "print", "48"); code != 0 || len(out) != 48<<20 {
@@ -162,6 +165,7 @@ func treeSize(t *testing.T, root string) (size int64) {
 // A command ends when its process does. What it left behind may neither keep its stream open nor write
 // into it later.
 func TestWhatACommandLeavesBehindDoesNotHoldItsOutput(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, "")
 	a.box("box", "")
 	out, _, exit := a.tape("parent", "", "(trap '' HUP TERM; setsid sh -c 'while :; do echo late; sleep 0.2; done' &) ; echo parent; exit 3")

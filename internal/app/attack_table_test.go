@@ -40,7 +40,7 @@ type spot struct {
 }
 
 // Each attack succeeds as a plain process, which proves that it works on this machine, and fails in a
-// sandbox, as the agent and as root.
+// sandbox, as the agent and as root. It runs alone: one attack kills all processes of its user, and other tests have some.
 func TestAttacksFailInASandbox(t *testing.T) {
 	testkit.Proves(t, "E3")
 	s := newSpot(t)
@@ -415,7 +415,7 @@ func (s *spot) onPrivileges() []attack {
 		s.Fatal(err)
 	}
 	for _, name := range []string{"setuid", "blessed"} {
-		if err := os.WriteFile(filepath.Join(s.public, name), program, 0o755); err != nil {
+		if err := writeProgram(filepath.Join(s.public, name), program); err != nil {
 			s.Fatal(err)
 		}
 		s.sh("box", "root", "cp /workspace/attacker /workspace/"+name+" && chown 0:0 /workspace/"+name)

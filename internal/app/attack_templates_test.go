@@ -15,6 +15,7 @@ import (
 // A template of one tenant does not exist for another, whichever way it is asked for.
 func TestTemplatesOfOtherTenantsDoNotExist(t *testing.T) {
 	testkit.Proves(t, "E2")
+	t.Parallel()
 	const canary = "canary-of-the-operators-template"
 	config := func(tenants string) string {
 		return "default_template = \"none\"\n[templates.office]\nextends = \"default\"\n" + tenants + "env = {TEMPLATE_SECRET = \"" + canary + "\"}\n"

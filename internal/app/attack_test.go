@@ -211,12 +211,20 @@ func (a *arena) attacker() string {
 	path := filepath.Join(a.public, "attacker")
 	program, err := buildAttacker()
 	if err == nil {
-		err = os.WriteFile(path, program, 0o755)
+		err = writeProgram(path, program)
 	}
 	if err != nil {
 		a.Fatal(err)
 	}
 	return path
+}
+
+// writeProgram writes a file that is executed later, and lets no process start before the file is closed. A new process
+// has the open files of this one for a moment, and the kernel executes no file that a process has open for writing.
+func writeProgram(path string, program []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, program, 0o755)
 }
 
 // guest is the number that a sandbox's first process has on this machine.

@@ -124,11 +124,15 @@ func (h *hanging) check() {
 // again, each turn has its own version, once.
 func TestTurnsGoOnWhileTheStoreHangs(t *testing.T) {
 	testkit.Proves(t, "S7", "H4")
+	t.Parallel()
 	for name, database := range map[string]func(*testing.T) string{
 		"sqlite":   func(*testing.T) string { return "DATABASE_URL=" },
 		"postgres": func(t *testing.T) string { return "DATABASE_URL=" + storetest.Postgres(t) },
 	} {
-		t.Run(name, func(t *testing.T) { goOnWhileTheStoreHangs(newHanging(t, append(local(t), database(t)))) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			goOnWhileTheStoreHangs(newHanging(t, append(local(t), database(t))))
+		})
 	}
 }
 
@@ -208,6 +212,7 @@ func (h *hanging) cancelled() {
 // missing and none is there twice.
 func TestKilledServerOwesItsSaves(t *testing.T) {
 	testkit.Proves(t, "C4", "S7")
+	t.Parallel()
 	for _, point := range []string{"captured", "owed", "before-commit", "after-commit", "saved", "recorded", "released"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
@@ -264,6 +269,7 @@ func (h *hanging) list() {
 // answers. Every turn has a version, and where it is not the turn's alone the turn and the history say so.
 func TestTurnsThatCannotBeCapturedAreSavedTogether(t *testing.T) {
 	testkit.Proves(t, "S7")
+	t.Parallel()
 	for name, open := range map[string]func(*testing.T) *hanging{
 		"full spool":   func(t *testing.T) *hanging { return newHanging(t, append(local(t), "BERTH_SAVE_SPOOL_BYTES=1")) },
 		"plain layout": func(t *testing.T) *hanging { return newHanging(t, local(t), `layout = "plain"`) },

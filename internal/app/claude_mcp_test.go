@@ -16,6 +16,7 @@ import (
 // The agent has the MCP servers of its template.
 func TestClaudeHasTheServersOfItsTemplate(t *testing.T) {
 	testkit.Proves(t, "P3")
+	t.Parallel()
 	model := fakellm.New(t)
 	env := withConfig(t, local(t), fmt.Sprintf(`
 [templates.tooled]

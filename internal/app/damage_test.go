@@ -18,6 +18,7 @@ import (
 
 func TestServerRefusesADamagedDatabase(t *testing.T) {
 	testkit.Proves(t, "E1")
+	t.Parallel()
 	env := fresh(t)
 	p := start(t, env)
 	for i := range 20 {
@@ -50,6 +51,7 @@ func TestServerRefusesADamagedDatabase(t *testing.T) {
 // A server whose scans fail does none of its background work: it says so, and stops saying so.
 func TestFailingScansAreNotReady(t *testing.T) {
 	testkit.Proves(t, "E1")
+	t.Parallel()
 	onBoth(t, func(t *testing.T, env []string) {
 		p := start(t, env)
 		c := p.client(t, client.WithAttempts(1))

@@ -127,6 +127,7 @@ func (p *process) wantHealth(t *testing.T) {
 // refused in clear words, and all is well once the clients have gone.
 func TestHealthAnswersWhenConnectionsRunOut(t *testing.T) {
 	testkit.Proves(t, "X4")
+	t.Parallel()
 	p := startAs(t, exec.Command("prlimit", fmt.Sprintf("--nofile=%d:%d", fewFiles, fewFiles), os.Args[0]), fresh(t))
 	crowd := &crowd{process: p}
 	defer crowd.leave()
@@ -154,6 +155,7 @@ func TestHealthAnswersWhenConnectionsRunOut(t *testing.T) {
 // Health checks are also answered when something other than connections has taken every descriptor.
 func TestHealthAnswersWithoutAFreeDescriptor(t *testing.T) {
 	testkit.Proves(t, "X4")
+	t.Parallel()
 	p := start(t, fresh(t))
 	crowd := &crowd{process: p}
 	defer crowd.leave()

@@ -60,6 +60,7 @@ func wantDisk(t *testing.T, c *client.Client, status, detail string) {
 // everything works again, and the next full disk finds it as well prepared.
 func TestServerStartsOnAFullDisk(t *testing.T) {
 	testkit.Proves(t, "X4")
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	smallDisk(t, dir)
 	env := append(local(t), "BERTH_DATA_DIR="+dir, "BERTH_DISK_LOW_WATER=24MiB")
@@ -135,6 +136,7 @@ func TestServerStartsOnAFullDisk(t *testing.T) {
 // A file system without inodes is as full as one without space: new work is refused, and deletes help.
 func TestServerOnADiskWithoutInodes(t *testing.T) {
 	testkit.Proves(t, "X4")
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	smallDisk(t, dir)
 	if err := unix.Mount("none", dir, "tmpfs", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, "size=96m,mode=0700,nr_inodes=32k"); err != nil {
@@ -194,13 +196,14 @@ func useInodes(t *testing.T, dir string) {
 // A first start on a disk with too little space says so, what to do, and nothing of what follows from it.
 func TestFirstStartOnAFullDisk(t *testing.T) {
 	testkit.Proves(t, "X4")
+	t.Parallel()
 	for _, left := range []int64{0, 8 << 10, 64 << 10, 200 << 10, 600 << 10} {
 		dir := t.TempDir()
 		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := unix.Unmount(dir, 0); err != nil {
+			if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 				t.Error(err)
 			}
 		})

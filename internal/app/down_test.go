@@ -15,6 +15,7 @@ import (
 // next use starts them again with their files.
 func TestDownWithAndWithoutAServer(t *testing.T) {
 	testkit.Proves(t, "X1")
+	t.Parallel()
 	env := local(t)
 	p := start(t, env)
 	b := make1(t, p.client(t), api.CreateSandbox{Name: "box"})
@@ -53,6 +54,7 @@ func TestDownWithAndWithoutAServer(t *testing.T) {
 
 // Where no server has ever run there is nothing to stop, and nothing is made.
 func TestDownMakesNothing(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, env []string) {
 		dir := filepath.Join(t.TempDir(), "none")
 		cmd := exec.Command(testkit.Binary(t), "down")

@@ -19,6 +19,7 @@ import (
 // bound over all of it, requests, background work and connections.
 func TestSilentDatabaseDoesNotHoldUpTheEnd(t *testing.T) {
 	testkit.Proves(t, "X4")
+	t.Parallel()
 	proxy := fleet.NewProxy(t, storetest.Postgres(t))
 	p := start(t, append(fresh(t), "DATABASE_URL="+proxy.URL, "BERTH_DRAIN_TIMEOUT=3s"))
 	c := p.client(t, client.WithAttempts(1))
@@ -37,7 +38,7 @@ func TestSilentDatabaseDoesNotHoldUpTheEnd(t *testing.T) {
 	select {
 	case <-ended:
 		t.Logf("ended after %v", time.Since(begin).Round(time.Millisecond))
-	case <-time.After(20 * time.Second): // 3 s, and what a busy machine adds
+	case <-time.After(time.Minute): // 3 s, and what a busy machine adds
 		t.Error("the server did not end")
 	}
 }
@@ -46,6 +47,7 @@ func TestSilentDatabaseDoesNotHoldUpTheEnd(t *testing.T) {
 // answered with an internal error, also where the schema no longer fits.
 func TestNewerSchemaDrainsTheServer(t *testing.T) {
 	testkit.Proves(t, "X3")
+	t.Parallel()
 	url := storetest.Postgres(t)
 	p := start(t, append(fresh(t), "DATABASE_URL="+url))
 	c := p.client(t, client.WithAttempts(1))

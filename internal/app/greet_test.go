@@ -73,6 +73,7 @@ func unset(env []string, name string) (rest []string) {
 // other servers made.
 func TestKeysInAddressesAreHiddenAfterARestart(t *testing.T) {
 	testkit.Proves(t, "E5")
+	t.Parallel()
 	env := unset(fresh(t), "BERTH_API_KEY")
 	run(t, env, "/")
 	kept, err := os.ReadFile(filepath.Join(value(env, "BERTH_DATA_DIR"), auth.AdminKeyFile))
@@ -87,6 +88,7 @@ func TestKeysInAddressesAreHiddenAfterARestart(t *testing.T) {
 }
 
 func TestGreetingSaysWhichKeyToUse(t *testing.T) {
+	t.Parallel()
 	given := fresh(t)
 	first := unset(append(fresh(t), "DATABASE_URL="+storetest.Postgres(t), "BERTH_SECRET_KEY=one-secret-for-both-servers"), "BERTH_API_KEY")
 	second := append(unset(first, "BERTH_DATA_DIR"), "BERTH_DATA_DIR="+t.TempDir())
@@ -107,6 +109,7 @@ func TestGreetingSaysWhichKeyToUse(t *testing.T) {
 }
 
 func TestStartWarnsOfWhatIsHardlyMeant(t *testing.T) {
+	t.Parallel()
 	plain, open := fresh(t), fresh(t)
 	shared := append(fresh(t), "DATABASE_URL="+storetest.Postgres(t))
 	for dir, mode := range map[string]os.FileMode{

@@ -112,6 +112,7 @@ func ask(ctx context.Context, conn guest.Conn, method, path string) (int, error)
 // do, unless it is what failed.
 func TestEachFailureIsRecoveredByItself(t *testing.T) {
 	testkit.Proves(t, "O4", "P4")
+	t.Parallel()
 	p := start(t, append(local(t), standInEnv+"=1", "BERTH_SANDBOX_HEALTH_CHECK_INTERVAL=1s", "BERTH_RECONCILE_INTERVAL=50ms"))
 	c := p.client(t)
 	b := make1(t, c, api.CreateSandbox{Name: "box"})

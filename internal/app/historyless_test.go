@@ -21,7 +21,7 @@ import (
 // is there, and counted once.
 func TestPromptIsAnsweredWithoutTheMessageStore(t *testing.T) {
 	testkit.Proves(t, "C5", "C6", "H5")
-	dynamotest.Setenv(t)
+	t.Parallel()
 	proxy, table := dynamotest.Before(t, dynamotest.New(t))
 	env := append(local(t), "BERTH_MESSAGE_STORE="+table.URL())
 	cfg := configured(t, env)

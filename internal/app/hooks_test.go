@@ -78,6 +78,7 @@ func (c *called) has(t *testing.T, phase hook.Phase, want int) {
 // Hooks of the configuration run in the life of a real sandbox: commands inside, webhooks outside.
 func TestHooksOfTheConfiguration(t *testing.T) {
 	testkit.Proves(t, "H1", "H2", "H6", "H8")
+	t.Parallel()
 	c := newCalled(t)
 	env := withConfig(t, local(t), `
 [templates.hooked]
@@ -131,6 +132,7 @@ allow_private = true
 // A cold start that fails is told in full and leaves nothing; on a start from stopped the files stay.
 func TestFailingColdStartHook(t *testing.T) {
 	testkit.Proves(t, "H2", "H3")
+	t.Parallel()
 	env := withConfig(t, local(t), `
 [templates.picky]
 extends = "default"
@@ -171,6 +173,7 @@ command = "echo the disk is haunted >&2; test -z \"$HAUNTED\" && test ! -e haunt
 // The template github brings a private repository into the workspace once; its token is nowhere on disk.
 func TestGithubTemplate(t *testing.T) {
 	testkit.Proves(t, "H7")
+	t.Parallel()
 	const token = "canary-of-the-repository-77"
 	upstream := repository(t, token)
 	env := withConfig(t, local(t), `
@@ -226,6 +229,7 @@ echo world > hello; git add hello; git -c user.name=a -c user.email=a@b commit -
 // The end of a turn saves a version, unless the template is without that hook, or is not saved. The turn has it.
 func TestEndOfATurnSavesAVersion(t *testing.T) {
 	testkit.Proves(t, "H5", "S7", "S14")
+	t.Parallel()
 	p := start(t, withConfig(t, local(t), `[templates.unsaved]
 extends = "demo"
 sync = false
@@ -252,6 +256,7 @@ default_hooks = false
 // Hooks are told where the versions of a workspace are, unless it is not saved.
 func TestHooksKnowWhereVersionsAre(t *testing.T) {
 	testkit.Proves(t, "H5")
+	t.Parallel()
 	env := withConfig(t, local(t), "[templates.unsaved]\nextends = \"default\"\nsync = false\n")
 	cfg, err := config.Load(config.Sources{Env: func(name string) (string, bool) { v := value(env, name); return v, v != "" }})
 	if err != nil {
@@ -286,6 +291,7 @@ func TestHooksKnowWhereVersionsAre(t *testing.T) {
 // Templates put hooks around the default hooks, replace them or drop them.
 func TestDefaultHooksAreWrappedReplacedAndDropped(t *testing.T) {
 	testkit.Proves(t, "H5", "H6")
+	t.Parallel()
 	p := start(t, withConfig(t, local(t), `[templates.wrapped]
 extends = "demo"
 hooks = [

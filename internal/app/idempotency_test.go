@@ -25,6 +25,7 @@ import (
 // its effects are made but not answered, and started again. Each key has one effect, and all its
 // answers are the same.
 func TestOneKeyOneEffect(t *testing.T) {
+	t.Parallel()
 	keys := testkit.Size(t, "i10.keys")
 	url := storetest.Postgres(t)
 	env := append(fresh(t), "DATABASE_URL="+url)

@@ -59,6 +59,7 @@ func killAt(spec string) func(point, id string) {
 // its output is lost; every sandbox is there, whole, or gone, and nothing is left of those that are gone.
 func TestKilledServerLosesNoSandbox(t *testing.T) {
 	testkit.Proves(t, "X4", "E3")
+	t.Parallel()
 	w := &killWorld{T: t, env: local(t), hits: map[string]int{}, ids: map[string]bool{}}
 	w.keep(3)
 	kills := testkit.Size(t, "kill.servers")

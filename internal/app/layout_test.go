@@ -18,7 +18,7 @@ import (
 // tool can read; old versions go by the template's policy, by themselves.
 func TestPlainLayoutAndPolicyOfATemplate(t *testing.T) {
 	testkit.Proves(t, "S1", "S7", "S17")
-	s3test.Setenv(t)
+	t.Parallel()
 	bucket := s3test.New(t)
 	env := withConfig(t, onS3(local(t), bucket), "prune_interval = \"1s\"\n[templates.open]\nlayout = \"plain\"\nkeep_last = 2\ns3_key_prefix = \"docs/{tenant}/{sandbox}/\"\n")
 	p := start(t, env)

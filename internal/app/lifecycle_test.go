@@ -22,6 +22,7 @@ import (
 // never happens.
 func TestUnusedSandboxStopsByItself(t *testing.T) {
 	testkit.Proves(t, "T6")
+	t.Parallel()
 	env := local(t)
 	file := filepath.Join(t.TempDir(), "berth.toml")
 	if err := os.WriteFile(file, []byte("[templates.quick.timers]\nauto_stop = \"10s\"\nauto_archive = \"11s\"\nauto_delete = \"12s\"\n"), 0o600); err != nil {
@@ -65,6 +66,7 @@ func TestUnusedSandboxStopsByItself(t *testing.T) {
 // One more sandbox than a tenant may have is refused with words; the one that goes makes room at once.
 func TestQuotaOfSandboxes(t *testing.T) {
 	testkit.Proves(t, "E6")
+	t.Parallel()
 	onBoth(t, func(t *testing.T, env []string) {
 		c := start(t, append(env, "BERTH_MAX_SANDBOXES_PER_TENANT=2")).client(t)
 		for _, name := range []string{"a", "b", "a"} {
@@ -89,6 +91,7 @@ func TestQuotaOfSandboxes(t *testing.T) {
 // not is made anew.
 func TestSweepOfRealSandboxes(t *testing.T) {
 	testkit.Proves(t, "O8")
+	t.Parallel()
 	env := local(t)
 	p := start(t, append(env, "BERTH_SANDBOX_HEALTH_CHECK_INTERVAL=1h", "BERTH_SWEEP_INTERVAL=1s"))
 	c := p.client(t)

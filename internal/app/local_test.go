@@ -52,6 +52,7 @@ func make1(t *testing.T, c *client.Client, want api.CreateSandbox) box {
 
 func TestLocalSandboxLives(t *testing.T) {
 	testkit.Proves(t, "X1", "V3")
+	t.Parallel()
 	onLocal(t, func(t *testing.T, env []string) {
 		p := start(t, env)
 		b := make1(t, p.client(t), api.CreateSandbox{Name: "box", Env: map[string]string{"SECRET": "s3cret"}})
@@ -98,6 +99,7 @@ func onLocal(t *testing.T, test func(t *testing.T, env []string)) {
 }
 
 func TestExitCodesOfLocalSandbox(t *testing.T) {
+	t.Parallel()
 	p := start(t, local(t))
 	b := make1(t, p.client(t), api.CreateSandbox{Name: "box"})
 	for _, c := range []struct {
@@ -126,6 +128,7 @@ func TestExitCodesOfLocalSandbox(t *testing.T) {
 // Files are the same whether the sandbox runs or not, seen from inside and from outside.
 func TestFilesOfLocalSandbox(t *testing.T) {
 	testkit.Proves(t, "V4")
+	t.Parallel()
 	p := start(t, local(t))
 	b := make1(t, p.client(t), api.CreateSandbox{Name: "box"})
 	sb := b.c.Sandboxes
@@ -167,6 +170,7 @@ func TestFilesOfLocalSandbox(t *testing.T) {
 // What a template lets out reaches where it should and nowhere else.
 func TestEgressAndServicesOfATemplate(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "upstream "+r.URL.Path) }))
 	defer upstream.Close()
 	env := local(t)
@@ -231,6 +235,7 @@ env = {FROM_TEMPLATE = "yes"}
 }
 
 func TestReadinessSaysHowSandboxesAreMade(t *testing.T) {
+	t.Parallel()
 	p := start(t, local(t))
 	res, err := http.Get(p.url + "/readyz")
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 // start, the ensure or the sync, or by restoring a version.
 func TestSharedWorkspaceAfterAMassDelete(t *testing.T) {
 	testkit.Proves(t, "S3", "S10", "S15")
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "berth.toml")
 	if err := os.WriteFile(file, []byte("[templates.team]\ns3_key_prefix = \"team/{tenant}/all/\"\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -56,6 +56,7 @@ func (k bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 // MCP servers of a template work in real sandboxes, over all that may happen to those and to the server.
 func TestMCPServersOfATemplate(t *testing.T) {
 	testkit.Proves(t, "P3", "E2")
+	t.Parallel()
 	env := withConfig(t, local(t), `
 default_template = "tooled"
 [templates.tooled]

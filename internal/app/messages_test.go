@@ -31,7 +31,7 @@ func configured(t *testing.T, env []string) *config.Loaded {
 
 func TestMessageStoreIsMadeByMigrate(t *testing.T) {
 	testkit.Proves(t, "C6")
-	dynamotest.Setenv(t)
+	t.Parallel()
 	cfg := configured(t, append(fresh(t), "BERTH_MESSAGE_STORE="+dynamotest.New(t).URL()))
 	s, err := app.NewServer(t.Context(), app.Options{Config: cfg, Log: t.Output()})
 	var e *fault.Error
@@ -59,9 +59,10 @@ func TestMessageStoreIsMadeByMigrate(t *testing.T) {
 // messages are kept until it answers. Readiness says so at once.
 func TestServerStartsWithoutItsMessageStore(t *testing.T) {
 	testkit.Proves(t, "C6")
-	dynamotest.Setenv(t)
+	t.Parallel()
 	for name, fate := range map[string]dynamotest.Fate{"refused": {Cut: true}, "hanging": {Hang: true}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			proxy, table := dynamotest.Before(t, dynamotest.New(t))
 			env := append(fresh(t), "BERTH_MESSAGE_STORE="+table.URL())
 			cfg := configured(t, env)
@@ -104,7 +105,7 @@ func TestServerStartsWithoutItsMessageStore(t *testing.T) {
 // A message store that refuses the server's credentials refuses the start. One that does so only later does not end the
 // server, and readiness and the log say what to do.
 func TestWrongCredentialsOfTheMessageStore(t *testing.T) {
-	dynamotest.Setenv(t)
+	t.Parallel()
 	proxy, table := dynamotest.Before(t, dynamotest.New(t))
 	env := append(fresh(t), "BERTH_MESSAGE_STORE="+table.URL())
 	wrong := func(string) dynamotest.Fate { return dynamotest.Fate{Status: 400, Code: "UnrecognizedClientException"} }

@@ -40,6 +40,7 @@ func (p *process) scrape(t *testing.T) map[string]float64 {
 // alerts are built on, with the owner.
 func TestMetricsAndEventsOfTurns(t *testing.T) {
 	testkit.Proves(t, "T9", "X4")
+	t.Parallel()
 	env := withConfig(t, local(t), `
 [templates.shut]
 extends = "demo"

@@ -37,6 +37,7 @@ func isFree(t *testing.T, c *client.Client, s api.Sandbox) {
 // A delete without a save asks the store for nothing, and waits for nothing that waits for the store.
 func TestRemoveWithoutSaveWhileTheStoreHangs(t *testing.T) {
 	testkit.Proves(t, "O1", "S7")
+	t.Parallel()
 	f, bucket := newFlaky(t, "works")
 	p := start(t, append(onS3(local(t), bucket), "BERTH_SAVE_AFTER=1h"))
 	c := p.client(t, client.WithTimeout(time.Minute), client.WithAttempts(1))
@@ -78,6 +79,7 @@ func TestRemoveWithoutSaveWhileTheStoreHangs(t *testing.T) {
 // line, and more than once.
 func TestPendingRemoveIsRepeatedWithoutSave(t *testing.T) {
 	testkit.Proves(t, "O1")
+	t.Parallel()
 	f, bucket := newFlaky(t, "works")
 	p := start(t, append(onS3(local(t), bucket), "BERTH_SAVE_AFTER=1h"))
 	c := p.client(t, client.WithTimeout(time.Minute), client.WithAttempts(1))

@@ -21,7 +21,7 @@ import (
 // accepted is kept and shown as such, is in the store once that is back, and is counted once.
 func TestMessagesOutliveAnOutageOfTheirStore(t *testing.T) {
 	testkit.Proves(t, "C5", "C6", "C7")
-	dynamotest.Setenv(t)
+	t.Parallel()
 	table := dynamotest.Start(t)
 	env := append(local(t), "BERTH_MESSAGE_STORE="+table.Table(t).URL())
 	cfg := configured(t, env)

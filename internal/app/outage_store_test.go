@@ -108,6 +108,7 @@ func (p *process) ready(t *testing.T) api.Ready {
 // away. What was not saved is saved once it is back.
 func TestAStoreOutageIsNoOutage(t *testing.T) {
 	testkit.Proves(t, "S18")
+	t.Parallel()
 	for _, mode := range []string{"hangs", "refuses", "unavailable"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -182,6 +183,7 @@ func (b box) list() error {
 // otherwise learn nothing: the limits of requests to the store, and its retries, take longer.
 func TestWhatNeedsTheStoreSaysThatItDoesNotAnswer(t *testing.T) {
 	testkit.Proves(t, "S7", "S18")
+	t.Parallel()
 	f, bucket := newFlaky(t, "works")
 	p := start(t, append(onS3(local(t), bucket), "BERTH_SAVE_AFTER=1h"))
 	c := p.client(t, client.WithTimeout(40*time.Second), client.WithAttempts(1))
@@ -219,6 +221,7 @@ func TestWhatNeedsTheStoreSaysThatItDoesNotAnswer(t *testing.T) {
 
 // Wrong credentials are no outage: the server does not start.
 func TestWrongCredentialsRefuseTheStart(t *testing.T) {
+	t.Parallel()
 	b := s3test.New(t)
 	env := onS3(local(t), b)
 	for i, word := range env {
@@ -235,6 +238,7 @@ func TestWrongCredentialsRefuseTheStart(t *testing.T) {
 // A store that stops answering in the middle of a save does not hold up what else is wanted of the sandbox.
 func TestStopDuringASaveThatTheStoreLeavesHanging(t *testing.T) {
 	testkit.Proves(t, "S7")
+	t.Parallel()
 	f, bucket := newFlaky(t, "works")
 	p := start(t, append(onS3(local(t), bucket), "BERTH_SAVE_AFTER=1h"))
 	c := p.client(t, client.WithTimeout(2*time.Minute), client.WithAttempts(1))
@@ -269,6 +273,7 @@ func TestStopDuringASaveThatTheStoreLeavesHanging(t *testing.T) {
 // last saves report that it does not answer, and servers, stops and starts do without it.
 func TestStoreThatHangsOnWritesOnly(t *testing.T) {
 	testkit.Proves(t, "S7", "S13")
+	t.Parallel()
 	f, bucket := newFlaky(t, "works")
 	env := append(onS3(local(t), bucket), "BERTH_SAVE_AFTER=1h", "BERTH_DELETE_SANDBOX_WITH_CONVERSATION=true")
 	p := start(t, env)

@@ -15,6 +15,7 @@ import (
 // the sandbox's lease. When it answers again every turn has its version.
 func TestHangingStoreWithoutConditionalWrites(t *testing.T) {
 	testkit.Proves(t, "S7")
+	t.Parallel()
 	g, bucket := newGate(t, s3test.New(t), true)
 	p := start(t, onS3(local(t), bucket))
 	c := p.client(t, client.WithTimeout(time.Minute))

@@ -10,6 +10,7 @@ import (
 // The webhook version.saved is called for every turn, also for those whose versions came after an outage of the store.
 func TestVersionSavedIsToldAfterAnOutage(t *testing.T) {
 	testkit.Proves(t, "S7", "H4")
+	t.Parallel()
 	c := newCalled(t)
 	h := newHanging(t, local(t), `[[templates.behind.hooks]]
 phase = "version.saved"

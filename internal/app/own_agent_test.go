@@ -16,6 +16,7 @@ import (
 // The programs of the page about agents of one's own do in real sandboxes what the page says.
 func TestAgentsOfThePage(t *testing.T) {
 	testkit.Proves(t, "H7")
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/how-to/own-agent.md")
 	if err != nil {
 		t.Fatal(err)

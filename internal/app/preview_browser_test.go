@@ -13,7 +13,7 @@ import (
 )
 
 // Real development servers in real sandboxes, in a real browser, and a hostile page beside them. The script drive.mjs has
-// the checks.
+// the checks. It runs alone, because the development servers compile for most of the time that a preview waits for them.
 func TestPreviewsInABrowser(t *testing.T) {
 	testkit.Proves(t, "E4")
 	web := browsertest.Web(t)

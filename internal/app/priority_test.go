@@ -17,6 +17,7 @@ import (
 // inherits nothing of that.
 func TestTheServerComesBeforeItsSandboxes(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	// The server keeps a priority that it was given, so it is started with the ordinary one.
 	runtime.LockOSThread()
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 0); err != nil {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -24,6 +25,7 @@ import (
 	driverlocal "github.com/berthdev/berth/internal/driver/local"
 	"github.com/berthdev/berth/internal/store/storetest"
 	"github.com/berthdev/berth/internal/testkit"
+	"github.com/berthdev/berth/internal/testkit/dynamotest"
 	"github.com/berthdev/berth/internal/testkit/pgtest"
 )
 
@@ -43,7 +45,22 @@ func TestMain(m *testing.M) {
 			Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.LookupEnv, Serve: serve,
 		}))
 	}
+	if err := prepare(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	os.Exit(pgtest.Main(m))
+}
+
+// prepare sets up the process of the tests. All servers of object stores and message stores have the same credentials, so
+// no test needs to change the environment, which would keep it from running beside others.
+func prepare() error {
+	for name, value := range dynamotest.Env() {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	return testkit.RunAtOnce(8)
 }
 
 func serve(ctx context.Context, cfg *config.Loaded, out io.Writer) error {
@@ -63,8 +80,14 @@ func serve(ctx context.Context, cfg *config.Loaded, out io.Writer) error {
 
 // onBoth runs the test on servers with a fresh SQLite and with a fresh PostgreSQL.
 func onBoth(t *testing.T, test func(t *testing.T, env []string)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, fresh(t)) })
-	t.Run("postgres", func(t *testing.T) { test(t, append(fresh(t), "DATABASE_URL="+storetest.Postgres(t))) })
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, fresh(t))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, append(fresh(t), "DATABASE_URL="+storetest.Postgres(t)))
+	})
 }
 
 // fresh is the environment of a server that has nothing yet, with the fake driver.

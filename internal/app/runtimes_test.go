@@ -9,6 +9,7 @@ import (
 
 // A template whose runtime nobody knows would only be noticed by its first prompt.
 func TestEveryTemplateHasARuntime(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cfg, err := config.Load(config.Sources{Env: func(name string) (string, bool) {
 		if name == "BERTH_DATA_DIR" {

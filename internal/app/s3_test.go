@@ -38,6 +38,7 @@ func (p *process) at() []string { return []string{"BERTH_SERVER=" + p.url, "BERT
 // the log says what was moved; and nobody inside finds the credentials.
 func TestWorkspacesOnS3(t *testing.T) {
 	testkit.Proves(t, "S7", "S9", "S10", "S16", "O1")
+	t.Parallel()
 	p := start(t, append(onS3(local(t), s3test.New(t)), "BERTH_LOG_FORMAT=json"))
 	c := p.client(t)
 	b := make1(t, c, api.CreateSandbox{Name: "box"})
@@ -131,6 +132,7 @@ func findCredentials(t *testing.T, b box) {
 // save one sandbox at once neither loses a version. Without a server nothing does, and so it is refused.
 func TestStoreWithoutConditionalWrites(t *testing.T) {
 	testkit.Proves(t, "S7", "S11")
+	t.Parallel()
 	_, bucket := newGate(t, s3test.New(t), true)
 	env := onS3(append(local(t), "DATABASE_URL="+storetest.Postgres(t)), bucket)
 	one, two := start(t, env), start(t, env)
@@ -206,6 +208,7 @@ func TestStoreWithoutConditionalWrites(t *testing.T) {
 // then they are gone, and those of others are not.
 func TestVersionsOfADeletedSandbox(t *testing.T) {
 	testkit.Proves(t, "O1")
+	t.Parallel()
 	env := local(t)
 	p := start(t, env)
 	c := p.client(t)
@@ -262,6 +265,7 @@ func TestVersionsOfADeletedSandbox(t *testing.T) {
 // is not done yet.
 func TestPurgeThatTheStoreRefuses(t *testing.T) {
 	testkit.Proves(t, "O1")
+	t.Parallel()
 	bucket := s3test.New(t)
 	g, through := newGate(t, bucket, false)
 	p := start(t, append(onS3(local(t), through), "BERTH_RECONCILE_INTERVAL=100ms", "BERTH_DELETED_RETENTION=10s"))

@@ -18,6 +18,7 @@ import (
 // A server that is killed around the last save loses nothing of the workspace: the next one takes it up.
 func TestKilledWhileSaving(t *testing.T) {
 	testkit.Proves(t, "O1", "V3")
+	t.Parallel()
 	for _, point := range []string{"before-end", "after-end", "after-destroy"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
@@ -55,6 +56,7 @@ func TestKilledWhileSaving(t *testing.T) {
 // A sandbox that nobody uses is archived by itself, and its next use brings it back.
 func TestUnusedSandboxIsArchivedByItself(t *testing.T) {
 	testkit.Proves(t, "T6")
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "berth.toml")
 	if err := os.WriteFile(file, []byte("[templates.quick.timers]\nauto_stop = \"10s\"\nauto_archive = \"11s\"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -93,6 +95,7 @@ func headOf(t *testing.T, env []string, id string) string {
 // end comes with the last version.
 func TestFailedSaveKeepsTheVolume(t *testing.T) {
 	testkit.Proves(t, "O1", "S13")
+	t.Parallel()
 	env := local(t)
 	p := start(t, append(env, "BERTH_RECONCILE_INTERVAL=100ms"))
 	sb := p.client(t).Sandboxes
@@ -157,6 +160,7 @@ func TestFailedSaveKeepsTheVolume(t *testing.T) {
 // it, and is not kept waiting.
 func TestHostileWorkspaceIsSaved(t *testing.T) {
 	testkit.Proves(t, "S12", "S9")
+	t.Parallel()
 	p := start(t, local(t))
 	c := p.client(t)
 	b := make1(t, c, api.CreateSandbox{Name: "box"})
@@ -206,6 +210,7 @@ func TestHostileWorkspaceIsSaved(t *testing.T) {
 // saved before stays.
 func TestWorkspaceThatIsNone(t *testing.T) {
 	testkit.Proves(t, "O1", "S12")
+	t.Parallel()
 	p := start(t, local(t))
 	b := make1(t, p.client(t), api.CreateSandbox{Name: "box"})
 	b.sh("echo one > f")
@@ -240,6 +245,7 @@ func TestWorkspaceThatIsNone(t *testing.T) {
 
 // Whoever works in the sandbox is not surprised by a restore, unless it is forced.
 func TestRestoreWaitsForWhoeverWorks(t *testing.T) {
+	t.Parallel()
 	p := start(t, local(t))
 	c := p.client(t)
 	b := make1(t, c, api.CreateSandbox{Name: "box"})
@@ -274,6 +280,7 @@ func TestRestoreWaitsForWhoeverWorks(t *testing.T) {
 // The credentials of the object store are nowhere in a sandbox.
 func TestStoreCredentialsStayOutside(t *testing.T) {
 	testkit.Proves(t, "S16")
+	t.Parallel()
 	const canary = "canary-of-the-object-store"
 	p := start(t, append(local(t), "AWS_ACCESS_KEY_ID="+canary, "AWS_SECRET_ACCESS_KEY="+canary, "AWS_SESSION_TOKEN="+canary))
 	b := make1(t, p.client(t), api.CreateSandbox{Name: "box"})
@@ -294,6 +301,7 @@ func TestStoreCredentialsStayOutside(t *testing.T) {
 // A store that cannot be used keeps a server from starting, with words; the one that is used is told.
 func TestObjectStoreOfAServer(t *testing.T) {
 	testkit.Proves(t, "S13", "S14")
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

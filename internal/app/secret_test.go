@@ -34,6 +34,7 @@ var canaries = map[string]string{
 // Secrets that are given to a server are nowhere in its database, its write-ahead log and its backups.
 func TestDatabaseHoldsNoSecret(t *testing.T) {
 	testkit.Proves(t, "E5")
+	t.Parallel()
 	onLocal(t, func(t *testing.T, env []string) {
 		hooked := newCalled(t)
 		env = withConfig(t, append(env, "BERTH_SECRET_KEY="+canaries["key"]), `
@@ -125,6 +126,7 @@ func wantNoCanaries(t *testing.T, env []string, when string) {
 
 // A data directory of before has variables in plain text; after the upgrade its files have none.
 func TestUpgradeEncryptsWhatIsThere(t *testing.T) {
+	t.Parallel()
 	env := fresh(t)
 	p := start(t, env)
 	make1(t, p.client(t), api.CreateSandbox{Name: "box", Env: map[string]string{"TOKEN": "soon replaced"}})
@@ -152,6 +154,7 @@ func TestUpgradeEncryptsWhatIsThere(t *testing.T) {
 // A server whose secret is not the database's says so and does not start; nothing is changed.
 func TestServerIsRefusedWithoutTheSecret(t *testing.T) {
 	testkit.Proves(t, "X2")
+	t.Parallel()
 	onBoth(t, func(t *testing.T, env []string) {
 		p := start(t, env)
 		make1(t, p.client(t), api.CreateSandbox{Name: "box", Env: map[string]string{"TOKEN": "x"}})
@@ -215,6 +218,7 @@ func loaded(t *testing.T, env []string) *config.Loaded {
 // The secret is lost for good and given up. The server starts; what needs the secret says so, does not run without
 // its variables, and can be deleted. When the secret is found, all is as before.
 func TestLostSecretIsGivenUp(t *testing.T) {
+	t.Parallel()
 	onLocal(t, func(t *testing.T, env []string) {
 		p := start(t, env)
 		b := make1(t, p.client(t), api.CreateSandbox{Name: "box", Env: map[string]string{"TOKEN": "x"}})

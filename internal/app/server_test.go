@@ -24,6 +24,7 @@ import (
 
 func TestSandboxLifeOverHTTP(t *testing.T) {
 	testkit.Proves(t, "O1", "X1", "X2")
+	t.Parallel()
 	onBoth(t, func(t *testing.T, env []string) {
 		c := start(t, env).client(t)
 		ctx := t.Context()
@@ -68,6 +69,7 @@ func problem(err error) *api.Problem {
 
 func TestSandboxesOutliveTheServer(t *testing.T) {
 	testkit.Proves(t, "X4")
+	t.Parallel()
 	onBoth(t, func(t *testing.T, env []string) {
 		first := start(t, env)
 		made, _, err := first.client(t).Sandboxes.Create(t.Context(), api.CreateSandbox{Name: "box"})
@@ -87,6 +89,7 @@ func TestSandboxesOutliveTheServer(t *testing.T) {
 // A request that runs when SIGTERM comes is answered; what it asked for is there.
 func TestDrainFinishesRunningRequests(t *testing.T) {
 	testkit.Proves(t, "X4")
+	t.Parallel()
 	env := fresh(t)
 	dir := filepath.Join(value(env, "BERTH_DATA_DIR"), "fake")
 	p := start(t, env)
@@ -110,6 +113,7 @@ func TestDrainFinishesRunningRequests(t *testing.T) {
 
 // On SQLite the next server knows that the killed one is gone, and does not wait for its leases.
 func TestKilledServerLeavesNothingToWaitFor(t *testing.T) {
+	t.Parallel()
 	env := append(fresh(t), "BERTH_LEASE_TTL=10m")
 	dir := filepath.Join(value(env, "BERTH_DATA_DIR"), "fake")
 	killed := start(t, env)
@@ -155,6 +159,7 @@ func asked(dir string) error {
 
 func TestDatabaseGoesAwayAndComesBack(t *testing.T) {
 	testkit.Proves(t, "E1")
+	t.Parallel()
 	ctx := t.Context()
 	cluster, err := pgtest.Start(ctx, pgtest.Options{})
 	if err != nil {
@@ -187,6 +192,7 @@ func TestDatabaseGoesAwayAndComesBack(t *testing.T) {
 
 func TestServerRefusesToStartWithWords(t *testing.T) {
 	testkit.Proves(t, "E1")
+	t.Parallel()
 	first := fresh(t)
 	running := start(t, first)
 	file := filepath.Join(t.TempDir(), "berth.toml")
@@ -224,6 +230,7 @@ func TestServerRefusesToStartWithWords(t *testing.T) {
 // a sandbox was given, which the database must keep.
 func TestSecretsStayOut(t *testing.T) {
 	testkit.Proves(t, "E5")
+	t.Parallel()
 	env := local(t)
 	p := start(t, env)
 	c := p.client(t)
@@ -300,6 +307,7 @@ func contains(path, text string) (bool, error) {
 }
 
 func TestContainsReadsAcrossHolesAndWindows(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "sparse")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -60,6 +60,7 @@ func shownInSlack(team *slacktest.Team, channel, thread string) string {
 // TestSlackInARealSandbox goes from a mention to the uploaded file, in a real sandbox.
 func TestSlackInARealSandbox(t *testing.T) {
 	testkit.Proves(t, "T7")
+	t.Parallel()
 	team, env := slackFor(t)
 	p := start(t, append(local(t), env...))
 	connectSlack(t, p, team, "demo")
@@ -214,6 +215,7 @@ func TestKilledServersAnswerOnceInSlack(t *testing.T) {
 // TestSlackCommands connects, checks and disconnects a workspace as an operator types it.
 func TestSlackCommands(t *testing.T) {
 	testkit.Proves(t, "T7", "T10")
+	t.Parallel()
 	team, env := slackFor(t)
 	p := start(t, append(fresh(t), env...))
 	berth := func(more map[string]string, args ...string) (code int, said string) {
@@ -268,6 +270,7 @@ func TestSlackCommands(t *testing.T) {
 // and no key.
 func TestSlackEventsReachTheServer(t *testing.T) {
 	testkit.Proves(t, "T7")
+	t.Parallel()
 	team, env := slackFor(t)
 	p := start(t, append(fresh(t), env...))
 	if _, err := p.client(t).Slack.Connect(t.Context(), api.ConnectSlack{BotToken: team.BotToken, SigningSecret: team.SigningSecret, Template: "demo"}); err != nil {

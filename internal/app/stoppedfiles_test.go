@@ -12,6 +12,7 @@ import (
 // A change of files, and a sync, start a stopped sandbox; a read does not.
 func TestWritingToAStoppedSandboxStartsIt(t *testing.T) {
 	testkit.Proves(t, "V3")
+	t.Parallel()
 	p := start(t, local(t))
 	c := p.client(t)
 	b := make1(t, c, api.CreateSandbox{Name: "box"})

@@ -37,6 +37,7 @@ func (p *process) get(t *testing.T, path string) (int, string) {
 // a sync bring it back. The home directory is in no version.
 func TestFilesWithoutAMachine(t *testing.T) {
 	testkit.Proves(t, "V3")
+	t.Parallel()
 	p := start(t, local(t))
 	c := p.client(t)
 	sb := c.Sandboxes
@@ -118,6 +119,7 @@ func (b box) readsWithoutAMachine(p *process, state string) {
 // With a store that hangs, reads without a machine answer 503 within their bound.
 func TestFilesWithoutAMachineAndWithoutAStore(t *testing.T) {
 	testkit.Proves(t, "V3", "E6")
+	t.Parallel()
 	gate, through := newGate(t, s3test.New(t), false)
 	p := start(t, onS3(local(t), through))
 	b := make1(t, p.client(t), api.CreateSandbox{Name: "box"})

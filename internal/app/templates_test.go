@@ -13,6 +13,7 @@ import (
 // A template of the configuration is one that sandboxes have: by name, and by default.
 func TestTemplatesOfTheConfiguration(t *testing.T) {
 	testkit.Proves(t, "H6", "E5")
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "berth.toml")
 	const canary = "canary-in-a-template-91c4"
 	if err := os.WriteFile(file, []byte(`

@@ -108,6 +108,7 @@ const redactedText = "begin [redacted:THE_KEY]. In parts: [redacted:THE_KEY], th
 func TestSecretsReachTurns(t *testing.T) {
 	testkit.Proves(t, "E5")
 	testkit.Proves(t, "E7")
+	t.Parallel()
 	onLocal(t, func(t *testing.T, env []string) {
 		env = withConfig(t, env, secretTemplates())
 		p := start(t, env)
@@ -191,6 +192,7 @@ func TestSecretsReachTurns(t *testing.T) {
 func TestSecretIsRedactedWhenTheServerIsKilled(t *testing.T) {
 	testkit.Proves(t, "E5")
 	testkit.Proves(t, "C4")
+	t.Parallel()
 	env := withConfig(t, local(t), secretTemplates())
 	p := start(t, env)
 	c := p.client(t)
@@ -245,6 +247,7 @@ func TestSecretIsRedactedWhenTheServerIsKilled(t *testing.T) {
 // Redaction is off where a template says so, and covers the variables of a conversation whose names are those of secrets.
 func TestRedactionFollowsTheTemplate(t *testing.T) {
 	testkit.Proves(t, "E5")
+	t.Parallel()
 	p := start(t, withConfig(t, local(t), secretTemplates()))
 	c := p.client(t)
 	if _, err := c.Secrets.Set(t.Context(), "THE_KEY", "canary-that-may-be-seen"); err != nil {
@@ -265,6 +268,7 @@ func TestRedactionFollowsTheTemplate(t *testing.T) {
 // The headers of a service have the tenant's secret, outside its sandbox, and follow it without a restart.
 func TestHeadersOfAServiceHaveTheSecret(t *testing.T) {
 	testkit.Proves(t, "E7")
+	t.Parallel()
 	var last atomic.Value
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { last.Store(r.Header.Get("X-Api-Key")) }))
 	defer upstream.Close()

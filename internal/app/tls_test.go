@@ -85,6 +85,7 @@ func served(url string) (int64, error) {
 }
 
 func TestServerSpeaksHTTPS(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	p.write(1)
 	server := start(t, append(local(t), "BERTH_TLS_CERT="+p.cert, "BERTH_TLS_KEY="+p.key))
@@ -146,6 +147,7 @@ func wantSerial(t *testing.T, url string, want int64) {
 }
 
 func TestBadCertificatesRefuseTheStart(t *testing.T) {
+	t.Parallel()
 	good, other := newPair(t), newPair(t)
 	good.write(1)
 	other.write(2)
@@ -166,6 +168,7 @@ func TestBadCertificatesRefuseTheStart(t *testing.T) {
 }
 
 func TestPlainHTTPForOthersIsWarnedOf(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	p.write(1)
 	const words = "is plain HTTP"
@@ -184,6 +187,7 @@ func TestPlainHTTPForOthersIsWarnedOf(t *testing.T) {
 // The admin key is shown to a person at a terminal. Anything else may be a log, which gets the name of the file.
 func TestAdminKeyIsShownOnlyToATerminal(t *testing.T) {
 	testkit.Proves(t, "E5")
+	t.Parallel()
 	env := unset(fresh(t), "BERTH_API_KEY")
 	said := run(t, env, "/")
 	kept, err := os.ReadFile(filepath.Join(value(env, "BERTH_DATA_DIR"), auth.AdminKeyFile))

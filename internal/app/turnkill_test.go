@@ -24,6 +24,7 @@ var turnWindows = []string{
 // every event exactly once, the hooks after the turn had their effect exactly once, and the tokens are right.
 func TestKilledServerLosesNoTurn(t *testing.T) {
 	testkit.Proves(t, "C4", "H4", "C7")
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "berth.toml")
 	if err := os.WriteFile(file, []byte(`[templates.hooked]
 extends = "demo"

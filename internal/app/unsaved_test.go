@@ -34,6 +34,7 @@ func vanish(t *testing.T, env []string) {
 // Work outside turns is saved by itself, and what a lost instance took with it is reported.
 func TestWorkOutsideTurnsSurvivesItsInstance(t *testing.T) {
 	testkit.Proves(t, "S18")
+	t.Parallel()
 	env := append(local(t), "BERTH_SAVE_AFTER=1s", "BERTH_RECONCILE_INTERVAL=200ms")
 	p := start(t, env)
 	b := make1(t, p.client(t), api.CreateSandbox{Name: "box"})
@@ -113,6 +114,7 @@ func TestWorkOutsideTurnsSurvivesItsInstance(t *testing.T) {
 // A stop saves what changed, so that the workspace outlives the stopped instance, too.
 func TestAStopSaves(t *testing.T) {
 	testkit.Proves(t, "S18")
+	t.Parallel()
 	env := append(local(t), "BERTH_SAVE_AFTER=1h", "BERTH_SAVE_EVERY=1h")
 	b := make1(t, start(t, env).client(t), api.CreateSandbox{Name: "box"})
 	b.sh("echo kept > kept.txt")
@@ -153,6 +155,7 @@ func metrics(t *testing.T, p *process) string {
 // What a project lost with its instance, and what was restored, is in the answers about the project, too.
 func TestProjectSaysWhatItLost(t *testing.T) {
 	testkit.Proves(t, "S18")
+	t.Parallel()
 	env := append(local(t), "BERTH_SAVE_AFTER=1h", "BERTH_SAVE_EVERY=1h")
 	c := start(t, env).client(t)
 	if _, _, err := c.Projects.Ensure(t.Context(), "shop", api.EnsureProject{}); err != nil {
@@ -186,6 +189,7 @@ func TestProjectSaysWhatItLost(t *testing.T) {
 // Tools and routes that only reach files say what was lost and restored, too.
 func TestFilesSayWhatWasLost(t *testing.T) {
 	testkit.Proves(t, "S18")
+	t.Parallel()
 	env := append(local(t), "BERTH_SAVE_AFTER=1h", "BERTH_SAVE_EVERY=1h")
 	p := start(t, env)
 	c := p.client(t)
@@ -227,6 +231,7 @@ func TestFilesSayWhatWasLost(t *testing.T) {
 // that the next answer does not say it again.
 func TestEveryAnswerSaysWhatWasLost(t *testing.T) {
 	testkit.Proves(t, "S18")
+	t.Parallel()
 	env := append(local(t), "BERTH_SAVE_AFTER=1h", "BERTH_SAVE_EVERY=1h")
 	p := start(t, env)
 	c := p.client(t)
@@ -269,6 +274,7 @@ func errorOf(_ any, err error) error { return err }
 // was found before.
 func TestEnsureSaysWhatWasLost(t *testing.T) {
 	testkit.Proves(t, "S18")
+	t.Parallel()
 	env := append(local(t), "BERTH_SAVE_AFTER=1h", "BERTH_SAVE_EVERY=1h")
 	p := start(t, env)
 	c := p.client(t)
@@ -305,6 +311,7 @@ func TestEnsureSaysWhatWasLost(t *testing.T) {
 // A turn says what happened to the files that its agent finds.
 func TestTurnSaysWhatWasLost(t *testing.T) {
 	testkit.Proves(t, "S18")
+	t.Parallel()
 	env := append(local(t), "BERTH_SAVE_AFTER=1h", "BERTH_SAVE_EVERY=1h")
 	c := start(t, env).client(t)
 	conv, _, err := c.Conversations.Create(t.Context(), api.CreateConversation{})
@@ -352,6 +359,7 @@ func TestTurnSaysWhatWasLost(t *testing.T) {
 // A terminal says what was lost and restored when it is opened, in its first message.
 func TestTerminalSaysWhatWasLost(t *testing.T) {
 	testkit.Proves(t, "S18")
+	t.Parallel()
 	env := append(local(t), "BERTH_SAVE_AFTER=1h", "BERTH_SAVE_EVERY=1h")
 	b := make1(t, start(t, env).client(t), api.CreateSandbox{Name: "box"})
 	opened := func(opts client.TerminalOptions) string {

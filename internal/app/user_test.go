@@ -20,6 +20,7 @@ import (
 // A server of an ordinary user without cgroups says that memory is not limited: at its start, in its log, to those who
 // ask whether it is ready, and of each sandbox.
 func TestAUsersServerSaysThatMemoryIsNotLimited(t *testing.T) {
+	t.Parallel()
 	const words = "MEMORY IS NOT LIMITED"
 	p, greeting, data := usersServer(t, asNobody, nil)
 	c := p.client(t)
@@ -98,7 +99,7 @@ func usersServer(t *testing.T, who ordinary, fill func(data string), env ...stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{os.WriteFile(helper, program, 0o755), os.Mkdir(data, 0o700)} {
+	for _, err := range []error{writeProgram(helper, program), os.Mkdir(data, 0o700)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,6 +128,7 @@ func usersServer(t *testing.T, who ordinary, fill func(data string), env ...stri
 // A real agent works in the sandboxes of an ordinary user's server, and resumes its session.
 func TestAgentInAUsersSandbox(t *testing.T) {
 	testkit.Proves(t, "X10")
+	t.Parallel()
 	t.Run("user", func(t *testing.T) { agentWorks(t, asNobody, 1) })
 	t.Run("mapped", func(t *testing.T) { agentWorks(t, withSubordinateIDs, 3) })
 }

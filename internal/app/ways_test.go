@@ -48,8 +48,16 @@ func newUsersCalling(t *testing.T) *calling {
 	dir := publicDir(t)
 	w.as, w.data = nobody(), filepath.Join(dir, "data")
 	helper, file := filepath.Join(dir, "berth"), filepath.Join(dir, "berth.toml")
+	program, err := os.ReadFile(testkit.Binary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile(value(w.env, "BERTH_CONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, err := range []error{
-		copyTo(helper, testkit.Binary(t), 0o755), copyTo(file, value(w.env, "BERTH_CONFIG"), 0o644),
+		writeProgram(helper, program), os.WriteFile(file, config, 0o644),
 		os.Mkdir(w.data, 0o700), os.Chown(w.data, int(w.as.Uid), int(w.as.Gid)),
 	} {
 		if err != nil {
@@ -68,14 +76,6 @@ func newUsersCalling(t *testing.T) *calling {
 		}
 	})
 	return w
-}
-
-func copyTo(path, from string, mode os.FileMode) error {
-	data, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, data, mode)
 }
 
 // start starts a server.
@@ -181,8 +181,15 @@ const sentence = "The stream arrives whole and once, whatever becomes of the ser
 // The call goes on: the stream arrives whole, once. Later servers count its bytes.
 func TestServersComeAndGoAndAModelsStreamGoesOn(t *testing.T) {
 	testkit.Proves(t, "X4")
-	t.Run("root", func(t *testing.T) { newCalling(t).outlivesServers() })
-	t.Run("user", func(t *testing.T) { newUsersCalling(t).outlivesServers() })
+	t.Parallel()
+	t.Run("root", func(t *testing.T) {
+		t.Parallel()
+		newCalling(t).outlivesServers()
+	})
+	t.Run("user", func(t *testing.T) {
+		t.Parallel()
+		newUsersCalling(t).outlivesServers()
+	})
 }
 
 func (w *calling) outlivesServers() {
@@ -244,6 +251,7 @@ func (w *calling) ask(id string) error {
 // The process that serves the ways out is killed. The server starts another for every sandbox, and says so.
 func TestKilledGatewayIsReplaced(t *testing.T) {
 	testkit.Proves(t, "X4")
+	t.Parallel()
 	w := newCalling(t)
 	p := w.start()
 	make1(t, p.client(t), api.CreateSandbox{Name: "box", Template: "calling"})
@@ -275,6 +283,7 @@ func TestKilledGatewayIsReplaced(t *testing.T) {
 // round.
 func TestEmbeddingProgramServesTheWaysOutItself(t *testing.T) {
 	testkit.Proves(t, "V1")
+	t.Parallel()
 	w := newCalling(t)
 	p := w.start()
 	make1(t, p.client(t), api.CreateSandbox{Name: "box", Template: "calling"})
@@ -305,6 +314,7 @@ func TestEmbeddingProgramServesTheWaysOutItself(t *testing.T) {
 // What serves the ways out ends with the sandboxes: by 'berth down' with a server and without one, and by itself.
 func TestNothingServesTheWaysOutWithoutSandboxes(t *testing.T) {
 	testkit.Proves(t, "X1")
+	t.Parallel()
 	w := newCalling(t)
 	down := func(server string) {
 		t.Helper()
@@ -347,6 +357,7 @@ func TestNothingServesTheWaysOutWithoutSandboxes(t *testing.T) {
 // The process has no rights that it does not need, and nothing of the server but its priority.
 func TestGatewayHasFewRights(t *testing.T) {
 	testkit.Proves(t, "E3")
+	t.Parallel()
 	w := newCalling(t)
 	w.env = append(w.env, "SECRET_OF_THE_SERVER=canary")
 	runtime.LockOSThread() // the server keeps a priority that it was given, so it is started with the ordinary one

@@ -36,6 +36,7 @@ func (b box) versions() (all []api.Version) {
 // links and empty folders.
 func TestWorkspaceComesBack(t *testing.T) {
 	testkit.Proves(t, "V3", "S9", "O1", "S14")
+	t.Parallel()
 	onLocal(t, func(t *testing.T, env []string) {
 		p := start(t, env)
 		b := make1(t, p.client(t), api.CreateSandbox{Name: "box"})
@@ -87,6 +88,7 @@ func TestWorkspaceComesBack(t *testing.T) {
 // after the sandbox is deleted.
 func TestVersionsByHand(t *testing.T) {
 	testkit.Proves(t, "S10", "S7", "V2", "O1")
+	t.Parallel()
 	p := start(t, local(t))
 	c := p.client(t)
 	sb := c.Sandboxes
@@ -240,6 +242,7 @@ func TestVersionsByHand(t *testing.T) {
 // changed after an upgrade.
 func TestPrefixIsRecordedAtTheUpgrade(t *testing.T) {
 	testkit.Proves(t, "S7")
+	t.Parallel()
 	env := local(t)
 	p := start(t, env)
 	b := make1(t, p.client(t), api.CreateSandbox{Name: "box"})

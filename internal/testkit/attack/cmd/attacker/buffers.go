@@ -49,12 +49,16 @@ func fillUntil(bytes int, fill func() (int, error)) error {
 }
 
 // connections fills the given number of mebibytes with data in sockets that the kernel does not limit, and holds them for
-// ten seconds.
+// the given number of seconds.
 func connections(args []string) error {
-	what, n, err := wordAndNumber(args)
+	if len(args) != 3 {
+		return errUsage
+	}
+	numbers, err := number(args[1:], 2)
 	if err != nil {
 		return err
 	}
+	what, n, seconds := args[0], numbers[0], numbers[1]
 	fill := map[string]func() (int, error){"segments": func() (int, error) { return fillStream(0) }, "reset": fillReset, "empty": fillBacklog,
 		"timestamps": fillTimestamps, "errors": fillErrors}[what]
 	if fill == nil {
@@ -63,7 +67,7 @@ func connections(args []string) error {
 	if err := fillUntil(n*mebibyte, fill); err != nil {
 		return err
 	}
-	time.Sleep(10 * time.Second)
+	time.Sleep(time.Duration(seconds) * time.Second)
 	return nil
 }
 
