@@ -25,7 +25,7 @@ func newSlack(s *System) *slack.Service {
 	}
 	limits := s.chat.AttachmentLimits()
 	return slack.New(slack.Options{
-		Store: s.store, Threads: threads{s}, APIURL: s.cfg.SlackAPIURL, MaxFile: limits.File, MaxFiles: limits.Count, Log: s.log, At: s.opts.At,
+		Store: s.store, Threads: threads{s}, APIURL: s.cfg.SlackAPIURL, MaxFile: limits.File, MaxAll: limits.Prompt, MaxFiles: limits.Count, Log: s.log, At: s.opts.At,
 	})
 }
 

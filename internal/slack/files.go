@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 	"time"
+	"unicode"
 
 	slackgo "github.com/slack-go/slack"
 
@@ -17,14 +18,18 @@ import (
 
 // fetchAll downloads the attachments of a message. Those that the agent does not get are named with the reasons.
 func (a *answer) fetchAll(ctx context.Context, all []file) (files []api.PromptFile, dropped []string, err error) {
+	left := a.opts.MaxAll
 	for i, f := range all {
-		name := clip(oneLine(f.Name), 100)
+		name := clip(shownName(f.Name), 100)
 		switch {
 		case i >= a.opts.MaxFiles:
 			dropped = append(dropped, fmt.Sprintf("%s (at most %d files)", name, a.opts.MaxFiles))
 			continue
 		case f.Size > a.opts.MaxFile:
 			dropped = append(dropped, fmt.Sprintf("%s (larger than %d MiB)", name, a.opts.MaxFile>>20))
+			continue
+		case f.Size > left:
+			dropped = append(dropped, fmt.Sprintf("%s (all files together are larger than %d MiB)", name, a.opts.MaxAll>>20))
 			continue
 		case f.URL == "" || f.Mode == "external" || f.Mode == "tombstone" || f.Mode == "hidden_by_limit":
 			dropped = append(dropped, name+" (Slack does not have its content)")
@@ -39,24 +44,36 @@ func (a *answer) fetchAll(ctx context.Context, all []file) (files []api.PromptFi
 			dropped = append(dropped, name+" (it could not be read from Slack)")
 			continue
 		}
+		left -= int64(len(data))
 		files = append(files, api.PromptFile{Name: first(f.Name, f.ID), Data: data})
 	}
 	return files, dropped, nil
 }
 
+// shownName returns a file's name in one line of characters that can be seen: others could change how the text around
+// it is read.
+func shownName(name string) string {
+	return strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return '_'
+		}
+		return c
+	}, oneLine(name))
+}
+
 var errOtherSize = errors.New("the file has another size than Slack said; the app may lack the scope files:read")
 
-// fetch downloads a file. To a token that may not have it, Slack shows a page to log in.
+// fetch downloads a file, and no more of it than its size. To a token that may not have it, Slack shows a page to log in.
 func (a *answer) fetch(ctx context.Context, f file) (data []byte, err error) {
 	for n := 0; ; n++ {
-		buffer := &limited{left: a.opts.MaxFile}
+		buffer := &limited{left: f.Size}
 		err = once(ctx, func(ctx context.Context) error { return a.web.GetFileContext(ctx, f.URL, buffer) })
 		switch {
 		case err == nil && int64(buffer.Len()) != f.Size:
 			return nil, errOtherSize
 		case err == nil:
 			return buffer.Bytes(), nil
-		case errors.Is(err, errTooLarge) || n == 3:
+		case errors.Is(err, errOtherSize) || n == 3:
 			return nil, err
 		}
 		select {
@@ -67,8 +84,6 @@ func (a *answer) fetch(ctx context.Context, f file) (data []byte, err error) {
 	}
 }
 
-var errTooLarge = errors.New("the file is too large")
-
 // limited is a buffer that refuses to grow beyond a limit.
 type limited struct {
 	bytes.Buffer
@@ -78,7 +93,7 @@ type limited struct {
 // Write implements io.Writer.
 func (l *limited) Write(p []byte) (int, error) {
 	if l.left -= int64(len(p)); l.left < 0 {
-		return 0, errTooLarge
+		return 0, errOtherSize
 	}
 	return l.Buffer.Write(p)
 }
@@ -94,12 +109,12 @@ func (a *answer) upload(ctx context.Context, f api.Artifact) (problem string, er
 	if u.Done {
 		return "", nil
 	}
-	name := clip(oneLine(path.Base(f.Path)), 200)
+	name := clip(shownName(path.Base(f.Path)), 200)
 	switch {
 	case f.Size == 0:
 		return name + " (it is empty)", nil
 	case f.Size > maxUpload:
-		return fmt.Sprintf("%s (%d MiB; at most %d)", f.Path, f.Size>>20, maxUpload>>20), nil
+		return fmt.Sprintf("%s (%d MiB; at most %d)", name, f.Size>>20, maxUpload>>20), nil
 	}
 	if u.File != "" { // it may be shared already
 		if done, err := a.isShared(ctx, u.File); err != nil || done {

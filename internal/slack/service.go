@@ -33,8 +33,9 @@ type Options struct {
 	Holder  string       // names this process in leases; empty: a new id
 	Log     *slog.Logger
 
-	// MaxFile and MaxFiles limit the size of an attachment and the number of a message's attachments.
+	// Limits of the attachments of a message: the size of one, of all together, and their number.
 	MaxFile  int64 // zero: 20 MiB
+	MaxAll   int64 // zero: 20 MiB
 	MaxFiles int   // zero: 10
 
 	// At is called at named points of the work, for tests that stop a server there.
@@ -61,6 +62,7 @@ type Service struct {
 func New(o Options) *Service {
 	o.Holder = cmp.Or(o.Holder, store.NewID())
 	o.MaxFile = cmp.Or(o.MaxFile, 20<<20)
+	o.MaxAll = cmp.Or(o.MaxAll, 20<<20)
 	o.MaxFiles = cmp.Or(o.MaxFiles, 10)
 	if o.HTTP == nil {
 		o.HTTP = &http.Client{Transport: http.DefaultTransport}

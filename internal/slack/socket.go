@@ -3,6 +3,7 @@ package slack
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log"
 	"sync"
@@ -11,6 +12,8 @@ import (
 	slackgo "github.com/slack-go/slack"
 	"github.com/slack-go/slack/socketmode"
 
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/store"
 )
 
@@ -78,7 +81,7 @@ func (s *Service) runSocket(ctx context.Context, w store.SlackWorkspace) {
 		ended := make(chan error, 1)
 		go func() { ended <- c.RunContext(inner) }()
 		began := time.Now()
-		err := s.readSocket(inner, c, ended)
+		err := s.readSocket(inner, c, w, ended)
 		cancel()
 		if ctx.Err() != nil {
 			return
@@ -107,7 +110,7 @@ func (s *Service) fail(ctx context.Context, team string, cause error) {
 }
 
 // readSocket handles what arrives on a connection. It returns when the client has given up.
-func (s *Service) readSocket(ctx context.Context, c *socketmode.Client, ended <-chan error) error {
+func (s *Service) readSocket(ctx context.Context, c *socketmode.Client, w store.SlackWorkspace, ended <-chan error) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -123,29 +126,41 @@ func (s *Service) readSocket(ctx context.Context, c *socketmode.Client, ended <-
 				}
 			}
 			if q != nil && q.EnvelopeID != "" {
-				s.handle(ctx, c, *q)
+				s.handle(ctx, c, w, *q)
 			}
 		}
 	}
 }
 
-// handle records an envelope and then acknowledges it. Without an acknowledgement Slack sends it again.
-func (s *Service) handle(ctx context.Context, c *socketmode.Client, q socketmode.Request) {
+// handle records an envelope and then acknowledges it. Without an acknowledgement Slack sends it again. An app has one
+// token for all workspaces that it is installed in, so that the envelope may be of another one than w.
+func (s *Service) handle(ctx context.Context, c *socketmode.Client, w store.SlackWorkspace, q socketmode.Request) {
 	work, cancel := context.WithTimeout(ctx, ackTime)
 	defer cancel()
 	var err error
 	id := ""
 	switch q.Type {
 	case socketmode.RequestTypeInteractive:
-		err = s.click(work, q.Payload)
+		var b clicked
+		if json.Unmarshal(q.Payload, &b) != nil {
+			break
+		}
+		if err = s.mayName(work, w, b.Team.ID); err == nil {
+			err = s.click(work, q.Payload)
+		}
 	case socketmode.RequestTypeEventsAPI:
 		var cb callback
-		if err = json.Unmarshal(q.Payload, &cb); err == nil {
-			id = cb.EventID
+		if json.Unmarshal(q.Payload, &cb) != nil {
+			break
+		}
+		id = cb.EventID
+		if err = s.mayName(work, w, cb.Team); err == nil {
 			err = s.receive(work, cb)
 		}
 	}
-	if err != nil {
+	if errors.Is(err, fault.ErrNotFound) {
+		s.opts.Log.WarnContext(ctx, "ignore event of a Slack workspace that is not connected with this app", "event_id", id)
+	} else if err != nil {
 		s.opts.Log.WarnContext(ctx, "record event of Slack; it will be sent again", "event_id", id, "error", err)
 		return
 	}
@@ -154,6 +169,18 @@ func (s *Service) handle(ctx context.Context, c *socketmode.Client, q socketmode
 		return
 	}
 	s.at("slack-acked", id)
+}
+
+// mayName returns ErrNotFound unless a workspace that an event names is connected with the app of the connection's one.
+func (s *Service) mayName(ctx context.Context, w store.SlackWorkspace, team string) error {
+	if team == w.Team {
+		return nil
+	}
+	named, err := s.slack.Workspace(ctx, team)
+	if err == nil && (named.Problem != nil || named.Tokens.App != w.Tokens.App) {
+		err = fault.Errorf("find workspace", api.CodeNotFound, "the Slack workspace %s is connected with another app", team)
+	}
+	return err
 }
 
 // ackTime is the time to record an event. Slack waits for three seconds.

@@ -122,6 +122,13 @@ func (t *Team) Event(event obj) {
 	t.emit(event)
 }
 
+// EventOf announces an event of another workspace to this one's app.
+func (t *Team) EventOf(team string, event obj) {
+	t.server.mu.Lock()
+	defer t.server.mu.Unlock()
+	t.emitOf(team, event)
+}
+
 // Click presses a button of a message.
 func (t *Team) Click(user, channel, ts, action, value string) {
 	t.server.mu.Lock()
@@ -148,10 +155,12 @@ func (t *Team) Replay(eventID string) {
 }
 
 // emit sends an event to the app. The lock must be held.
-func (t *Team) emit(event obj) {
+func (t *Team) emit(event obj) { t.emitOf(t.ID, event) }
+
+func (t *Team) emitOf(team string, event obj) {
 	id := t.server.id("Ev")
 	t.start(&envelope{id: id, kind: "events_api", payload: obj{
-		"token": "old", "team_id": t.ID, "api_app_id": t.AppID, "event": event, "type": "event_callback", "event_id": id, "event_time": time.Now().Unix(),
+		"token": "old", "team_id": team, "api_app_id": t.AppID, "event": event, "type": "event_callback", "event_id": id, "event_time": time.Now().Unix(),
 		"authorizations": []obj{{"team_id": t.ID, "user_id": t.BotUser, "is_bot": true}},
 	}})
 }

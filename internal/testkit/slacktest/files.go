@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 )
@@ -13,16 +12,22 @@ import (
 type File struct {
 	ID, Name, Title, Type string
 	Content               []byte
+	Encoding              string // the Content-Encoding of a download; empty: none
 	size                  int
 	uploaded, shared      bool
 }
 
 // AddFile makes a file that a person uploaded.
 func (t *Team) AddFile(name, mimetype string, content []byte) (id string) {
+	return t.AddFileAs(File{Name: name, Type: mimetype, Content: content}, len(content))
+}
+
+// AddFileAs makes a file that a person uploaded, which messages announce with any size.
+func (t *Team) AddFileAs(f File, size int) (id string) {
 	t.server.mu.Lock()
 	defer t.server.mu.Unlock()
-	f := &File{ID: t.server.id("F"), Name: name, Title: name, Type: mimetype, Content: content, size: len(content), uploaded: true, shared: true}
-	t.files[f.ID] = f
+	f.ID, f.Title, f.size, f.uploaded, f.shared = t.server.id("F"), f.Name, size, true, true
+	t.files[f.ID] = &f
 	return f.ID
 }
 
@@ -38,7 +43,7 @@ func (t *Team) Files() map[string]File {
 }
 
 func (t *Team) showFile(f *File) obj {
-	at := t.server.URL + "/files-pri/" + t.ID + "-" + f.ID + "/" + url.PathEscape(f.Name)
+	at := t.server.URL + "/files-pri/" + t.ID + "-" + f.ID + "/download" // Slack puts a clean name here
 	return obj{"id": f.ID, "name": f.Name, "title": f.Title, "mimetype": f.Type, "size": f.size, "mode": "hosted", "is_external": false, "url_private": at, "url_private_download": at}
 }
 
@@ -160,5 +165,8 @@ func (s *Server) serveDownload(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", f.Type)
+	if f.Encoding != "" {
+		w.Header().Set("Content-Encoding", f.Encoding)
+	}
 	_, _ = w.Write(f.Content)
 }
