@@ -51,6 +51,9 @@ func (r *reading) end(exit guest.Exit) End {
 		return fail(api.TurnFailed, api.CodeTurnTimeout, "the turn took too long: %s", exit.Reason)
 	case said:
 		return e
+	case r.Note == noteUnreached:
+		e.Again = !r.Seen
+		return fail(api.TurnInterrupted, api.CodeTurnInterrupted, "the agent's server ended before it had the prompt%s", r.lastWords(exit))
 	case r.worker.Plain && succeeded(exit):
 		e.Status = api.TurnCompleted
 		return e

@@ -84,6 +84,7 @@ const (
 	noteCancelled    = "cancelled"
 	noteNoSession    = "no_session"
 	noteNotInstalled = "not_installed"
+	noteUnreached    = "unreached" // the agent's server went away before the prompt reached it
 )
 
 // keptOutput is the number of bytes of a turn's output that the sandbox keeps for a server that was away.

@@ -17,8 +17,11 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
+
+	"github.com/berthdev/berth/internal/acp/relay"
 )
 
 // Program is the path inside a sandbox of the program that its helper runs.
@@ -238,8 +241,12 @@ func (c *client) finish(err error) int {
 	case errors.As(err, &refused):
 		c.out.print(Line{Type: LineError, Text: refused.Op, Answer: refused.raw()})
 	case errors.Is(err, errEnded):
+		code := c.agent.code()
+		if code == relay.ExitUnreached && slices.Equal(c.turn.Command, []string{relay.Program, relay.Name}) {
+			c.out.note(noteUnreached)
+		}
 		c.out.flush()
-		return c.agent.code()
+		return code
 	case err != nil:
 		fmt.Fprintln(os.Stderr, err)
 		c.agent.end(false)

@@ -49,6 +49,7 @@ const (
 	noteCancelled    = "cancelled"
 	noteNoSession    = "no_session"
 	noteNotInstalled = "not_installed"
+	noteUnreached    = "unreached"
 )
 
 // printer writes lines. It keeps them until flush, so that several lines of the same moment are one write.

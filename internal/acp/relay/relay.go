@@ -21,6 +21,7 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -51,12 +52,19 @@ func Main(in io.Reader, out io.Writer) int {
 		address: os.Getenv(AddressEnv), token: os.Getenv(TokenEnv), agent: os.Getenv(AgentEnv), id: os.Getenv("BERTH_TURN"),
 		out: out, http: http.Client{Transport: &http.Transport{MaxIdleConns: 4}},
 	}
-	if err := r.run(in); err != nil {
-		fmt.Fprintln(os.Stderr, "sandbox-agent:", err)
-		return 1
+	err := r.run(in)
+	if err == nil {
+		return 0
 	}
-	return 0
+	fmt.Fprintln(os.Stderr, "sandbox-agent:", err)
+	if errors.Is(err, errAway) && !r.prompted.Load() {
+		return ExitUnreached
+	}
+	return 1
 }
+
+// ExitUnreached is the exit code of a relay whose server went away before the prompt reached it.
+const ExitUnreached = 75
 
 type relay struct {
 	address, token, agent, id string
@@ -64,6 +72,8 @@ type relay struct {
 	http http.Client
 	mu   sync.Mutex // guards out
 	out  io.Writer
+
+	prompted atomic.Bool // the prompt may have reached the server
 }
 
 const (
@@ -77,8 +87,11 @@ const (
 	deleteTime = 2 * time.Second
 )
 
-// errAgent reports that the agent's process has ended.
-var errAgent = errors.New("the agent ended")
+// Errors that end a relay.
+var (
+	errAgent = errors.New("the agent ended")
+	errAway  = errors.New("the server is away")
+)
 
 func (r *relay) run(in io.Reader) error {
 	stopped, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
@@ -158,24 +171,32 @@ const beginTime = 30 * time.Second
 
 // send posts one message. A message that the server refuses is answered with an error, so that the client does not wait.
 func (r *relay) send(ctx context.Context, line []byte) error {
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+	}
+	known := json.Unmarshal(line, &m) == nil
+	if m.Method == "session/prompt" {
+		r.prompted.Store(true)
+	}
 	resp, err := r.do(ctx, http.MethodPost, "?agent="+url.QueryEscape(r.agent), line, "")
 	if err != nil {
+		var dial *net.OpError
+		if m.Method == "session/prompt" && errors.As(err, &dial) && dial.Op == "dial" {
+			r.prompted.Store(false)
+		}
 		var timeout net.Error
 		if errors.As(err, &timeout) && timeout.Timeout() {
 			return nil // the answer comes on the stream
 		}
-		return err
+		return fmt.Errorf("%w: %w", errAway, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxLine))
 	if resp.StatusCode < 400 || resp.StatusCode == http.StatusGatewayTimeout {
 		return nil
 	}
-	var m struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-	}
-	if json.Unmarshal(line, &m) != nil || len(m.ID) == 0 || m.Method == "" {
+	if !known || len(m.ID) == 0 || m.Method == "" {
 		return nil
 	}
 	why := fmt.Sprintf("sandbox-agent answered %s: %.500s", resp.Status, strings.TrimSpace(string(text)))
@@ -215,7 +236,7 @@ func (r *relay) follow(ctx context.Context) error {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
 		got, err := r.stream(ctx, &last)
 		switch {
-		case errors.Is(err, errAgent), ctx.Err() != nil:
+		case errors.Is(err, errAgent), errors.Is(err, errAway), ctx.Err() != nil:
 			return err
 		case got:
 			pause, away = 5*time.Millisecond, time.Time{}
@@ -224,7 +245,7 @@ func (r *relay) follow(ctx context.Context) error {
 		case away.IsZero():
 			away = time.Now()
 		case time.Since(away) > patience:
-			return fmt.Errorf("the server is away: %w", err)
+			return fmt.Errorf("%w: %w", errAway, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -248,7 +269,7 @@ func (r *relay) stream(ctx context.Context, last *string) (got bool, err error) 
 	case resp.StatusCode == http.StatusNotFound && *last == "":
 		return false, errNotYet
 	case resp.StatusCode == http.StatusNotFound:
-		return false, fmt.Errorf("%w: the server forgot it", errAgent)
+		return false, fmt.Errorf("%w: another one runs, which does not know the agent", errAway)
 	case resp.StatusCode != http.StatusOK:
 		return false, errors.New(resp.Status)
 	}

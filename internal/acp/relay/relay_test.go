@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,8 +23,9 @@ type server struct {
 	posted  []string
 	deleted int
 	streams int
-	cut     int // ends each stream after so many messages; zero: never
-	refuse  int // status for posts; zero: they are taken
+	cut     int    // ends each stream after so many messages; zero: never
+	refuse  int    // status for posts; zero: they are taken
+	drop    string // the connection of a message with this text is cut
 	changed chan struct{}
 }
 
@@ -61,6 +63,8 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 	refuse := s.refuse
 	s.mu.Unlock()
 	switch {
+	case s.drop != "" && strings.Contains(string(text), s.drop):
+		panic(http.ErrAbortHandler)
 	case refuse != 0:
 		http.Error(w, "cannot", refuse)
 	case strings.Contains(string(text), "session/prompt"):
@@ -181,5 +185,24 @@ func TestServerThatIsAway(t *testing.T) {
 	r.address = "127.0.0.1:1"
 	if err := r.run(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize"}` + "\n")); err == nil {
 		t.Error("a server that is away is no error")
+	}
+}
+
+// A prompt that may have reached the server is not reported as one that did not.
+func TestServerThatDiesWithThePrompt(t *testing.T) {
+	testkit.Proves(t, "T12")
+	s, r, _ := newServer(t)
+	s.drop = "session/prompt"
+	in := `{"jsonrpc":"2.0","id":1,"method":"initialize"}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"session/prompt"}` + "\n"
+	for _, address := range []string{r.address, "127.0.0.1:1"} {
+		r.address = address
+		feed, w := io.Pipe()
+		go func() { _, _ = io.WriteString(w, in) }()
+		err := r.run(feed)
+		_ = w.Close()
+		if !errors.Is(err, errAway) || r.prompted.Load() != (address != "127.0.0.1:1") {
+			t.Errorf("at %s: prompted %t, %v", address, r.prompted.Load(), err)
+		}
+		r.prompted.Store(false)
 	}
 }

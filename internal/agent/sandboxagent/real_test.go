@@ -1,8 +1,11 @@
 package sandboxagent_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/acp/profile"
+	"github.com/berthdev/berth/internal/acp/relay"
 	"github.com/berthdev/berth/internal/agent"
 	"github.com/berthdev/berth/internal/agent/acp"
 	"github.com/berthdev/berth/internal/agent/agenttest"
@@ -111,17 +115,80 @@ func TestDeadServerIsStartedBeforeTheTurn(t *testing.T) {
 	if code := health(t, conn, server.Token(other)); code != http.StatusUnauthorized {
 		t.Errorf("the server answers %d to the token of another sandbox", code)
 	}
-	exit, err := conn.Run(t.Context(), guest.Cmd{Argv: []string{"pkill", "-9", "-f", "/opt/sandbox_agent/"}, User: guest.Agent}, guest.Stdio{})
-	if err != nil || exit.Code != 0 {
-		t.Fatalf("kill the server: %+v, %v", exit, err)
-	}
-	if err := server.Probe(t.Context(), s, conn); err == nil {
-		t.Error("a dead server is healthy")
-	}
+	h.Start(t, agenttest.Turn(h.Say("other"))) // asks the server, whose answer then counts for two seconds
+	kill(t, conn)
 	o := h.Do(t, agenttest.Next(turn, h.Say("second")))
 	if o.End.Status != api.TurnCompleted || !strings.Contains(o.Text(), "second") {
 		t.Errorf("%+v %q", o.End, o.Text())
 	}
+	kill(t, conn)
+	if err := server.Probe(t.Context(), s, conn); err == nil {
+		t.Error("a dead server is healthy")
+	}
+}
+
+// A server that dies after it was found healthy, but before it has the prompt, costs a turn one attempt, and the agent gets
+// the prompt once.
+func TestServerThatDiesBeforeThePromptIsTriedAgain(t *testing.T) {
+	testkit.Proves(t, "T12")
+	t.Parallel()
+	h, _ := harness(t)
+	turn := agenttest.Turn(h.Exec("echo asked >>asked"))
+	if o := h.Do(t, agenttest.Turn(h.Say("first"))); o.End.Status != api.TurnCompleted {
+		t.Fatalf("%+v", o.End)
+	}
+	conn, err := h.Box.Guest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	// The relay waits for the lock before its first request.
+	lock := guest.Cmd{Argv: []string{"flock", relay.TurnFile + ".lock", "sh", "-c", "echo locked; read line"}, User: guest.Agent}
+	stdin, release := io.Pipe()
+	locked, held := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		_, err := conn.Run(t.Context(), lock, guest.Stdio{Stdin: stdin, Stdout: held})
+		done <- err
+	}()
+	if line, err := bufio.NewReader(locked).ReadString('\n'); err != nil || line != "locked\n" {
+		t.Fatalf("take the lock: %q, %v", line, err)
+	}
+	h.Start(t, turn)
+	kill(t, conn)
+	_ = release.Close()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	o := h.Read(t, turn, agent.Cursor{})
+	if o.End.Status != api.TurnInterrupted || !o.End.Again {
+		t.Fatalf("%+v", o.End)
+	}
+	turn.Attempt++
+	if o = h.Do(t, turn); o.End.Status != api.TurnCompleted {
+		t.Errorf("%+v", o.End)
+	}
+	if text, _ := h.File(t, "working_dir", "asked"); text != "asked\n" {
+		t.Errorf("the agent ran %q", text)
+	}
+}
+
+// kill kills the server, and waits until its end is known.
+func kill(t *testing.T, conn guest.Conn) {
+	t.Helper()
+	exit, err := conn.Run(t.Context(), guest.Cmd{Argv: []string{"pkill", "-9", "-f", "/opt/sandbox_agent/"}, User: guest.Agent}, guest.Stdio{})
+	if err != nil || exit.Code != 0 {
+		t.Fatalf("kill the server: %+v, %v", exit, err)
+	}
+	testkit.Eventually(t, time.Minute, func() error {
+		all, err := conn.Processes(t.Context())
+		for _, p := range all {
+			if p.Exit == nil && strings.HasPrefix(p.ID, "agent-server-") {
+				return fmt.Errorf("%s runs", p.ID)
+			}
+		}
+		return err
+	})
 }
 
 // A variable that changed, such as a key, reaches the next turn.

@@ -38,13 +38,13 @@ func New(server *Server, worker *agent.Worker, job func(t agent.Turn, env ...str
 func (r *Runtime) Name() string { return Name }
 
 // Start makes sure that the server is healthy and has the variables of today, and begins the turn. So a server that died
-// since the last probe costs no attempt.
+// since the last probe costs no attempt. If it dies before the prompt reached it, the turn ends with Again.
 func (r *Runtime) Start(ctx context.Context, h *engine.Handle, t agent.Turn) error {
 	s, err := h.Sandbox(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.ready(ctx, h, s); err != nil {
+	if err := r.ready(ctx, h, s, t.Attempt > 1); err != nil {
 		return err
 	}
 	w := *r.Worker
@@ -85,18 +85,19 @@ const (
 	lastPoll  = 2 * time.Second
 )
 
-// ready waits until the server is healthy. It is started again if it is not, or if its variables have changed.
-func (r *Runtime) ready(ctx context.Context, h *engine.Handle, s sandbox.Sandbox) error {
+// ready waits until the server is healthy. It is started again if it is not, or if its variables have changed. It is not
+// asked if its process runs and answered just now, unless ask is true.
+func (r *Runtime) ready(ctx context.Context, h *engine.Handle, s sandbox.Sandbox, ask bool) error {
 	conn, err := h.Guest(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	return r.server.ready(ctx, s, conn)
+	return r.server.ready(ctx, s, conn, ask)
 }
 
-func (v *Server) ready(ctx context.Context, s sandbox.Sandbox, conn guest.Conn) error {
-	outdated, err := v.outdated(ctx, s, conn)
+func (v *Server) ready(ctx context.Context, s sandbox.Sandbox, conn guest.Conn, ask bool) error {
+	id, outdated, err := v.running(ctx, s, conn)
 	if err != nil {
 		return err
 	}
@@ -105,9 +106,8 @@ func (v *Server) ready(ctx context.Context, s sandbox.Sandbox, conn guest.Conn) 
 	switch {
 	case outdated:
 		p, permissions, _ := v.o.Agent(s)
-		v.note(s, false)
 		err = v.restart(ctx, s, conn, p, permissions)
-	case v.fresh(s):
+	case v.fresh(id) && !ask:
 		return nil
 	default:
 		_, err = v.Heal(ctx, s, conn)
@@ -115,6 +115,7 @@ func (v *Server) ready(ctx context.Context, s sandbox.Sandbox, conn guest.Conn) 
 	for pause := firstPoll; err == nil; pause = min(2*pause, lastPoll) {
 		ill := v.Probe(ctx, s, conn)
 		if ill == nil {
+			v.note(id)
 			return nil
 		}
 		select {

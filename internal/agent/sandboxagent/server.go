@@ -50,7 +50,7 @@ type Server struct {
 	o Options
 
 	mu      sync.Mutex
-	healthy map[string]time.Time // seenKey → the last time that its server answered
+	healthy map[string]time.Time // the id of a server's process → the last time that it answered a turn
 }
 
 // NewServer returns the servers.
@@ -76,12 +76,6 @@ func (v *Server) Probe(ctx context.Context, s sandbox.Sandbox, conn guest.Conn) 
 	if _, _, ok := v.o.Agent(s); !ok {
 		return nil
 	}
-	err := v.ask(ctx, s, conn)
-	v.note(s, err == nil)
-	return err
-}
-
-func (v *Server) ask(ctx context.Context, s sandbox.Sandbox, conn guest.Conn) error {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return conn.Dial(ctx, Port)
 	}}}
@@ -142,32 +136,33 @@ func (v *Server) command(ctx context.Context, s sandbox.Sandbox, p profile.Profi
 	})
 }
 
-// outdated reports whether the server that runs was started with other variables than it would be now, and no turn runs
-// that a restart would cut off.
-func (v *Server) outdated(ctx context.Context, s sandbox.Sandbox, conn guest.Conn) (bool, error) {
+// running returns the id of the process of the server that runs, or an empty string. It is outdated if the server was
+// started with other variables than it would be now, and no turn runs that a restart would cut off.
+func (v *Server) running(ctx context.Context, s sandbox.Sandbox, conn guest.Conn) (id string, outdated bool, err error) {
 	p, permissions, ok := v.o.Agent(s)
 	if !ok {
-		return false, nil
+		return "", false, nil
 	}
 	all, err := conn.Processes(ctx)
 	if err != nil {
-		return false, err
+		return "", false, err
 	}
 	cmd, err := v.command(ctx, s, p, permissions)
 	if err != nil {
-		return false, err
+		return "", false, err
 	}
-	current, outdated := mark+"-"+digest(cmd)+"-", false
+	current, busy := mark+"-"+digest(cmd)+"-", false
 	for _, process := range all {
 		switch {
 		case process.Exit != nil:
 		case strings.HasPrefix(process.ID, "turn-"):
-			return false, nil
+			busy = true
 		case strings.HasPrefix(process.ID, mark+"-"):
-			outdated = outdated || !strings.HasPrefix(process.ID, current)
+			id = process.ID
+			outdated = outdated || !strings.HasPrefix(id, current)
 		}
 	}
-	return outdated, nil
+	return id, outdated && !busy, nil
 }
 
 // started reports a server whose program cannot be run. Such a process ends at once.
@@ -194,29 +189,24 @@ func environment(p profile.Profile, permissions string) []string {
 	)
 }
 
-func (v *Server) note(s sandbox.Sandbox, healthy bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if !healthy {
-		delete(v.healthy, seenKey(s))
+// note records that the process of a server answered.
+func (v *Server) note(id string) {
+	if id == "" {
 		return
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if len(v.healthy) > maxSeen {
 		clear(v.healthy)
 	}
-	v.healthy[seenKey(s)] = time.Now()
+	v.healthy[id] = time.Now()
 }
 
-// fresh reports whether the server answered so recently that it need not be asked again.
-func (v *Server) fresh(s sandbox.Sandbox) bool {
+// fresh reports whether the process of a server answered so recently that it need not be asked again.
+func (v *Server) fresh(id string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return time.Since(v.healthy[seenKey(s)]) < freshFor
-}
-
-// seenKey names one run of a sandbox: a server does not outlive a stop.
-func seenKey(s sandbox.Sandbox) string {
-	return fmt.Sprintf("%s-%d-%d", s.ID, s.Incarnation, s.StartedAt.UnixMicro())
+	return time.Since(v.healthy[id]) < freshFor
 }
 
 const (
