@@ -17,6 +17,9 @@ RACE := /internal/(engine|chat|store|workspace|guest)(/|$$)
 # But these of ./internal/store, which take too long with it, run without.
 NORACE := ^TestNoListWalksALargeTable$$
 
+# The packages without it that take minutes. They start first, so that none of them is left alone at the end.
+SLOW := /internal/(app|httpapi|agent/(acp|claudecli|sandboxagent)|driver/local|testkit/fleet)$$
+
 # The packages of make quick.
 QUICK := ./api ./client ./internal/fault ./internal/sandbox ./internal/config ./internal/template ./internal/egress \
 	./internal/auth ./internal/seal ./internal/outbox ./internal/telemetry ./internal/testkit/archtest ./internal/store
@@ -59,6 +62,7 @@ suite: tools
 	all=$$(go list ./...)
 	race=$$(grep -E '$(RACE)' <<<"$$all" || true)
 	plain=$$(grep -vE '$(RACE)' <<<"$$all" || true)
+	plain="$$(grep -E '$(SLOW)' <<<"$$plain") $$(grep -vE '$(SLOW)' <<<"$$plain")"
 	bench=$$(go -C bench list ./...)
 	{ # testreport judges the results; it fails if a package has none
 	  CGO_ENABLED=1 go test -p 3 -json -count=1 -timeout $(TIMEOUT) -race $$race || true

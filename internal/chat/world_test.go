@@ -76,6 +76,7 @@ func leased(t *testing.T, ttl time.Duration, test func(w *world)) {
 		"sqlite": {DataDir: t.TempDir()}, "postgres": {},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if name == "postgres" {
 				opts.DatabaseURL = migrated.New(t).URL
 			}

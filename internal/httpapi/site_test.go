@@ -32,8 +32,12 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 // onBoth runs the test on a server over SQLite and on one over PostgreSQL.
 func onBoth(t *testing.T, test func(t *testing.T, s *site)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, newSite(t)) })
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, newSite(t))
+	})
 	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
 		test(t, newSiteOn(t, store.Options{DatabaseURL: storetest.Postgres(t)}, t.TempDir()))
 	})
 }

@@ -43,8 +43,14 @@ func newTalks(t *testing.T, change ...func(*Options)) *talks {
 
 // talksOnBoth runs the test over SQLite and over PostgreSQL.
 func talksOnBoth(t *testing.T, test func(t *testing.T, w *talks)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, newTalks(t)) })
-	t.Run("postgres", func(t *testing.T) { test(t, newTalksOn(t, store.Options{DatabaseURL: storetest.Postgres(t)})) })
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, newTalks(t))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, newTalksOn(t, store.Options{DatabaseURL: storetest.Postgres(t)}))
+	})
 }
 
 func newTalksOn(t *testing.T, at store.Options, change ...func(*Options)) *talks {

@@ -39,8 +39,14 @@ func (w *talks) say(path, text string) api.Answer {
 
 // threadsOnBoth runs the test over both databases, with sandboxes that have files.
 func threadsOnBoth(t *testing.T, test func(t *testing.T, w *talks)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, newTalksWithFiles(t, store.Options{DataDir: t.TempDir()})) })
-	t.Run("postgres", func(t *testing.T) { test(t, newTalksWithFiles(t, store.Options{DatabaseURL: storetest.Postgres(t)})) })
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, newTalksWithFiles(t, store.Options{DataDir: t.TempDir()}))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, newTalksWithFiles(t, store.Options{DatabaseURL: storetest.Postgres(t)}))
+	})
 }
 
 func TestThreadOverHTTP(t *testing.T) {
