@@ -245,6 +245,7 @@ func (s *System) start(ctx context.Context, work *sync.WaitGroup) {
 	work.Go(func() { s.disk.run(ctx) })
 	work.Go(func() { s.headers.run(ctx) })
 	work.Go(func() { s.store.Secrets().Run(ctx) })
+	work.Go(func() { store.NewChangeLog(s.store).Run(ctx) })
 }
 
 // Engine returns the engine.

@@ -88,7 +88,7 @@ func (s *site) schemas() map[string]schemaDoc {
 func TestEventsAreDiscriminatedUnions(t *testing.T) {
 	testkit.Proves(t, "X5")
 	schemas := newSite(t).schemas()
-	for name, events := range map[string][]api.EventInfo{"TurnEvent": api.TurnEvents, "ExecEvent": api.ExecEvents} {
+	for name, events := range map[string][]api.EventInfo{"TurnEvent": api.TurnEvents, "ExecEvent": api.ExecEvents, "ChangeEvent": api.ChangeEvents} {
 		union := schemas[name]
 		if union.Discriminator.PropertyName != "type" || len(union.OneOf) != len(events) || len(union.Properties) != 0 {
 			t.Errorf("%s is no union: %+v", name, union)
@@ -158,6 +158,7 @@ func TestEventsPage(t *testing.T) {
 	b.WriteString(eventsIntro)
 	writeEvents(&b, "Turn events", turnIntro, schemas, api.TurnEvents)
 	writeEvents(&b, "Exec events", execIntro, schemas, api.ExecEvents)
+	writeEvents(&b, "Changes", changesIntro, schemas, api.ChangeEvents)
 	testkit.Golden(t, "../../docs/reference/events.md", b.String())
 }
 
@@ -177,10 +178,11 @@ func writeEvents(b *strings.Builder, title, intro string, schemas map[string]sch
 
 const eventsIntro = `# Events
 
-Berth streams turns and commands as [server-sent events](https://html.spec.whatwg.org/multipage/server-sent-events.html).
+Berth streams turns, commands and changes as [server-sent events](https://html.spec.whatwg.org/multipage/server-sent-events.html).
 The data of each event is one JSON object on one line, and its field ` + "`type`" + ` says which of the objects below it is.
 Events have no ` + "`event:`" + ` line, so that a plain ` + "`EventSource`" + ` receives them. Lines that begin with a colon are signs of life,
-sent every 15 seconds; ignore them. In the OpenAPI document the events are the unions ` + "`TurnEvent`" + ` and ` + "`ExecEvent`" + `.
+sent every 15 seconds; ignore them. In the OpenAPI document the events are the unions ` + "`TurnEvent`" + `, ` + "`ExecEvent`" + `
+and ` + "`ChangeEvent`" + `.
 
 Later versions of Berth may add types and fields. Ignore those that you do not know. A field that is not marked
 *always* is left out when it is empty, zero or false.
@@ -205,6 +207,15 @@ const execIntro = "" +
 	"The `id:` of an output event is the offset after it; that of the exit event is `OFFSET.end`. A command continues if its reader disconnects:\n" +
 	"send the last id as `Last-Event-ID`, or the last `next` as `?after=`, to `GET /api/v1/sandboxes/{id}/exec/{exec_id}/stream`. Standard output and\n" +
 	"standard error share one numbering, so that the order of the output is known.\n"
+
+const changesIntro = "" +
+	"```\n" +
+	"curl -N -H \"Authorization: Bearer $BERTH_API_KEY\" http://127.0.0.1:7070/api/v1/events\n" +
+	"```\n\n" +
+	"Changes of the tenant's sandboxes, conversations and turns, whichever server makes them; a key that is bound to an account sees its own. Watch\n" +
+	"them in the place of polling: list when a `reset` comes, and apply the events after it. Each event has an `id:`; send the last one as\n" +
+	"`Last-Event-ID` or `?after=` to continue without a gap. Positions are valid for ten minutes, and heartbeats have new ones. A reader that is\n" +
+	"further behind, or more than 5,000 changes, gets a `reset`.\n"
 
 // verbs are the first words of summaries.
 var verbs = strings.Fields(`Call Cancel Change Check Compare Connect Create Delete Disconnect Download Explain Export Extract Forward Freeze Get List Not Open Prune Read

@@ -14,6 +14,7 @@ import (
 	"github.com/berthdev/berth/internal/httpapi/access"
 	"github.com/berthdev/berth/internal/httpapi/conversations"
 	"github.com/berthdev/berth/internal/httpapi/docs"
+	"github.com/berthdev/berth/internal/httpapi/events"
 	"github.com/berthdev/berth/internal/httpapi/exchange"
 	"github.com/berthdev/berth/internal/httpapi/execs"
 	"github.com/berthdev/berth/internal/httpapi/login"
@@ -176,6 +177,7 @@ func (a *Handler) addRoutes() {
 		Projects: project.New(a.Engine, a.Store), Tools: tool.Builtin().With(a.servers), RequestTimeout: a.RequestTimeout, Version: a.Version,
 	})
 	conversations.Add(spec, box, talks)
+	events.Add(spec, box, a.ending)
 	tenants.Add(spec, box, tenants.Options{Sessions: a.sessions, Redactor: a.Redactor, Templates: a.Templates, Slack: a.Slack})
 	if a.browsers != nil {
 		login.Add(a.routes, login.Options{Keys: a.Keys, Sessions: a.browsers, AdvertiseURL: a.AdvertiseURL})

@@ -32,6 +32,7 @@ type dialect struct {
 	now        string
 	micros     string // format that makes a parameter in microseconds addable to now
 	passClock  bool   // pass the process's clock as the parameter $now
+	oldestTx   string // the number of the oldest transaction that may still write into change_log
 	skipLocked string
 	gate       string   // format of the table for {gate $n}; its argument is $n
 	spelled    sync.Map // text to its translation

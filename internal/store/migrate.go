@@ -113,7 +113,7 @@ func (m migrator) migrations() (*goose.Provider, error) {
 	return goose.NewProvider(m.db.dialect.goose, m.db.write.DB, files,
 		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true), goose.WithSlog(m.db.log),
 		goose.WithGoMigrations(m.db.dialect.repairMigration(repairVersion, repairs),
-			m.db.dialect.repairMigration(repairHostsVersion, hostRepairs), m.db.dialect.conversationViewMigration()),
+			m.db.dialect.repairMigration(repairHostsVersion, hostRepairs), m.db.dialect.conversationViewMigration(), m.db.dialect.changeLogMigration()),
 		goose.WithAllowOutofOrder(true)) // a release may have shipped 7 before another branch added 6
 }
 
@@ -165,6 +165,8 @@ func (m migrator) migrateLocked(ctx context.Context) (Schema, error) {
 			name = repairNames[r.Source.Version]
 		case conversationViewVersion:
 			name = conversationViewName
+		case changeLogVersion:
+			name = changeLogName
 		}
 		schema.Applied = append(schema.Applied, name)
 	}

@@ -28,6 +28,7 @@ var postgresDialect = &dialect{
 	now:        "statement_timestamp()",
 	micros:     "cast(%s as double precision) * interval '1 microsecond'",
 	skipLocked: "for update skip locked",
+	oldestTx:   "pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
 	// The lock is held until the statement ends.
 	gate: "(select pg_advisory_xact_lock(%s)) as gate",
 

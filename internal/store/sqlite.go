@@ -26,6 +26,7 @@ var sqliteDialect = &dialect{
 	now:       "$now",
 	micros:    "%s",
 	passClock: true,
+	oldestTx:  "coalesce((select seq from sqlite_sequence where name = 'change_log'), 0) + 1",
 	// One writing connection serializes writers; no gate is needed.
 	gate: "(select %s) as gate",
 

@@ -44,6 +44,7 @@ var tags = []*huma.Tag{
 	{Name: "Projects", Description: "Each project has exactly one sandbox, which is created on first use."},
 	{Name: "Conversations", Description: "Prompts to an agent and its answers, in one sandbox. Each prompt starts a turn, which outlives the request that started it."},
 	{Name: "Threads", Description: "A thread is a conversation with a key that a chat system chose, such as a Slack thread. Each thread has exactly one sandbox."},
+	{Name: "Events", Description: "The stream of a tenant's changes, to be watched in the place of polling."},
 	{Name: "Slack", Description: "The Slack workspaces in which the agents of the tenant answer. All routes require the scope admin."},
 	{Name: "Keys", Description: "API keys of the tenant. All routes require the scope admin."},
 	{Name: "Accounts", Description: "The users and services of the tenant. Changes require the scope admin."},
