@@ -23,6 +23,16 @@ func MigrateTo(ctx context.Context, opts Options, version int64) error {
 	return err
 }
 
+// CodedMigrations returns the texts of the migrations that are Go code, by name and engine.
+func CodedMigrations() map[string]string {
+	texts := map[string]string{}
+	for engine, d := range map[string]*dialect{"sqlite": sqliteDialect, "postgres": postgresDialect} {
+		texts[conversationViewName+"."+engine] = d.conversationView()
+		texts[changeLogName+"."+engine] = strings.Join(d.changeLogSchema(), ";\n")
+	}
+	return texts
+}
+
 // CheckFilesFor changes how long opening waits for the check of a file, until the test ends.
 func CheckFilesFor(t interface{ Cleanup(func()) }, d time.Duration) {
 	before := checkWithin
