@@ -33,8 +33,14 @@ type server struct {
 
 // onBoth runs the test on a fresh SQLite and on a fresh PostgreSQL.
 func onBoth(t *testing.T, test func(t *testing.T, at place)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, onSQLite(t)) })
-	t.Run("postgres", func(t *testing.T) { test(t, onPostgres(t)) })
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, onSQLite(t))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, onPostgres(t))
+	})
 }
 
 func onSQLite(t *testing.T) place {
