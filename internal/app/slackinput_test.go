@@ -70,6 +70,7 @@ const attachmentNames = "run for f in attachments/*/* attachments/*/.[!.]*; do t
 // answer says what was left out and why.
 func TestSlackBadInput(t *testing.T) {
 	testkit.Proves(t, "T7")
+	t.Parallel()
 	team, env := slackFor(t)
 	p := start(t, append(local(t), env...))
 	connectSlack(t, p, team, "demo")
@@ -154,6 +155,7 @@ func textOf(t *testing.T, m slacktest.Message) string {
 // answer. Then it answers what came between them, once each.
 func TestSlackRefusesEvents(t *testing.T) {
 	testkit.Proves(t, "T7")
+	t.Parallel()
 	team, env := slackFor(t)
 	p := start(t, append(local(t), env...))
 	want := api.ConnectSlack{BotToken: team.BotToken, AppToken: team.AppToken, SigningSecret: team.SigningSecret, Template: "demo"}
