@@ -97,7 +97,7 @@ func (w *work) awaitSave(ctx context.Context, until time.Time) error {
 		if err := w.rereadTurn(ctx); err != nil {
 			return err
 		}
-		if next, ok, err := w.opts.Store.Saves().Next(ctx, w.turn.Sandbox); err == nil && ok && next.Attempts > 0 {
+		if next, ok, err := w.opts.Store.Saves().Next(ctx, w.turn.Sandbox, w.opts.Host); err == nil && ok && next.Attempts > 0 {
 			return nil // the save failed and is retried later
 		}
 		if w.turn.Saving { // another server makes the save, or a lease must expire first
@@ -189,7 +189,7 @@ func (s *Service) doSaves(ctx context.Context, sandboxID string) {
 
 // nextSave makes the oldest pending save of a sandbox. It reports whether to try the next one.
 func (s *Service) nextSave(ctx context.Context, sandboxID string) bool {
-	owed, ok, err := s.opts.Store.Saves().Next(ctx, sandboxID)
+	owed, ok, err := s.opts.Store.Saves().Next(ctx, sandboxID, s.opts.Host)
 	if err != nil && ctx.Err() == nil {
 		s.opts.Log.WarnContext(ctx, "look for saves that are owed", "sandbox_id", sandboxID, "error", err)
 	}

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/chat"
+	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
 	"github.com/berthdev/berth/internal/testkit"
@@ -260,4 +262,46 @@ func TestSaveOutlivesItsServer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// elsewhere is the Saver of a machine that does not have the sandboxes.
+type elsewhere struct {
+	*saves
+	tried atomic.Int64
+}
+
+func (*elsewhere) Capture(context.Context, sandbox.Sandbox, string) error {
+	return fault.Errorf("use sandbox", api.CodeWrongHost, "the sandbox is on another machine")
+}
+
+func (e *elsewhere) Save(context.Context, sandbox.Sandbox, store.Save) (chat.Saved, error) {
+	e.tried.Add(1)
+	return chat.Saved{}, fault.Errorf("use sandbox", api.CodeWrongHost, "the sandbox is on another machine")
+}
+
+// A save is left to the machine that has the sandbox, also when another one has finished the turn: attempts there can
+// only fail, and each would put the save off.
+func TestSaveIsLeftToTheMachineOfItsSandbox(t *testing.T) {
+	testkit.Proves(t, "S7")
+	crashing(t, func(w *world) {
+		w.local = true
+		there := func(o *chat.Options) { o.Host = "there" }
+		first, died := w.dies("finishing", there)
+		turn := first.ask(first.talk(), "one two")
+		died()
+		if err := w.saves.Capture(w.Context(), sandbox.Sandbox{}, turn.ID); err != nil { // the files are still there
+			w.Fatal(err)
+		}
+		far := &elsewhere{saves: w.saves}
+		second := w.serve(func(o *chat.Options) { o.Saver = far })
+		if end := last(second.hear(turn, 0)); end.Status != api.TurnCompleted || !end.VersionPending {
+			w.Errorf("the turn ended with %+v", end)
+		}
+		w.serve(there)
+		w.saved(turn.ID)
+		w.settledSaves()
+		if n := far.tried.Load(); n != 0 {
+			w.Errorf("the machine without the sandbox tried %d times to save it", n)
+		}
+	})
 }

@@ -51,6 +51,7 @@ type world struct {
 	dir    string
 	agents *agents
 	saves  *saves
+	local  bool // sandboxes are pinned to the machine of the server that made them
 
 	mu     sync.Mutex
 	hooked []string // what hooks ran for
@@ -104,12 +105,12 @@ func (w *world) serve(change ...func(*chat.Options)) *replica {
 		w.Fatal(err)
 	}
 	r := &replica{world: w, driver: d}
-	r.engine = engine.New(engine.Options{
-		Store: engine.OnDB(w.db), Drivers: map[string]driver.Driver{"fake": d}, Defaults: sandbox.Spec{Template: "test", Driver: "fake", Profile: "lite"}, LeaseTTL: w.db.LeaseTTL(),
-	})
+	if w.local {
+		r.driver = localDriver{d.(*fake.Driver)}
+	}
 	out := outbox.New(w.db.Outbox(), w.logger)
 	o := chat.Options{
-		Store: w.db, Engine: r.engine, Outbox: out, Transcript: sqltranscript.New(w.db), TranscriptInStore: true,
+		Store: w.db, Outbox: out, Transcript: sqltranscript.New(w.db), TranscriptInStore: true,
 		Runtimes: map[string]agent.Runtime{"script": w.agents}, Poll: 20 * time.Millisecond,
 		Plan:  func(string) (chat.Plan, error) { return chat.Plan{Runtime: "script", MaxConcurrent: 1}, nil },
 		Hooks: hooks{w}, Saver: w.saves, Host: "here", DefaultTemplate: "test", DeleteSandbox: true, Log: w.logger,
@@ -118,6 +119,11 @@ func (w *world) serve(change ...func(*chat.Options)) *replica {
 	for _, f := range change {
 		f(&o)
 	}
+	r.engine = engine.New(engine.Options{
+		Store: engine.OnDB(w.db), Drivers: map[string]driver.Driver{"fake": r.driver}, Defaults: sandbox.Spec{Template: "test", Driver: "fake", Profile: "lite"},
+		LeaseTTL: w.db.LeaseTTL(), Host: o.Host,
+	})
+	o.Engine = r.engine
 	r.chat = chat.New(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -138,17 +144,22 @@ func (r *replica) die() {
 	runtime.Goexit()
 }
 
+// localDriver is a driver whose sandboxes are on one machine.
+type localDriver struct{ *fake.Driver }
+
+func (localDriver) Local() {}
+
 // dies starts a server's part that dies at a point. died waits until it has.
-func (w *world) dies(at string) (r *replica, died func()) {
+func (w *world) dies(at string, change ...func(*chat.Options)) (r *replica, died func()) {
 	w.Helper()
 	var dead atomic.Bool
-	r = w.serve(func(o *chat.Options) {
+	r = w.serve(append(change, func(o *chat.Options) {
 		o.At = func(point, _ string) {
 			if point == at && dead.CompareAndSwap(false, true) {
 				r.die()
 			}
 		}
-	})
+	})...)
 	return r, func() {
 		w.Helper()
 		testkit.Eventually(w, patience, func() error {

@@ -53,21 +53,29 @@ type Saves struct{ db *DB }
 // Saves returns the owed saves.
 func (db *DB) Saves() Saves { return Saves{db} }
 
-// Due returns the oldest due saves of up to limit sandboxes. Saves whose capture is on another host are left to
-// that host until they are older than patience.
+// atHome is the condition that this host, a parameter, may have the files of a save: the save's sandbox is not pinned to
+// another host. That host makes the save when its server runs again. An attempt elsewhere would only delay it.
+func atHome(host string) string {
+	return `not exists (select 1 from sandboxes b where b.id = saves.sandbox and b.host not in ('', cast(` + host + ` as text))
+		and (b.deleted_at is null or b.state <> 'terminated'))`
+}
+
+// Due returns the oldest due saves of up to limit sandboxes that this host can make. Saves whose capture is on another
+// host are left to that host until they are older than patience.
 func (sa Saves) Due(ctx context.Context, host string, patience time.Duration, limit int) ([]Save, error) {
 	saves, err := all(ctx, sa.db.read, scanSave, `
 		select `+saveColumns+` from saves
-		where due_at <= {now} and (host in ('', $1) or created_at <= {now-$2})
+		where due_at <= {now} and (host in ('', $1) or created_at <= {now-$2}) and `+atHome("$1")+`
 			and not exists (select 1 from saves other where other.sandbox = saves.sandbox
 				and (other.created_at, other.turn) < (saves.created_at, saves.turn))
 		order by due_at, turn limit $3`, host, patience.Microseconds(), clampLimit(limit))
 	return saves, sa.db.recordScan("list saves", err)
 }
 
-// Next returns the oldest pending save of a sandbox. ok is false if there is none.
-func (sa Saves) Next(ctx context.Context, sandbox string) (s Save, ok bool, err error) {
-	s, err = first(ctx, sa.db.read, scanSave, `select `+saveColumns+` from saves where sandbox = $1 order by created_at, turn limit 1`, sandbox)
+// Next returns the oldest pending save of a sandbox. ok is false if there is none that this host can make.
+func (sa Saves) Next(ctx context.Context, sandbox, host string) (s Save, ok bool, err error) {
+	s, err = first(ctx, sa.db.read, scanSave,
+		`select `+saveColumns+` from saves where sandbox = $1 and `+atHome("$2")+` order by created_at, turn limit 1`, sandbox, host)
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, false, nil
 	}
