@@ -93,13 +93,16 @@ func (p *instanceDir) run() (run, error) {
 	return r, err
 }
 
-// lastRun reads the run file of a run that has ended or is being ended. If a power loss has damaged the file, it returns
-// an empty run: the cgroups ended with the machine, and the next start writes a new file.
+// lastRun reads the run file of a run that has ended or is being ended. If the file is damaged or missing, the cgroups are
+// those of the processes that still run in the directory. After a power loss there are none.
 func (rs runs) lastRun(p *instanceDir) run {
 	r, err := p.run()
-	if err != nil {
-		rs.d.opts.Log.Warn("read the run file of an instance; its cgroups are unknown", "path", p.path, "error", err)
-		return run{}
+	if err == nil && (r.Group != nil || !p.made()) {
+		return r
+	}
+	r = run{Group: rs.d.groups.runningIn(p)}
+	if err != nil || r.Group != nil {
+		rs.d.opts.Log.Warn("read the run file of an instance", "path", p.path, "runs", r.Group != nil, "error", err)
 	}
 	return r
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/internal/driver"
+	"github.com/berthdev/berth/internal/driver/local"
 	"github.com/berthdev/berth/internal/testkit"
 )
 
@@ -63,4 +64,51 @@ func TestRemovedDirectoryEndsItsProcesses(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// A run whose run file and socket are damaged is not left running beside the next one, and not after a destroy.
+func TestDamagedRunIsEnded(t *testing.T) {
+	testkit.Proves(t, "O1")
+	for name, next := range map[string]func(d *local.Driver, id driver.ID) error{
+		"start": func(d *local.Driver, id driver.ID) error {
+			_, err := d.Start(t.Context(), id)
+			return err
+		},
+		"destroy": func(d *local.Driver, id driver.ID) error { return d.Destroy(t.Context(), id) },
+	} {
+		for damage, harm := range map[string]func(path string) error{
+			"empty":   func(path string) error { return os.Truncate(path, 0) },
+			"missing": os.Remove,
+		} {
+			t.Run(name+" "+damage, func(t *testing.T) {
+				dir := t.TempDir()
+				d := open(t, dir)
+				id := create(t, d, spec()).ID
+				path := filepath.Join(dir, string(id))
+				before := processes(dir, id)
+				if len(before) == 0 {
+					t.Fatal("the instance has no processes")
+				}
+				if err := errors.Join(harm(filepath.Join(path, "run.json")), os.Remove(filepath.Join(path, "sock"))); err != nil {
+					t.Fatal(err)
+				}
+				if err := next(open(t, dir), id); err != nil {
+					t.Fatal(err)
+				}
+				testkit.Eventually(t, time.Minute, func() error { // destroy cleans up in the background
+					for _, p := range processes(dir, id) {
+						if slices.Contains(before, p) {
+							return fmt.Errorf("%s runs on", p)
+						}
+					}
+					return nil
+				})
+			})
+		}
+	}
+}
+
+// processes returns the processes of an instance, as left names them.
+func processes(dir string, id driver.ID) []string {
+	return slices.DeleteFunc(left(dir, id), func(what string) bool { return !strings.HasPrefix(what, "process ") })
 }
