@@ -13,22 +13,24 @@ import (
 // out of memory.
 const instanceOOM = "200"
 
-// atOrdinaryPriority runs do, which starts a process, with the default priority if the server has a higher one. The
-// process inherits the priority of the thread. If the thread cannot get its own priority back, it stays locked to its
-// goroutine and ends with it.
+// atOrdinaryPriority runs do, which starts a process, with the default priority if the server has a higher one, and with
+// the default time slice. The process inherits both from the thread. If the thread cannot get back what it had, it stays
+// locked to its goroutine and ends with it.
 func atOrdinaryPriority(do func() error) error {
 	runtime.LockOSThread()
-	was, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
-	if err != nil || was <= 20 { // the kernel returns 20 minus the nice value
+	was, err := unix.SchedGetAttr(0, 0)
+	if err != nil {
 		runtime.UnlockOSThread()
 		return do()
 	}
-	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 0); err != nil {
+	ordinary := *was
+	ordinary.Nice, ordinary.Runtime = max(was.Nice, 0), 0
+	if err := unix.SchedSetAttr(0, &ordinary, 0); err != nil {
 		runtime.UnlockOSThread()
 		return fmt.Errorf("lower priority: %w", err)
 	}
 	err = do()
-	if unix.Setpriority(unix.PRIO_PROCESS, 0, 20-was) == nil {
+	if unix.SchedSetAttr(0, was, 0) == nil {
 		runtime.UnlockOSThread()
 	}
 	return err
