@@ -108,8 +108,11 @@ func TestQueueIsSaid(t *testing.T) {
 	}
 }
 
-func TestLiveProgress(t *testing.T) {
+// TestLiveEdits checks the progress where Slack refuses streams. It is asked once.
+func TestLiveEdits(t *testing.T) {
 	w, _ := served(t)
+	w.team.RefuseStreams(true)
+	w.settled("C1", w.mention("hello"), "white_check_mark")
 	ts := w.mention("slow")
 	testkit.Eventually(t, patience, func() error {
 		for _, c := range w.team.Calls("chat.update") {
@@ -125,6 +128,84 @@ func TestLiveProgress(t *testing.T) {
 		if gap := edits[i-1].Sub(edits[i-2]); gap < 900*time.Millisecond {
 			t.Errorf("two edits are %v apart", gap)
 		}
+	}
+	if n := len(w.team.Messages("C1")); n != 4 {
+		t.Errorf("%d messages, want two and their answers", n)
+	}
+}
+
+// streamed waits until a text is in a stream.
+func (w *world) streamed(text string) {
+	w.Helper()
+	testkit.Eventually(w, patience, func() error {
+		for _, c := range w.team.Calls("chat.appendStream") {
+			if c.Error == "" && strings.Contains(c.Args["chunks"], text) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%q is not streamed", text)
+	})
+}
+
+// TestStream checks that an answer is written as a stream, with its tools as tasks, and is complete at its end.
+func TestStream(t *testing.T) {
+	testkit.Proves(t, "T7")
+	w, _ := served(t)
+	ts := w.mention("slow")
+	w.streamed("half of ")
+	m := w.one("C1", ts)
+	if !m.Streaming || m.Text != "half of " || m.Tasks["1"] != (slacktest.Task{Title: "bash ls -l", Status: "complete"}) || m.Tasks["0"].Status != "complete" || !strings.Contains(string(m.Blocks), "berth_stop") {
+		t.Errorf("the stream is %+v", m)
+	}
+	w.settled("C1", ts, "white_check_mark")
+	if m := w.one("C1", ts); m.Streaming || m.Text != "answer to: slow" || !strings.Contains(string(m.Blocks), "berth_usage") {
+		t.Errorf("the answer is %+v", m)
+	}
+	calls := w.team.Calls("chat.appendStream")
+	for i := 1; i < len(calls); i++ {
+		if gap := calls[i].At.Sub(calls[i-1].At); gap < 900*time.Millisecond {
+			t.Errorf("two appends are %v apart", gap)
+		}
+	}
+	if n := len(w.team.Calls("chat.update")); n != 1 {
+		t.Errorf("%d edits, want the last one alone", n)
+	}
+	direct := w.team.Say("U1", w.team.DM("U1"), "", "slow hostile")
+	w.settled(w.team.DM("U1"), direct, "white_check_mark")
+	if n := len(w.team.Calls("chat.startStream")); n != 2 {
+		t.Errorf("%d streams, want 2", n)
+	}
+}
+
+// TestStreamEnds checks that an answer whose stream ended early goes on as edits.
+func TestStreamEnds(t *testing.T) {
+	for name, fault := range map[string]func(w *world){
+		"expired":      func(w *world) { w.team.ExpireStreams() },
+		"lost append":  func(w *world) { w.team.Fail(slacktest.Fault{Method: "chat.appendStream", Lost: true}) },
+		"no streams":   func(w *world) { w.team.RefuseStreams(true) },
+		"limited":      func(w *world) { w.team.Fail(slacktest.Fault{Method: "chat.appendStream", RetryAfter: 1}) },
+		"lost stop":    func(w *world) { w.team.Fail(slacktest.Fault{Method: "chat.stopStream", Lost: true}) },
+		"limited stop": func(w *world) { w.team.Fail(slacktest.Fault{Method: "chat.stopStream", RetryAfter: 1}) },
+		"removed":      nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := served(t)
+			ts := w.mention("slow")
+			w.streamed("bash ls -l")
+			if fault != nil {
+				fault(w)
+			} else {
+				w.team.Delete("C1", w.one("C1", ts).TS)
+			}
+			if name == "no streams" {
+				w.team.ExpireStreams() // or it could never be edited
+			}
+			w.settled("C1", ts, "white_check_mark")
+			if m := w.one("C1", ts); m.Streaming || m.Text != "answer to: slow" {
+				t.Errorf("the answer is %+v", m)
+			}
+		})
 	}
 }
 
@@ -184,6 +265,8 @@ func TestFilesBothWays(t *testing.T) {
 // TestFaultsOfSlack checks that a lost answer, a refusal for a time and an error of Slack change nothing in the result.
 func TestFaultsOfSlack(t *testing.T) {
 	for name, f := range map[string]slacktest.Fault{
+		"lost stream": {Method: "chat.startStream", Lost: true}, "limited stream": {Method: "chat.startStream", RetryAfter: 1}, "broken stream": {Method: "chat.startStream", Status: 503, Times: 2},
+		"refused stream": {Method: "chat.startStream", Error: "channel_type_not_supported"}, "error of stream": {Method: "chat.startStream", Error: "internal_error"},
 		"lost post": {Method: "chat.postMessage", Lost: true}, "lost edit": {Method: "chat.update", Lost: true}, "lost upload": {Method: "files.completeUploadExternal", Lost: true},
 		"limited post": {Method: "chat.postMessage", RetryAfter: 1}, "limited edits": {Method: "chat.update", RetryAfter: 1, Times: 3},
 		"limited reactions": {Method: "reactions.add", RetryAfter: 1}, "limited upload": {Method: "files.completeUploadExternal", RetryAfter: 1},
@@ -193,6 +276,7 @@ func TestFaultsOfSlack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, _ := served(t)
+			w.team.RefuseStreams(!strings.HasSuffix(name, "stream"))
 			w.team.Fail(f)
 			if name == "broken list" {
 				w.team.Fail(slacktest.Fault{Method: "chat.postMessage", Lost: true})

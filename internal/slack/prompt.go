@@ -25,12 +25,14 @@ func (a *answer) prompt(ctx context.Context) error {
 		}
 	}
 	if len(a.p.Parts) == 0 || a.p.Parts[0].TS == "" {
-		if err := a.put(ctx, 0, working(a.buttons)); err != nil {
+		c := working(a.buttons)
+		c.stream = a.mayStream()
+		if err := a.put(ctx, 0, c); err != nil {
 			return err
 		}
 	}
 	if !a.p.Posted {
-		err := a.post(ctx)
+		err := a.sendPrompt(ctx)
 		switch {
 		case err == nil:
 		case ctx.Err() != nil, isLost(err):
@@ -52,8 +54,8 @@ func (a *answer) prompt(ctx context.Context) error {
 	return a.finish(ctx, v)
 }
 
-// post sends the prompt to the thread. The turn has the reply's id, so that there is one turn however often it is sent.
-func (a *answer) post(ctx context.Context) error {
+// sendPrompt sends the prompt to the thread. The turn has the reply's id, so that there is one turn however often it is sent.
+func (a *answer) sendPrompt(ctx context.Context) error {
 	files, dropped, err := a.fetchAll(ctx, a.q.Files)
 	if err != nil {
 		return err
@@ -87,7 +89,7 @@ func (a *answer) follow(ctx context.Context) (*view, error) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	v := newView()
-	live := liveEdits{a: a, began: time.Now()}
+	live := live{a: a, began: time.Now()}
 	cancelled := false
 	for {
 		select {
@@ -134,33 +136,48 @@ func (a *answer) readEvents(ctx context.Context, to chan<- api.TurnEvent) error 
 	return ctx.Err()
 }
 
-// liveEdits edits the answer while the turn runs, at most once a second and more rarely in a long turn.
-type liveEdits struct {
-	a     *answer
-	began time.Time
-	next  time.Time
-	shown string
+// live shows the answer while the turn runs, at most once a second and more rarely in a long turn.
+type live struct {
+	a      *answer
+	began  time.Time
+	next   time.Time
+	shown  string // by an edit
+	stream stream
 }
 
-func (l *liveEdits) show(ctx context.Context, v *view) error {
-	now := time.Now()
-	if now.Before(l.next) {
+func (l *live) show(ctx context.Context, v *view) error {
+	if time.Now().Before(l.next) {
 		return nil
 	}
+	if l.a.streaming {
+		return l.append(ctx, v)
+	}
+	return l.edit(ctx, v)
+}
+
+// wait says that the view is shown now.
+func (l *live) wait(v *view) {
+	now := time.Now()
+	l.next = now.Add(min(time.Second+now.Sub(l.began)/30, 5*time.Second))
+	if v.hasText() {
+		l.a.at("slack-streamed", l.a.r.ID)
+	}
+}
+
+func (l *live) edit(ctx context.Context, v *view) error {
 	c, mark := v.live(l.a.buttons)
 	if mark == l.shown {
 		return nil
 	}
-	l.next = now.Add(min(time.Second+now.Sub(l.began)/30, 5*time.Second))
+	l.next = time.Now().Add(time.Second)
 	p := &l.a.p.Parts[0]
-	err := once(ctx, func(ctx context.Context) error { return l.a.edit(ctx, p.TS, c) })
+	err := once(ctx, func(ctx context.Context) error { return l.a.edit(ctx, p, c) })
 	var limited *slackgo.RateLimitedError
 	switch {
 	case err == nil:
 		l.shown = mark
-		if v.hasText() {
-			l.a.at("slack-streamed", l.a.r.ID)
-		}
+		l.wait(v)
+		return l.a.edited(ctx, p)
 	case errors.As(err, &limited):
 		l.next = time.Now().Add(limited.RetryAfter)
 	case errorCode(err) == "message_not_found":

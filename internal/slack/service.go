@@ -55,6 +55,8 @@ type Service struct {
 	sockets map[string]*socketOf     // by team
 	people  map[[2]string]personSeen // by team and user
 
+	noStreams map[string]bool // workspaces and TEAM/CHANNEL in which Slack refuses streams
+
 	clicks sync.WaitGroup // answers to buttons
 }
 
@@ -72,7 +74,7 @@ func New(o Options) *Service {
 	}
 	return &Service{
 		opts: o, slack: o.Store.Slack(), wakeup: make(chan struct{}, 1), changed: make(chan struct{}, 1),
-		running: map[string]bool{}, sockets: map[string]*socketOf{}, people: map[[2]string]personSeen{},
+		running: map[string]bool{}, sockets: map[string]*socketOf{}, people: map[[2]string]personSeen{}, noStreams: map[string]bool{},
 	}
 }
 

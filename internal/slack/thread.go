@@ -69,6 +69,8 @@ type answer struct {
 	q     request
 	p     progress
 	buttons
+
+	streaming bool // this process has written all of the stream that is the answer
 }
 
 // progress is what was done in Slack, as it is stored.
@@ -83,9 +85,10 @@ type progress struct {
 
 // post is a message that is posted once.
 type post struct {
-	Tried int    `json:"tried,omitempty"` // its attempts, the last of which may have succeeded
-	TS    string `json:"ts,omitempty"`    // empty: it is not known to be there
-	Gone  bool   `json:"gone,omitempty"`  // it was removed
+	Tried  int    `json:"tried,omitempty"`  // its attempts, the last of which may have succeeded
+	TS     string `json:"ts,omitempty"`     // empty: it is not known to be there
+	Gone   bool   `json:"gone,omitempty"`   // it was removed
+	Stream bool   `json:"stream,omitempty"` // it is a stream, which may go on
 }
 
 // upload is a file that is uploaded once.
@@ -181,6 +184,9 @@ var errDisconnected = errors.New("the workspace is not connected")
 
 // drop ends a message that was deleted or stopped before its turn.
 func (a *answer) drop(ctx context.Context) error {
+	if len(a.p.Parts) > 0 {
+		return a.say(ctx, "_Stopped._", failed)
+	}
 	if err := a.remove(ctx, &a.p.Notice); err != nil {
 		return err
 	}

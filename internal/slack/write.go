@@ -23,6 +23,7 @@ const metadataType = "berth_reply"
 type content struct {
 	text   string // for notifications, and for clients that show no blocks
 	blocks []slackgo.Block
+	stream bool // it may begin as a stream
 }
 
 func (c content) options() []slackgo.MsgOption {
@@ -41,20 +42,39 @@ func (a *answer) put(ctx context.Context, n int, c content) error {
 		if p.TS == "" {
 			return a.postOnce(ctx, p, fmt.Sprint("part ", n), c)
 		}
-		err := a.try(ctx, func(ctx context.Context) error { return a.edit(ctx, p.TS, c) })
-		if errorCode(err) != "message_not_found" {
+		err := a.try(ctx, func(ctx context.Context) error { return a.edit(ctx, p, c) })
+		switch {
+		case err == nil:
+			return a.edited(ctx, p)
+		case errorCode(err) != "message_not_found":
 			return err
 		}
-		p.TS = "" // a person removed it; the next post has another key
+		p.TS, p.Stream = "", false // a person removed it; the next post has another key
 		if err := a.save(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-func (a *answer) edit(ctx context.Context, ts string, c content) error {
-	_, _, _, err := a.web.UpdateMessageContext(ctx, a.r.Channel, ts, c.options()...)
+// edit changes a message. A stream is stopped first.
+func (a *answer) edit(ctx context.Context, p *post, c content) error {
+	if p.Stream {
+		a.streaming = false
+		if err := a.stopStream(ctx, p.TS); err != nil {
+			return err
+		}
+	}
+	_, _, _, err := a.web.UpdateMessageContext(ctx, a.r.Channel, p.TS, c.options()...)
 	return err
+}
+
+// edited records that a message is a stream no longer.
+func (a *answer) edited(ctx context.Context, p *post) error {
+	if !p.Stream {
+		return nil
+	}
+	p.Stream = false
+	return a.save(ctx)
 }
 
 // afterLost is the pause before a post whose answer was lost is looked for: Slack may still be at it.
@@ -64,11 +84,8 @@ const afterLost = 2 * time.Second
 // before there is another one.
 func (a *answer) postOnce(ctx context.Context, p *post, name string, c content) error {
 	for looked := false; ; {
-		key := fmt.Sprintf("%s %s %d", a.r.ID, name, p.Tried)
 		if p.Tried > 0 && !looked {
-			ts, err := a.find(ctx, func(m slackgo.Message) bool {
-				return m.Metadata.EventType == metadataType && m.Metadata.EventPayload["key"] == key
-			})
+			ts, err := a.findPost(ctx, p, name)
 			if err != nil {
 				return err
 			}
@@ -77,23 +94,27 @@ func (a *answer) postOnce(ctx context.Context, p *post, name string, c content) 
 				return a.save(ctx)
 			}
 		}
-		looked = false
 		p.Tried++
+		p.Stream = c.stream && a.mayStream()
 		if err := a.save(ctx); err != nil {
 			return err
 		}
-		key = fmt.Sprintf("%s %s %d", a.r.ID, name, p.Tried)
-		options := append(c.options(), slackgo.MsgOptionTS(a.r.ThreadTS), slackgo.MsgOptionMetadata(slackgo.SlackMetadata{EventType: metadataType, EventPayload: map[string]any{"key": key}}))
 		err := once(ctx, func(ctx context.Context) (err error) {
-			_, p.TS, err = a.web.PostMessageContext(ctx, a.r.Channel, options...)
+			p.TS, err = a.post(ctx, *p, name, c)
 			return err
 		})
 		if err == nil {
-			a.at("slack-posted", a.r.ID)
+			a.streaming = p.Stream
+			a.at(map[bool]string{false: "slack-posted", true: "slack-stream-started"}[p.Stream], a.r.ID)
 			return a.save(ctx)
 		}
 		p.TS = ""
 		wait, again := pauseAfter(err, afterLost)
+		if !again && p.Stream && !isLost(err) {
+			a.streamRefused(ctx, errorCode(err))
+			looked = true
+			continue
+		}
 		if !again {
 			return err
 		}
@@ -104,6 +125,32 @@ func (a *answer) postOnce(ctx context.Context, p *post, name string, c content) 
 		case <-time.After(wait):
 		}
 	}
+}
+
+// keyOf names the last attempt to post a message.
+func (a *answer) keyOf(p post, name string) string {
+	return fmt.Sprintf("%s %s %d", a.r.ID, name, p.Tried)
+}
+
+// post makes an attempt to post a message.
+func (a *answer) post(ctx context.Context, p post, name string, c content) (ts string, err error) {
+	if p.Stream {
+		return a.startStream(ctx)
+	}
+	meta := slackgo.SlackMetadata{EventType: metadataType, EventPayload: map[string]any{"key": a.keyOf(p, name)}}
+	_, ts, err = a.web.PostMessageContext(ctx, a.r.Channel, append(c.options(), slackgo.MsgOptionTS(a.r.ThreadTS), slackgo.MsgOptionMetadata(meta))...)
+	return ts, err
+}
+
+// findPost looks for the message of the last attempt; empty: it is not there.
+func (a *answer) findPost(ctx context.Context, p *post, name string) (ts string, err error) {
+	if p.Stream {
+		return a.findStream(ctx)
+	}
+	key := a.keyOf(*p, name)
+	return a.find(ctx, func(m slackgo.Message) bool {
+		return m.Metadata.EventType == metadataType && m.Metadata.EventPayload["key"] == key
+	})
 }
 
 // find returns the timestamp of our newest message in the thread that matches; empty: there is none.
@@ -144,8 +191,7 @@ func (a *answer) remove(ctx context.Context, p *post) error {
 		return nil
 	}
 	if p.TS == "" {
-		key := fmt.Sprintf("%s notice %d", a.r.ID, p.Tried)
-		ts, err := a.find(ctx, func(m slackgo.Message) bool { return m.Metadata.EventPayload["key"] == key })
+		ts, err := a.findPost(ctx, p, "notice")
 		if err != nil {
 			return err
 		}

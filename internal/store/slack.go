@@ -247,6 +247,12 @@ func (t SlackTables) OpenReplies(ctx context.Context, thread string) ([]SlackRep
 	return list, t.db.fail("list open replies", err)
 }
 
+// RepliesIn returns all messages of a thread in Slack that are known.
+func (t SlackTables) RepliesIn(ctx context.Context, team, channel, thread string) ([]SlackReply, error) {
+	list, err := all(ctx, t.db.write, scanSlackReply, `select `+slackReplyColumns+` from slack_replies where team = $1 and channel = $2 and thread_ts = $3`, team, channel, thread)
+	return list, t.db.fail("list replies of a thread", err)
+}
+
 // Save records the state and the progress of a reply. It returns ErrStale if the lease of its thread is lost.
 func (t SlackTables) Save(ctx context.Context, l Lease, r SlackReply) error {
 	const op = "record reply"

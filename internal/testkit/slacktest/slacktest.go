@@ -106,6 +106,7 @@ type Team struct {
 	envelopes      []*envelope
 	ephemeral      []Message
 	revoked        bool
+	streamless     bool
 }
 
 // User is a person in a workspace.
@@ -265,6 +266,13 @@ func (t *Team) Calls(method string) []Call {
 	defer t.server.mu.Unlock()
 	all := slices.Clone(t.calls)
 	return slices.DeleteFunc(all, func(c Call) bool { return method != "" && c.Method != method })
+}
+
+// RefuseStreams makes the workspace answer calls of streams as one that does not know them, or no longer so.
+func (t *Team) RefuseStreams(refuse bool) {
+	t.server.mu.Lock()
+	defer t.server.mu.Unlock()
+	t.streamless = refuse
 }
 
 // ExpireStreams ends all streamed messages, as Slack does when nothing was appended for a while.

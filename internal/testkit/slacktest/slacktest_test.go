@@ -26,6 +26,7 @@ type saw struct {
 	WithoutMetadata bool
 
 	Twice, Email, UnknownChannel, Empty, BadToken, UnknownMethod, Ephemeral string
+	Both, BadChunk, EditOfStream, StopTwice, Edited                         string
 	AfterStop, NoRecipient                                                  string
 	File, Download, DownloadWithout                                         string
 
@@ -127,6 +128,8 @@ func check(t *testing.T, team *Team, got saw) {
 		"unknown channel": {got.UnknownChannel, "channel_not_found"}, "empty message": {got.Empty, "no_text"},
 		"bad token": {got.BadToken, "invalid_auth"}, "unknown method": {got.UnknownMethod, "unknown_method"}, "ephemeral": {got.Ephemeral, "ok"},
 		"append after the stop": {got.AfterStop, "message_not_in_streaming_state"}, "stream without a recipient": {got.NoRecipient, "missing_recipient_team_id"},
+		"text and chunks": {got.Both, "cannot_provide_both_markdown_text_and_chunks"}, "task without an id": {got.BadChunk, "invalid_chunks"},
+		"edit of a stream": {got.EditOfStream, "streaming_state_conflict"}, "second stop": {got.StopTwice, "message_not_in_streaming_state"},
 		"download": {got.Download, "content of a"}, "download without a token": {got.DownloadWithout, "<!DOCTYPE html>"},
 		"clicks": {strings.Join(got.Clicks, " "), "berth_stop"},
 	} {
@@ -146,6 +149,9 @@ func check(t *testing.T, team *Team, got saw) {
 	for _, m := range team.Messages("C1") {
 		if m.TS == got.Stream && (m.Text != "**one** two" || m.Streaming || m.Tasks["t1"].Title != "Run ls" || m.Metadata == nil) {
 			t.Errorf("the streamed message is %+v", m)
+		}
+		if m.TS == got.Edited && (m.Text != "edited" || m.Tasks["t"].Status != "complete") {
+			t.Errorf("the edited stream is %+v", m)
 		}
 	}
 	if limited := team.Calls("chat.postMessage")[0]; limited.Error != "ratelimited" {

@@ -72,11 +72,16 @@ func (t web) stopStream(a args) (obj, string) {
 
 // stream appends text and chunks to a streamed message.
 func (m *Message) stream(a args) string {
-	if !m.Streaming {
+	switch {
+	case !m.Streaming:
 		return "message_not_in_streaming_state"
+	case a["markdown_text"] != "" && a["chunks"] != "":
+		return "cannot_provide_both_markdown_text_and_chunks"
 	}
 	var chunks []struct {
 		Type, Text, ID, Title, Status, Details string
+
+		Blocks json.RawMessage
 	}
 	if raw := a["chunks"]; raw != "" && json.Unmarshal([]byte(raw), &chunks) != nil {
 		return "invalid_chunks"
@@ -90,13 +95,18 @@ func (m *Message) stream(a args) string {
 			if c.ID == "" || c.Title == "" {
 				return "invalid_chunks"
 			}
-			m.Tasks[c.ID] = Task{c.Title, c.Status, c.Details}
-		case "plan_update", "blocks":
+			m.Tasks[c.ID] = Task{c.Title, c.Status, m.Tasks[c.ID].Details + c.Details}
+		case "blocks":
+			if code := content(&Message{}, args{"text": " ", "blocks": string(c.Blocks)}, maxText); code != "" {
+				return code
+			}
+			m.Blocks = c.Blocks
+		case "plan_update":
 		default:
 			return "invalid_chunks"
 		}
 	}
-	if utf8.RuneCountInString(text) > maxMarkdown {
+	if utf8.RuneCountInString(text) > maxMarkdown || utf8.RuneCountInString(m.Text+text) > maxText {
 		return "msg_too_long"
 	}
 	m.Text += text

@@ -91,6 +91,11 @@ func (s *Server) serveMethod(w http.ResponseWriter, r *http.Request) {
 	delete(a, "token")
 	m, known := methods[name]
 	t, refused := s.authorize(token, m.app)
+	if t != nil && strings.HasSuffix(name, "Stream") {
+		s.mu.Lock()
+		known = known && !t.streamless
+		s.mu.Unlock()
+	}
 	switch {
 	case !known:
 		answer(w, obj{"ok": false, "error": "unknown_method", "req_method": name})

@@ -45,6 +45,16 @@ async function streams() {
   await s.append({ markdown_text: 'two' });
   const done = await s.stop({ metadata: { event_type: 'berth_reply', event_payload: { reply: 'r2' } } });
   saw.stream = done.ts;
+  const raw = await web.chat.startStream({ channel, thread_ts: saw.root, recipient_user_id: user, recipient_team_id: team, task_display_mode: 'timeline',
+    chunks: [{ type: 'blocks', blocks: [{ type: 'actions', elements: [{ type: 'button', action_id: 'b', text: { type: 'plain_text', text: 'Stop' } }] }] }] });
+  saw.both = await code(web.chat.appendStream({ channel, ts: raw.ts, markdown_text: 'x', chunks: [{ type: 'markdown_text', text: 'x' }] }));
+  saw.badChunk = await code(web.chat.appendStream({ channel, ts: raw.ts, chunks: [{ type: 'task_update', title: 'without an id' }] }));
+  saw.editOfStream = await code(web.chat.update({ channel, ts: raw.ts, text: 'edited' }));
+  await web.chat.appendStream({ channel, ts: raw.ts, chunks: [{ type: 'markdown_text', text: 'half' }, { type: 'task_update', id: 't', title: 'Run', status: 'complete' }] });
+  await web.chat.stopStream({ channel, ts: raw.ts });
+  saw.stopTwice = await code(web.chat.stopStream({ channel, ts: raw.ts }));
+  await web.chat.update({ channel, ts: raw.ts, text: 'edited' });
+  saw.edited = raw.ts;
   saw.afterStop = await code(web.chat.appendStream({ channel, ts: done.ts, markdown_text: 'late' }));
   saw.noRecipient = await code(web.chat.startStream({ channel, thread_ts: saw.root }));
 }
