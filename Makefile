@@ -45,10 +45,27 @@ run: ## install what is missing, build, and serve on 127.0.0.1:7070 (ARGS="--lis
 	exec bin/berth serve $(ARGS)
 
 .PHONY: build
-build: ## build bin/berth, static
+build: console ## build bin/berth, static, with the console
 	@make_it() { CGO_ENABLED=0 go build "$$@" -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/berth ./cmd/berth; }
 	if make_it -n 2>&1 | grep /link >/dev/null; then echo "building bin/berth …"; fi
 	make_it
+
+# The console's files are embedded. Without npm a page in their place says how to build them.
+.PHONY: console
+console: ## build the console's pages into web/dist
+	@if ! command -v npm >/dev/null; then
+	  echo "the console is left out: npm is not installed"
+	  exit 0
+	fi
+	go run ./internal/testkit/cmd/openapi >web/openapi.new
+	if cmp -s web/openapi.new web/openapi.json; then rm web/openapi.new; else mv web/openapi.new web/openapi.json; fi
+	cd web
+	if [ ! -e node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
+	  npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier
+	fi
+	if [ ! -e dist/index.html ] || [ -n "$$(find openapi.json index.html package-lock.json *.mjs *.ts src public -newer dist/index.html -type f ! -name schema.d.ts)" ]; then
+	  npm run --silent build
+	fi
 
 .PHONY: test
 test: ready ## run everything: lint, all tests on real servers, three seeded bugs
@@ -57,7 +74,7 @@ test: ready ## run everything: lint, all tests on real servers, three seeded bug
 	bin/tools/seeded -always
 
 .PHONY: suite
-suite: tools
+suite: tools console
 	@echo "== tests"
 	all=$$(go list ./...)
 	race=$$(grep -E '$(RACE)' <<<"$$all" || true)
@@ -139,7 +156,7 @@ generate: ## write the files that tests compare anew: the reference page, the he
 
 .PHONY: clean
 clean: ## remove what was built
-	@rm -rf bin
+	@rm -rf bin web/node_modules web/dist/assets web/dist/index.html
 
 .PHONY: ready
 ready:

@@ -2,6 +2,8 @@ module github.com/berthdev/berth
 
 go 1.26.8
 
+ignore ./web/node_modules
+
 require (
 	github.com/BurntSushi/toml v1.6.0
 	github.com/Shopify/toxiproxy/v2 v2.5.0

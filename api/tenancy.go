@@ -74,3 +74,12 @@ type PutAgent struct {
 	Template  string          `json:"template,omitempty" maxLength:"63"`
 	Overrides json.RawMessage `json:"overrides,omitempty" doc:"Overrides of the template: model (text), profile (lite, standard or full) and env (an object of variables)"`
 }
+
+// Caller is the key that a request was sent with.
+type Caller struct {
+	Tenant    string `json:"tenant"`
+	AccountID string `json:"account_id,omitempty" doc:"The account that the key is bound to"`
+	KeyID     string `json:"key_id"`
+	Label     string `json:"label,omitempty"`
+	Scope     Scope  `json:"scope" enum:"read,write,admin"`
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/chat"
+	"github.com/berthdev/berth/internal/console"
 	"github.com/berthdev/berth/internal/httpapi/access"
 	"github.com/berthdev/berth/internal/httpapi/conversations"
 	"github.com/berthdev/berth/internal/httpapi/docs"
@@ -33,6 +34,7 @@ import (
 	"github.com/berthdev/berth/internal/template"
 	"github.com/berthdev/berth/internal/tool"
 	"github.com/berthdev/berth/internal/workspacesync"
+	"github.com/berthdev/berth/web"
 )
 
 // Options configure a Handler.
@@ -183,6 +185,9 @@ func (a *Handler) addRoutes() {
 		login.Add(a.routes, login.Options{Keys: a.Keys, Sessions: a.browsers, AdvertiseURL: a.AdvertiseURL})
 	}
 	docs.Add(spec)
+	pages := console.New(web.Files())
+	a.routes.Handle(exchange.Route{Method: http.MethodGet, Path: "/{$}", Name: "console", Hidden: true}, pages.Index)
+	a.routes.Handle(exchange.Route{Method: http.MethodGet, Path: "/assets/{name}", Name: "console-asset", Hidden: true, Quiet: true}, pages.Asset)
 }
 
 func (o Options) withDefaults() Options {

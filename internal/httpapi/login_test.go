@@ -80,7 +80,7 @@ func TestSigningInIsRefused(t *testing.T) {
 		"Content-Type": "application/x-www-form-urlencoded", "Origin": "https://evil.test", "Sec-Fetch-Site": "cross-site",
 	}}).fails(api.CodeForeignOrigin)
 	for _, next := range []string{"//evil.test", "https://evil.test/", `/\evil.test`, "evil", "", "/\t/evil.test", "javascript:alert(1)"} {
-		if a, _ := s.signIn(s.read, next); a.header.Get("Location") != "/docs" {
+		if a, _ := s.signIn(s.read, next); a.header.Get("Location") != "/" {
 			t.Errorf("%q leads to %q", next, a.header.Get("Location"))
 		}
 	}

@@ -100,7 +100,7 @@ func localPath(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") ||
 		strings.ContainsFunc(next, func(c rune) bool { return c <= ' ' || c == '\\' }) {
-		return "/docs"
+		return "/"
 	}
 	return next
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/berthdev/berth/internal/httpapi/exchange"
 )
 
-// Redirects maps paths that people type to the pages that they mean. Only these paths may end in a slash.
-var Redirects = map[string]string{"/": "/docs", "/docs/": "/docs", "/docs/problems/": "/docs/problems"}
+// Redirects maps paths that people type to the pages that they mean. Only these paths and the console's may end in a slash.
+var Redirects = map[string]string{"/docs/": "/docs", "/docs/problems/": "/docs/problems"}
 
 // checkFilePath checks the escaped part of a path after …/files/. It refuses a path that the mux would clean with a
 // redirect.
@@ -57,7 +57,7 @@ const maxPathBytes = 4096
 // decode "..%2f" and pass it on, and would redirect "a//b".
 func CheckPath(r *http.Request) error {
 	path := r.URL.EscapedPath()
-	if _, isRedirect := Redirects[path]; isRedirect {
+	if _, isRedirect := Redirects[path]; isRedirect || path == "/" {
 		return nil
 	}
 	path, name, isFile := cutFilePath(path)

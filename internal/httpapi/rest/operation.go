@@ -46,7 +46,7 @@ var tags = []*huma.Tag{
 	{Name: "Threads", Description: "A thread is a conversation with a key that a chat system chose, such as a Slack thread. Each thread has exactly one sandbox."},
 	{Name: "Events", Description: "The stream of a tenant's changes, to be watched in the place of polling."},
 	{Name: "Slack", Description: "The Slack workspaces in which the agents of the tenant answer. All routes require the scope admin."},
-	{Name: "Keys", Description: "API keys of the tenant. All routes require the scope admin."},
+	{Name: "Keys", Description: "API keys of the tenant. All routes but one require the scope admin."},
 	{Name: "Accounts", Description: "The users and services of the tenant. Changes require the scope admin."},
 	{Name: "Agents", Description: "An agent is a template with the tenant's own overrides. Changes require the scope admin."},
 	{Name: "Secrets", Description: "Values that the tenant's sandboxes get as variables, where their template names them. Values are never returned. Changes require the scope admin."},

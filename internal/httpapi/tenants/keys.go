@@ -28,6 +28,10 @@ func (a *handlers) addKeys() {
 		Status: http.StatusCreated, Problems: []api.Code{api.CodeInvalidID, api.CodeInvalidName, api.CodeNotFound, api.CodeDeleted, api.CodeNotReplayable},
 	}, a.createKey)
 	rest.Serve(a.Spec, rest.Operation{
+		Route: exchange.Route{Method: http.MethodGet, Path: "/api/v1/caller", Name: "get-caller", Scope: api.ScopeRead},
+		Tag:   tag, Summary: "Get the key that is used, and what it may do",
+	}, a.getCaller)
+	rest.Serve(a.Spec, rest.Operation{
 		Route: exchange.Route{Method: http.MethodGet, Path: keysPath, Name: "list-keys", Scope: api.ScopeAdmin},
 		Tag:   tag, Summary: "List API keys, newest first, including revoked ones", Problems: []api.Code{api.CodeInvalidCursor},
 	}, a.listKeys)
@@ -42,6 +46,11 @@ func (a *handlers) addKeys() {
 		Description: "Open requests, streams, terminals and previews of the key end within two seconds on every server, with the code key_revoked. Commands that they started continue. Revoking a key again has no effect.",
 		Problems:    []api.Code{api.CodeInvalidID, api.CodeNotFound},
 	}, a.revokeKey)
+}
+
+func (a *handlers) getCaller(ctx context.Context, _ *struct{}) (*rest.Reply[api.Caller], error) {
+	who, _ := auth.PrincipalFrom(ctx)
+	return &rest.Reply[api.Caller]{Body: api.Caller{Tenant: who.Tenant, AccountID: who.AccountID, KeyID: who.KeyID, Label: who.KeyLabel, Scope: who.Scope}}, nil
 }
 
 type createKey struct {

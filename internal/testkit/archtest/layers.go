@@ -9,7 +9,7 @@ var layers = [][]string{
 	1: {
 		"internal/blob", "internal/driver", "internal/transcript", "client",
 		"internal/files", "internal/guest", "internal/workspace",
-		"internal/auth", "internal/config", "internal/telemetry", "internal/store", "internal/egress", "internal/outbox", "internal/readahead", "internal/awsaddr", "internal/seal", "internal/acp",
+		"internal/auth", "internal/config", "internal/telemetry", "internal/store", "internal/egress", "internal/outbox", "internal/readahead", "internal/awsaddr", "internal/seal", "internal/acp", "web",
 	},
 	2: {
 		"internal/engine", "internal/workspacesync", "internal/agent", "internal/hook", "internal/template", "internal/chat",
@@ -50,7 +50,7 @@ var sideways = map[string][]string{
 	"internal/preview":    {"internal/engine"},
 	"internal/terminal":   {"internal/engine"},
 	"internal/desktop":    {"internal/engine", "internal/terminal"},
-	"internal/httpapi":    {"internal/mcp", "internal/httpapi"},
+	"internal/httpapi":    {"internal/mcp", "internal/httpapi", "internal/console"},
 	"internal/cli":        {"internal/cli"},
 	"internal/testkit":    {"internal/testkit"},
 	"bench":               {"internal/testkit"},
