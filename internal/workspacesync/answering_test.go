@@ -87,7 +87,8 @@ func TestStoreThatFallsSilentInATransfer(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w.Opts().Store = &falling{Store: real, at: func(string, string) bool { return true }}
-		if _, err := w.Save(t.Context(), sb); err == nil || !strings.HasSuffix(err.Error(), "the object store did not answer within 4s") {
+		if _, err := w.Save(t.Context(), sb); err == nil ||
+			!strings.HasSuffix(err.Error(), "the object store did not answer within 4s (read .berth-ready, before anything was sent or changed)") {
 			t.Errorf("from the start: %v", err)
 		}
 	})

@@ -11,14 +11,19 @@ import (
 )
 
 // CheckReachable returns an error if the store does not answer within seconds. Requests that need the store call it
-// first, because the store's own timeouts and retries take minutes. It ignores other errors; the request itself
-// reports them.
+// first, because the store's own timeouts and retries take minutes.
 func (s *Syncer) CheckReachable(ctx context.Context) error {
 	_, err := within(ctx, storeWait, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Ping(ctx) })
-	if Unavailable(err) {
-		return err
+	return notReached("read", err)
+}
+
+// notReached adds to an error of a check what was asked for and that nothing else was done. It drops errors of a store
+// that answers: the request itself reports them.
+func notReached(step string, err error) error {
+	if !Unavailable(err) {
+		return nil
 	}
-	return nil
+	return fault.Errorf("check the object store", api.CodeBlobUnreachable, "%w (%s %s, before anything was sent or changed)", err, step, readyKey)
 }
 
 // checkWrites returns CheckReachable for transfers that write: a store may answer reads and hang on writes. It writes
@@ -28,10 +33,7 @@ func checkWrites(s *Syncer) func(context.Context) error {
 		_, err := within(ctx, storeWait, func(ctx context.Context) (blob.Tag, error) {
 			return s.o.Store.Put(ctx, readyKey, strings.NewReader(""), 0, blob.PutOptions{})
 		})
-		if Unavailable(err) {
-			return err
-		}
-		return nil
+		return notReached("write", err)
 	}
 }
 
