@@ -36,6 +36,7 @@ type packer struct {
 	buffer *bytes.Buffer
 	at     int   // index in packs of the pack that is being filled
 	stored int64 // bytes that the next version adds to the store
+	room   int64 // capacity of a new buffer
 	free   sync.Pool
 }
 
@@ -46,7 +47,7 @@ func newPacker(ctx context.Context, p *push) *packer {
 	if p.Layout == Plain {
 		k.sends.SetLimit(plainSending)
 	}
-	k.free.New = func() any { return bytes.NewBuffer(make([]byte, 0, packSize+largeFile)) }
+	k.free.New = func() any { return bytes.NewBuffer(make([]byte, 0, k.room)) }
 	return k
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -21,7 +22,7 @@ const largeReaders = 4
 
 // readAll reads all files that may have changed. Large and small files are read concurrently.
 func (p *push) readAll(dirty []int) error {
-	var all int64
+	var all, inPacks int64
 	var large, small []int
 	for _, i := range dirty {
 		size := p.next.Entries[i].Size
@@ -29,11 +30,13 @@ func (p *push) readAll(dirty []int) error {
 			large = append(large, i)
 		} else {
 			small = append(small, i)
+			inPacks += size
 		}
 	}
 	p.Progress.expect(len(dirty), all)
 	var uploaded, moved atomic.Int64
-	free := sync.Pool{New: func() any { return &reader{packer: p.pack, buf: make([]byte, 0, largeFile)} }}
+	p.pack.room = min(inPacks, packSize+largeFile) // most saves are of a few small files
+	free := sync.Pool{New: func() any { return &reader{packer: p.pack} }}
 	one := func(root, i int) error {
 		r := free.Get().(*reader)
 		defer free.Put(r)
@@ -165,7 +168,7 @@ var errShrunk = errors.New("the file became shorter while it was read")
 
 // readSmall reads a small file into memory.
 func (r *reader) readSmall(f *file, e *Entry) error {
-	r.buf = r.buf[:e.Size]
+	r.buf = slices.Grow(r.buf[:0], int(e.Size))[:e.Size]
 	if _, err := io.ReadFull(f, r.buf); err != nil {
 		return short(err)
 	}
