@@ -8,6 +8,7 @@ type SlackWorkspace struct {
 	Name      string    `json:"name"`
 	URL       string    `json:"url,omitempty"`
 	Template  string    `json:"template,omitempty" doc:"The template of new threads; absent: the server's default"`
+	Accounts  bool      `json:"create_accounts" doc:"People without an account get one with their first message"`
 	Mode      string    `json:"mode" enum:"socket,events" doc:"How events arrive: by Socket Mode, or by the Events API"`
 	Connected bool      `json:"connected" doc:"The server that answers has a connection of Socket Mode"`
 	Missing   []string  `json:"missing_scopes,omitempty" doc:"Scopes that the app lacks; only in the answer of a check"`
@@ -22,6 +23,8 @@ type ConnectSlack struct {
 	AppToken      string `json:"app_token,omitempty" maxLength:"500" doc:"An app-level token with the scope connections:write, xapp-…, for Socket Mode"`
 	SigningSecret string `json:"signing_secret,omitempty" maxLength:"500" doc:"The app's signing secret, for the Events API"`
 	Template      string `json:"template,omitempty" maxLength:"63" doc:"The template of new threads; default: the server's"`
+
+	CreateAccounts *bool `json:"create_accounts,omitempty" doc:"Whether people without an account get one with their first message; default: true"`
 }
 
 // SlackScopes are the scopes that the app needs in a Slack workspace.
@@ -31,4 +34,4 @@ var SlackScopes = []string{
 }
 
 // SlackEvents are the events that the app receives from Slack.
-var SlackEvents = []string{"app_mention", "app_uninstalled", "message.channels", "message.groups", "message.im", "message.mpim", "tokens_revoked"}
+var SlackEvents = []string{"app_mention", "app_uninstalled", "channel_left", "group_left", "message.channels", "message.groups", "message.im", "message.mpim", "tokens_revoked"}

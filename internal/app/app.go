@@ -63,6 +63,7 @@ type System struct {
 	log          *slog.Logger
 	agentServers *sandboxagent.Server
 	roots        []auth.Secret // the root secrets, the newest first
+	addr         func() string // the address that the server listens on; nil: there is none
 	stopOnly     bool          // the System only stops sandboxes, and needs no object store, message store or secret
 
 	store    *store.DB

@@ -55,6 +55,7 @@ func (s *Server) listen(ctx context.Context) (err error) {
 	}
 	s.front, s.api = o, s.handler()
 	s.http = httpapi.NewServer(s.api, o)
+	s.addr = s.http.Addr
 	return s.http.Listen(ctx, s.cfg.Listen)
 }
 

@@ -6,13 +6,17 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"net/url"
 	"path"
+	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/chat"
 	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/files"
+	"github.com/berthdev/berth/internal/httpapi/ports"
 	"github.com/berthdev/berth/internal/httpapi/tenants"
 	"github.com/berthdev/berth/internal/slack"
 	"github.com/berthdev/berth/internal/store"
@@ -50,9 +54,8 @@ func key(t slack.Thread) store.Thread {
 
 // Post implements slack.Threads.
 func (th threads) Post(ctx context.Context, p slack.Prompt) error {
-	in := th.s.store.In(store.TenantID(p.Thread.Tenant))
-	account, err := in.Accounts().Find(ctx, p.User.Email, "slack:"+p.Thread.Workspace+":"+p.User.ID)
-	if err != nil && !errors.Is(err, fault.ErrNotFound) {
+	account, err := th.account(ctx, p)
+	if err != nil {
 		return err
 	}
 	all := th.of(p.Thread, "slack:"+p.User.ID, account.ID)
@@ -65,6 +68,24 @@ func (th threads) Post(ctx context.Context, p slack.Prompt) error {
 		Prompt: api.Prompt{Prompt: p.Text, Template: p.Template, Attachments: p.Files}, Thread: key(p.Thread), Queue: true, TurnID: p.Turn,
 	})
 	return err
+}
+
+// account returns the account of the person who sends a prompt; the zero value: there is none.
+func (th threads) account(ctx context.Context, p slack.Prompt) (store.Account, error) {
+	all := th.s.store.In(store.TenantID(p.Thread.Tenant)).Accounts()
+	name := "slack:" + p.Thread.Workspace + ":" + p.User.ID
+	a, err := all.Find(ctx, p.User.Email, name)
+	if !errors.Is(err, fault.ErrNotFound) {
+		return a, err
+	}
+	if !p.Accounts {
+		return store.Account{}, nil
+	}
+	a, err = all.Create(ctx, store.Account{Name: name, Email: p.User.Email})
+	if fault.CodeOf(err) == api.CodeConflict { // another server was faster
+		return all.Find(ctx, p.User.Email, name)
+	}
+	return a, err
 }
 
 // Events implements slack.Threads.
@@ -186,4 +207,58 @@ func (th threads) Show(ctx context.Context, t slack.Thread) (o slack.Overview, e
 		}
 	}
 	return o, nil
+}
+
+const (
+	previewsTime  = 10 * time.Second
+	mostPreviewed = 10
+)
+
+// Previews implements slack.Threads. Its URLs end when the workspace is disconnected.
+func (th threads) Previews(ctx context.Context, t slack.Thread) ([]slack.Preview, error) {
+	ctx, cancel := context.WithTimeout(ctx, previewsTime)
+	defer cancel()
+	scheme, at := th.s.publicAddress()
+	conv, h, err := th.sandbox(ctx, t)
+	if err != nil || h == nil || th.s.cfg.PreviewDomain == "" || at == "" || len(th.s.roots) == 0 {
+		return nil, err
+	}
+	listeners, err := ports.Listeners(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	tables := th.s.store.Slack()
+	w, err := tables.Workspace(ctx, t.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	key, err := tables.URLKey(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	signer := auth.NewURLs(th.s.store.APIKeys().URLs(), th.s.roots[0], th.s.roots[1:]...)
+	out := []slack.Preview{}
+	for _, l := range listeners[:min(len(listeners), mostPreviewed)] {
+		u, err := th.s.store.In(conv.Tenant).Keys().URLs().Create(ctx, store.PreviewURL{Sandbox: conv.Sandbox, Port: l.Port(), Key: store.Key{ID: key}}, api.PortURLSeconds*time.Second)
+		if err != nil {
+			return nil, err
+		}
+		origin := ports.OriginOf(th.s.cfg.PreviewDomain, scheme, at, conv.Sandbox, l.Port())
+		out = append(out, slack.Preview{Port: int(l.Port()), URL: ports.SignedURL(origin, "/", signer.Sign(u))})
+	}
+	return out, nil
+}
+
+// publicAddress returns the scheme and the host at which browsers reach the server; empty: there is none.
+func (s *System) publicAddress() (scheme, host string) {
+	if u, err := url.Parse(s.cfg.AdvertiseURL); err == nil && u.Host != "" {
+		return u.Scheme, u.Host
+	}
+	if s.addr == nil {
+		return "", ""
+	}
+	if s.cfg.TLSCert != "" {
+		return "https", s.addr()
+	}
+	return "http", s.addr()
 }

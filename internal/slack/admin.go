@@ -12,7 +12,10 @@ type Admin struct{ *Service }
 
 // Connect checks the tokens of an app and connects its workspace to a tenant.
 func (a Admin) Connect(ctx context.Context, tenant store.TenantID, c api.ConnectSlack) (api.SlackWorkspace, error) {
-	w, err := a.Service.Connect(ctx, store.SlackWorkspace{Tenant: tenant, Template: c.Template, Tokens: store.SlackTokens{Bot: c.BotToken, App: c.AppToken, Signing: c.SigningSecret}})
+	w, err := a.Service.Connect(ctx, store.SlackWorkspace{
+		Tenant: tenant, Template: c.Template, Accounts: c.CreateAccounts == nil || *c.CreateAccounts,
+		Tokens: store.SlackTokens{Bot: c.BotToken, App: c.AppToken, Signing: c.SigningSecret},
+	})
 	return a.shown(w), err
 }
 
@@ -40,7 +43,7 @@ func (a Admin) shown(w store.SlackWorkspace) api.SlackWorkspace {
 	connected := a.sockets[w.Team] != nil
 	a.mu.Unlock()
 	out := api.SlackWorkspace{
-		TeamID: w.Team, Name: w.Name, URL: w.URL, Template: w.Template, Mode: "socket", Connected: connected, Problem: w.Failure,
+		TeamID: w.Team, Name: w.Name, URL: w.URL, Template: w.Template, Accounts: w.Accounts, Mode: "socket", Connected: connected, Problem: w.Failure,
 		CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt,
 	}
 	if w.Tokens.App == "" && w.Problem == nil {

@@ -429,3 +429,19 @@ func TestPlacesThatGoAway(t *testing.T) {
 		return nil
 	})
 }
+
+// TestLeftChannel checks that the turns of a channel end when the app leaves it, and that it may come back.
+func TestLeftChannel(t *testing.T) {
+	w, _ := served(t)
+	ts := w.mention("very slow")
+	w.taken(1)
+	waiting := w.team.Say("U1", "C1", ts, "never answered")
+	quiet(w)
+	w.team.Event(map[string]any{"type": "channel_left", "channel": "C1", "actor_id": "U1", "event_ts": waiting + "5"})
+	w.settled("C1", ts, "x")
+	after := w.mention("hello again")
+	w.settled("C1", after, "white_check_mark")
+	if got := w.turns.prompts(); len(got) != 2 {
+		t.Errorf("the prompts are %+v", got)
+	}
+}

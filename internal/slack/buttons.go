@@ -113,12 +113,19 @@ func (s *Service) tell(ctx context.Context, w storeWorkspace, r store.SlackReply
 		return
 	}
 	var text string
-	o, err := s.opts.Threads.Show(ctx, Thread{Tenant: string(r.Tenant), Workspace: r.Team, Key: q.Key, Channel: r.Channel})
+	thread := Thread{Tenant: string(r.Tenant), Workspace: r.Team, Key: q.Key, Channel: r.Channel}
+	o, err := s.opts.Threads.Show(ctx, thread)
+	var previews []Preview
+	if err == nil && action == actionPreview && o.isRunning() {
+		if previews, err = s.opts.Threads.Previews(ctx, thread); err != nil && passes(err) {
+			previews, err = nil, nil // such as those of another machine
+		}
+	}
 	switch {
 	case err != nil:
 		text = failureText("I could not look", err)
 	case action == actionPreview:
-		text = o.previews()
+		text = o.previews(previews)
 	case action == actionFiles:
 		text = o.files()
 	case action == actionUsage:
@@ -132,25 +139,26 @@ func (s *Service) tell(ctx context.Context, w storeWorkspace, r store.SlackReply
 	}
 }
 
-func (o Overview) previews() string {
-	if o.Sandbox == "" || o.State != "running" {
+func (o Overview) isRunning() bool { return o.Sandbox != "" && o.State == "running" }
+
+func (o Overview) previews(all []Preview) string {
+	switch {
+	case !o.isRunning():
 		return "The sandbox does not run now. Write a message, and it wakes up."
-	}
-	if o.Previews == nil {
+	case all == nil:
 		return fmt.Sprintf("`berth ports %[1]s` lists what listens in the sandbox, and `berth open %[1]s PORT` makes a link to it.", o.Sandbox)
-	}
-	if len(o.Previews) == 0 {
+	case len(all) == 0:
 		return "Nothing listens on a port in the sandbox."
 	}
 	var lines []string
-	for _, p := range o.Previews {
+	for _, p := range all {
 		if p.URL == "" {
 			lines = append(lines, fmt.Sprintf("• port %d: `berth open %s %d`", p.Port, o.Sandbox, p.Port))
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("• <%s|port %d>", p.URL, p.Port))
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(lines, "\n") + "\nEveryone who has such a link can open it, for an hour."
 }
 
 func (o Overview) files() string {

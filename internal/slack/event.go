@@ -30,6 +30,7 @@ type message struct {
 	TS          string   `json:"ts"`
 	ThreadTS    string   `json:"thread_ts"`
 	Channel     string   `json:"channel"`
+	EventTS     string   `json:"event_ts"`
 	ChannelType string   `json:"channel_type"`
 	Files       []file   `json:"files"`
 	Changed     *message `json:"message"`
@@ -96,6 +97,9 @@ func (s *Service) changeOf(ctx context.Context, w store.SlackWorkspace, m messag
 	case m.Type == "app_uninstalled" || m.Type == "tokens_revoked":
 		s.nudge()
 		return c, s.slack.SetFailure(ctx, w.Team, "the app was removed from the workspace")
+	case m.Type == "channel_left" || m.Type == "group_left":
+		c.Leave = &store.SlackReply{Team: w.Team, Channel: m.Channel, MessageTS: m.EventTS}
+		return c, nil
 	case m.Type != "message" && m.Type != "app_mention":
 		return c, nil
 	case m.Subtype == "message_deleted":

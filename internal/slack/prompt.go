@@ -69,7 +69,7 @@ func (a *answer) sendPrompt(ctx context.Context) error {
 		text += "\n\n(Not attached: " + strings.Join(dropped, "; ") + ")"
 	}
 	err = a.opts.Threads.Post(ctx, Prompt{
-		Thread: a.thread(), Turn: a.r.ID, Template: a.w.Template, Text: text, Files: files, User: a.person(ctx, a.w, a.q.User),
+		Thread: a.thread(), Turn: a.r.ID, Template: a.w.Template, Text: text, Files: files, User: a.person(ctx, a.w, a.q.User), Accounts: a.w.Accounts,
 	})
 	if err != nil {
 		return err

@@ -22,6 +22,9 @@ type Threads interface {
 	Open(ctx context.Context, t Thread, path string) (io.ReadCloser, error)
 	// Show describes the thread's sandbox for people.
 	Show(ctx context.Context, t Thread) (Overview, error)
+	// Previews returns the ports of the thread's sandbox that something listens on, with URLs for people of its workspace.
+	// They are nil if they are not known.
+	Previews(ctx context.Context, t Thread) ([]Preview, error)
 }
 
 // Thread names a thread of a Slack workspace and its sandbox.
@@ -40,6 +43,7 @@ type Prompt struct {
 	Text     string
 	Files    []api.PromptFile
 	User     User
+	Accounts bool // a person without an account gets one
 }
 
 // User is a person in Slack.
@@ -50,11 +54,10 @@ type User struct {
 
 // Overview describes a thread's sandbox.
 type Overview struct {
-	Sandbox  string // its id; empty: there is none yet
-	State    string
-	Previews []Preview // nil: they are not known
-	Files    []string  // the newest files that turns have shown
-	Stats    api.Stats
+	Sandbox string // its id; empty: there is none yet
+	State   string
+	Files   []string // the newest files that turns have shown
+	Stats   api.Stats
 }
 
 // Preview is a port of the sandbox that something listens on.

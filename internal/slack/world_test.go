@@ -330,9 +330,14 @@ func (f *turns) Open(_ context.Context, _ slack.Thread, path string) (io.ReadClo
 // Show implements slack.Threads.
 func (f *turns) Show(context.Context, slack.Thread) (slack.Overview, error) {
 	return slack.Overview{
-		Sandbox: "box", State: "running", Previews: []slack.Preview{{Port: 3000, URL: "http://3000-box.preview.localhost:7070/"}}, Files: []string{"output/display/a.txt"},
+		Sandbox: "box", State: "running", Files: []string{"output/display/a.txt"},
 		Stats: api.Stats{MessagesExchanged: 4, TotalInputTokens: 10, TotalOutputTokens: 5},
 	}, nil
+}
+
+// Previews implements slack.Threads.
+func (f *turns) Previews(context.Context, slack.Thread) ([]slack.Preview, error) {
+	return []slack.Preview{{Port: 3000, URL: "http://3000-box.preview.localhost:7070/"}}, nil
 }
 
 // prompts returns the prompts in their order.

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -30,6 +32,8 @@ type SlackWorkspace struct {
 	BotUser   string
 	Bot       string
 	Template  string // of new threads; empty: the server's default
+	Accounts  bool   // people without an account get one
+	Key       string // the id of the key with which the signed URLs end that people open; empty: there are none
 	Tokens    SlackTokens
 	Failure   string // why Slack refuses the app; empty: it does not
 	Problem   error  // set if the tokens cannot be decrypted
@@ -71,11 +75,11 @@ func slackTokens(tenant TenantID, team string) seal.Cell {
 	return seal.Cell{Tenant: string(tenant), Table: "slack_workspaces", Row: team, Column: "tokens"}
 }
 
-const slackWorkspaceColumns = "team, tenant, name, url, bot_user, bot, template, tokens, failure, created_at, updated_at"
+const slackWorkspaceColumns = "team, tenant, name, url, bot_user, bot, template, create_accounts, key_id, tokens, failure, created_at, updated_at"
 
 func (t SlackTables) scanWorkspace(row scanner) (w SlackWorkspace, err error) {
 	var tokens string
-	err = row.Scan(&w.Team, &w.Tenant, &w.Name, &w.URL, &w.BotUser, &w.Bot, &w.Template, &tokens, &w.Failure, instant{&w.CreatedAt}, instant{&w.UpdatedAt})
+	err = row.Scan(&w.Team, &w.Tenant, &w.Name, &w.URL, &w.BotUser, &w.Bot, &w.Template, &w.Accounts, &w.Key, &tokens, &w.Failure, instant{&w.CreatedAt}, instant{&w.UpdatedAt})
 	if err == nil {
 		w.Problem = t.db.secrets.openJSON(slackTokens(w.Tenant, w.Team), tokens, &w.Tokens)
 	}
@@ -94,12 +98,12 @@ func (t SlackTables) Connect(ctx context.Context, w SlackWorkspace) (SlackWorksp
 		return w, err
 	}
 	out, err := first(ctx, t.db.write, t.scanWorkspace, `
-		insert into slack_workspaces (team, tenant, name, url, bot_user, bot, template, tokens, sealed, created_at, updated_at)
-		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, {now}, {now})
+		insert into slack_workspaces (team, tenant, name, url, bot_user, bot, template, create_accounts, tokens, sealed, created_at, updated_at)
+		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, {now}, {now})
 		on conflict (team) do update set name = excluded.name, url = excluded.url, bot_user = excluded.bot_user, bot = excluded.bot,
-			template = excluded.template, tokens = excluded.tokens, sealed = excluded.sealed, failure = '', updated_at = {now}
+			template = excluded.template, create_accounts = excluded.create_accounts, tokens = excluded.tokens, sealed = excluded.sealed, failure = '', updated_at = {now}
 			where slack_workspaces.tenant = excluded.tenant
-		returning `+slackWorkspaceColumns, w.Team, w.Tenant, w.Name, w.URL, w.BotUser, w.Bot, w.Template, tokens, sealed)
+		returning `+slackWorkspaceColumns, w.Team, w.Tenant, w.Name, w.URL, w.BotUser, w.Bot, w.Template, w.Accounts, tokens, sealed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return w, fault.Errorf(op, api.CodeConflict, "the Slack workspace %s belongs to another tenant", w.Team)
 	}
@@ -128,11 +132,45 @@ func (t SlackTables) WorkspacesOf(ctx context.Context, tenant TenantID) ([]Slack
 	return list, t.db.fail("list workspaces", err)
 }
 
-// Disconnect removes a workspace of a tenant, or returns ErrNotFound. Messages that wait are given up.
+// URLKey returns the id of a valid key of a workspace, with which the signed URLs end that people in it open. It records
+// one if there is none; its hash is random, so that no text is the key.
+func (t SlackTables) URLKey(ctx context.Context, w SlackWorkspace) (id string, err error) {
+	const op = "find key of workspace"
+	var hash KeyHash
+	_, _ = rand.Read(hash[:])
+	err = t.db.inTx(ctx, func(tx *txn) error {
+		n, err := tx.exec(ctx, `update slack_workspaces set updated_at = updated_at where tenant = $1 and team = $2`, w.Tenant, w.Team) // one at a time
+		if err != nil || n == 0 {
+			return cmp.Or(err, sql.ErrNoRows)
+		}
+		id, err = first(ctx, tx, scanOne[string], `select k.id from slack_workspaces w join api_keys k on k.id = w.key_id
+			where w.team = $1 and k.revoked_at is null`, w.Team)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		id = NewID()
+		if _, err := tx.exec(ctx, `insert into api_keys (id, tenant, account, label, prefix, hash, scopes, created_at)
+			values ($1, $2, '', $3, '', $4, 'write', {now})`, id, w.Tenant, "previews in Slack workspace "+w.Team, hash[:]); err != nil {
+			return err
+		}
+		_, err = tx.exec(ctx, `update slack_workspaces set key_id = $2 where team = $1`, w.Team, id)
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", notFound(op, "Slack workspace", w.Team)
+	}
+	return id, t.db.fail(op, err)
+}
+
+// Disconnect removes a workspace of a tenant, or returns ErrNotFound. Messages that wait are given up, and signed URLs end.
 func (t SlackTables) Disconnect(ctx context.Context, tenant TenantID, team string) error {
 	const op = "disconnect workspace"
 	var n int64
 	err := t.db.inTx(ctx, func(tx *txn) (err error) {
+		if _, err = tx.exec(ctx, `update api_keys set revoked_at = {now} where revoked_at is null
+			and id in (select key_id from slack_workspaces where tenant = $1 and team = $2)`, tenant, team); err != nil {
+			return err
+		}
 		if n, err = tx.exec(ctx, `delete from slack_workspaces where tenant = $1 and team = $2`, tenant, team); err != nil || n == 0 {
 			return err
 		}
@@ -156,6 +194,7 @@ type SlackChange struct {
 	Reply  *SlackReply // a message that gets an answer; a known one stays as it is
 	Edit   *SlackReply // the new request of a message that waits, by team, channel and timestamp
 	Delete *SlackReply // a message that gets no answer any more
+	Leave  *SlackReply // all messages before a time in a channel that the app was removed from get no answer any more
 	Stop   *SlackReply // all messages before this one in its thread get no answer any more
 }
 
@@ -192,6 +231,12 @@ func (c SlackChange) apply(ctx context.Context, tx *txn) error {
 	if r := c.Edit; r != nil {
 		if _, err := tx.exec(ctx, `update slack_replies set request = $4, updated_at = {now}
 			where team = $1 and channel = $2 and message_ts = $3 and state = 'waiting'`, r.Team, r.Channel, r.MessageTS, string(r.Request)); err != nil {
+			return err
+		}
+	}
+	if r := c.Leave; r != nil {
+		if _, err := tx.exec(ctx, `update slack_replies set cancelled = true, updated_at = {now}
+			where team = $1 and channel = $2 and message_ts < $3 and state <> 'done'`, r.Team, r.Channel, r.MessageTS); err != nil {
 			return err
 		}
 	}

@@ -73,6 +73,7 @@ oauth_config:
 
 func (a *app) slackConnect() *cobra.Command {
 	var want api.ConnectSlack
+	var accounts bool
 	cmd := &cobra.Command{
 		Use:   "connect",
 		Short: "Connect a Slack workspace",
@@ -89,6 +90,7 @@ asked for at a terminal and not shown. The server asks Slack about them and keep
 			if err := a.readSlackTokens(ctx, &want); err != nil {
 				return err
 			}
+			want.CreateAccounts = &accounts
 			w, err := c.Slack.Connect(ctx, want)
 			if err != nil {
 				return c.Explain(err)
@@ -101,6 +103,7 @@ asked for at a terminal and not shown. The server asks Slack about them and keep
 		}),
 	}
 	cmd.Flags().StringVarP(&want.Template, "template", "t", "", "template of new threads; default: the server's")
+	cmd.Flags().BoolVar(&accounts, "create-accounts", true, "create an account for a person in Slack who has none")
 	return a.Online(cmd)
 }
 

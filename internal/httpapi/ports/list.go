@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/httpapi/access"
 	"github.com/berthdev/berth/internal/httpapi/rest"
@@ -34,6 +36,21 @@ func (a *handlers) listPorts(ctx context.Context, in *access.ByRef) (*rest.Reply
 	if err != nil {
 		return nil, err
 	}
+	listeners, err := Listeners(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	out := &rest.Reply[api.List[api.OpenPort]]{Body: api.List[api.OpenPort]{Items: []api.OpenPort{}}}
+	for _, at := range listeners {
+		out.Body.Items = append(out.Body.Items, api.OpenPort{
+			Port: int(at.Port()), Address: at.Addr().String(), Path: fmt.Sprintf("/api/v1/sandboxes/%s/ports/%d/", sandbox.PublicID(s.ID), at.Port()),
+		})
+	}
+	return out, nil
+}
+
+// Listeners returns the sockets that listen in a running sandbox, one for each port.
+func Listeners(ctx context.Context, h *engine.Handle) ([]netip.AddrPort, error) {
 	conn, err := h.Peek(ctx)
 	if err != nil {
 		return nil, access.GuestError("list ports", err)
@@ -44,13 +61,7 @@ func (a *handlers) listPorts(ctx context.Context, in *access.ByRef) (*rest.Reply
 	if _, err := conn.Run(ctx, cmd, guest.Stdio{Stdout: &tables}); err != nil {
 		return nil, access.GuestError("list ports", err)
 	}
-	out := &rest.Reply[api.List[api.OpenPort]]{Body: api.List[api.OpenPort]{Items: []api.OpenPort{}}}
-	for _, at := range preview.Listeners(tables.String()) {
-		out.Body.Items = append(out.Body.Items, api.OpenPort{
-			Port: int(at.Port()), Address: at.Addr().String(), Path: fmt.Sprintf("/api/v1/sandboxes/%s/ports/%d/", sandbox.PublicID(s.ID), at.Port()),
-		})
-	}
-	return out, nil
+	return preview.Listeners(tables.String()), nil
 }
 
 // limited is a buffer that drops everything after tablesSize bytes.

@@ -101,7 +101,12 @@ func (a *Origins) Origin(r *http.Request, sandboxID string, port uint16) string 
 	if u, err := url.Parse(a.AdvertiseURL); err == nil && u.Host != "" {
 		scheme, at = u.Scheme, u.Host
 	}
-	host := strconv.Itoa(int(port)) + "-" + sandboxID + "." + a.Domain
+	return OriginOf(a.Domain, scheme, at, sandboxID, port)
+}
+
+// OriginOf returns the origin of a port, on a server with a preview domain at a host and its port.
+func OriginOf(domain, scheme, at, sandboxID string, port uint16) string {
+	host := strconv.Itoa(int(port)) + "-" + sandboxID + "." + domain
 	if _, number, err := net.SplitHostPort(at); err == nil && number != "" {
 		host = net.JoinHostPort(host, number)
 	}

@@ -69,14 +69,19 @@ func (a *handlers) createURL(ctx context.Context, in *createURL) (*rest.Created[
 		return nil, err
 	}
 	origin := a.Origins.Origin(exchange.Of(ctx).Request, s.ID, port)
+	return &rest.Created[api.PortURL]{Status: http.StatusCreated, Body: api.PortURL{
+		ID: u.ID, SandboxID: sandbox.PublicID(s.ID), Port: int(port), Origin: origin,
+		URL: SignedURL(origin, path, a.Origins.URLs.Sign(u)), CreatedAt: u.CreatedAt, ExpiresAt: u.ExpiresAt,
+	}}, nil
+}
+
+// SignedURL returns the URL that opens a path with a token.
+func SignedURL(origin, path, token string) string {
 	mark := "?"
 	if strings.Contains(path, "?") {
 		mark = "&"
 	}
-	return &rest.Created[api.PortURL]{Status: http.StatusCreated, Body: api.PortURL{
-		ID: u.ID, SandboxID: sandbox.PublicID(s.ID), Port: int(port), Origin: origin,
-		URL: origin + path + mark + tokenName + "=" + a.Origins.URLs.Sign(u), CreatedAt: u.CreatedAt, ExpiresAt: u.ExpiresAt,
-	}}, nil
+	return origin + path + mark + tokenName + "=" + token
 }
 
 // checkTarget checks the path at which a URL opens the port.

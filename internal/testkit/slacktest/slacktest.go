@@ -229,9 +229,9 @@ func (t *Team) Uninstall() {
 // RemoveBot removes the app from a channel.
 func (t *Team) RemoveBot(id string) {
 	t.server.mu.Lock()
+	defer t.server.mu.Unlock()
 	delete(t.channels[id].members, t.BotUser)
-	t.server.mu.Unlock()
-	t.Event(obj{"type": "channel_left", "channel": id, "actor_id": "UADMIN", "event_ts": "1.000001"})
+	t.emit(obj{"type": "channel_left", "channel": id, "actor_id": "UADMIN", "event_ts": t.server.ts()})
 }
 
 // Messages returns all messages of a channel in their order.
