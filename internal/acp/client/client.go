@@ -17,11 +17,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"syscall"
 	"time"
-
-	"github.com/berthdev/berth/internal/acp/relay"
 )
 
 // Program is the path inside a sandbox of the program that its helper runs.
@@ -58,7 +55,9 @@ type Turn struct {
 	QuietMS int      `json:"quiet_ms,omitempty"`
 	Rename  *Rename  `json:"rename,omitempty"`
 	Lingers bool     `json:"lingers,omitempty"`
-	Shape   Shape    `json:"shape"`
+	// Unreached is the exit code of an agent that the prompt has not reached; zero: it has no such code.
+	Unreached int   `json:"unreached,omitempty"`
+	Shape     Shape `json:"shape"`
 }
 
 // Default are variables for an agent with the key, unless the first of them is set; see profile.Default.
@@ -242,7 +241,7 @@ func (c *client) finish(err error) int {
 		c.out.print(Line{Type: LineError, Text: refused.Op, Answer: refused.raw()})
 	case errors.Is(err, errEnded):
 		code := c.agent.code()
-		if code == relay.ExitUnreached && slices.Equal(c.turn.Command, []string{relay.Program, relay.Name}) {
+		if code == c.turn.Unreached && code != exitOK {
 			c.out.note(noteUnreached)
 		}
 		c.out.flush()

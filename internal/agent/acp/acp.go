@@ -13,6 +13,7 @@ import (
 
 	"github.com/berthdev/berth/internal/acp/client"
 	"github.com/berthdev/berth/internal/acp/profile"
+	"github.com/berthdev/berth/internal/acp/relay"
 	"github.com/berthdev/berth/internal/agent"
 )
 
@@ -47,6 +48,9 @@ func job(t agent.Turn) agent.Job { return Job(t) }
 func Job(t agent.Turn, env ...string) agent.Job {
 	turn := turnOf(of(t), t)
 	turn.Env = append(turn.Env, env...)
+	if slices.Equal(t.Command, []string{relay.Program, relay.Name}) {
+		turn.Unreached = relay.ExitUnreached
+	}
 	raw, _ := json.Marshal(turn)
 	return agent.Job{Inside: true, Argv: []string{client.Program, client.Name}, Input: string(raw)}
 }
