@@ -129,6 +129,9 @@ func (w *work) ready(ctx context.Context) (*agent.End, error) {
 		sb, err := w.sandboxOf(patient, w.turn)
 		if err == nil {
 			w.hold(ctx)
+			if sb.Owner.Kind == sandbox.OwnerThread {
+				w.opts.Engine.KeepExposed(sb)
+			}
 			w.at("ready", w.turn.ID)
 			return nil, context.Cause(ctx)
 		}

@@ -38,6 +38,7 @@ import (
 
 // Engine is the part of the engine that this package uses.
 type Engine interface {
+	KeepExposed(s sandbox.Sandbox)
 	Ensure(ctx context.Context, r engine.Request) (s sandbox.Sandbox, created bool, err error)
 	Delete(ctx context.Context, tenant, id, actor string, skipSave bool) (sandbox.Sandbox, error)
 	CheckTemplate(tenant, name string) error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/berthdev/berth/internal/files"
 	"github.com/berthdev/berth/internal/guest"
@@ -30,6 +31,7 @@ var _ interface {
 	Freezer
 	Guester
 	Filer
+	Exposer
 } = (*decorated)(nil)
 
 // Unwrap returns the driver without the policy.
@@ -107,6 +109,15 @@ func (d *decorated) Files(ctx context.Context, id ID, root string) (fs files.FS,
 		return err
 	})
 	return fs, err
+}
+
+// Expose applies the policy to the request for a URL, not to requests that use it.
+func (d *decorated) Expose(ctx context.Context, id ID, port uint16, lifetime time.Duration) (at Exposure, err error) {
+	err = use(ctx, d, OpExpose, func(e Exposer) (err error) {
+		at, err = e.Expose(ctx, id, port, lifetime)
+		return err
+	})
+	return at, err
 }
 
 // use runs one call of the ability T of d's base through d's policy.

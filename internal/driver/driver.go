@@ -1,7 +1,7 @@
 // Package driver defines the interface between Berth and the systems that run its instances.
 //
 // A [Driver] creates, inspects, lists and destroys instances, and returns its kind. Every other ability is
-// an optional interface ([Stopper], [Freezer], [Guester], [Filer]), which [As] returns. Environment
+// an optional interface ([Stopper], [Freezer], [Guester], [Filer], [Exposer]), which [As] returns. Environment
 // variables are not part of an instance: each command carries them. Policies (retry, concurrency limits,
 // metrics) are decorators of the same interface ([WithRetry], [WithLimit], [WithMetrics]) and never part
 // of a driver. Every driver passes the suite in drivertest.
@@ -164,4 +164,20 @@ type Limiter interface {
 type Filer interface {
 	// Files opens one directory of the instance: files.WorkingDir or files.HomeDir.
 	Files(ctx context.Context, id ID, root string) (files.FS, error)
+}
+
+// Exposer is a driver whose provider serves ports of instances at its own URLs.
+type Exposer interface {
+	// Expose returns a URL of a port of a running instance, which may expire after lifetime. A provider with limits may
+	// choose another time. It returns ErrNotRunning for a stopped instance. Every call may return another URL, and the
+	// URLs of earlier calls may end with it. Nothing needs to listen at the port.
+	Expose(ctx context.Context, id ID, port uint16, lifetime time.Duration) (Exposure, error)
+}
+
+// Exposure is a URL at which a provider serves a port of an instance. It names nothing: the provider may end it at any time.
+type Exposure struct {
+	URL       string    // http or https; its path and query begin those of every request
+	Header    string    // the name of the header in which requests carry Token
+	Token     string    // empty: the URL is enough
+	ExpiresAt time.Time // zero: not known
 }

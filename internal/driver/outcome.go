@@ -17,6 +17,7 @@ const (
 	OpThaw    = "thaw"
 	OpGuest   = "guest"
 	OpFiles   = "files"
+	OpExpose  = "expose"
 )
 
 // outcomes are the outcomes of the sentinel errors. Classify returns the first that matches.

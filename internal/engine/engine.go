@@ -132,6 +132,7 @@ type Engine struct {
 	unseen     sightings // instances whose state is unknown
 	ensurer    ensurer
 	sweeps     sweeps
+	exposures  exposures
 }
 
 // New returns an Engine. It starts no background work; see Run.

@@ -378,3 +378,4 @@ func (m *memory) ListInstances(_ context.Context, d, _, after string, limit int)
 func (m *memory) ExpireKeys(context.Context, time.Time, int) (int64, error) { return 0, nil }
 func (m *memory) ExpireHolds(context.Context, int) (int64, error)           { return 0, nil }
 func (m *memory) ExpireReservations(context.Context, int) (int64, error)    { return 0, nil }
+func (m *memory) ExpireExposed(context.Context, int) (int64, error)         { return 0, nil }

@@ -48,11 +48,13 @@ type Store interface {
 	ExpireKeys(ctx context.Context, before time.Time, limit int) (int64, error)
 	ExpireHolds(ctx context.Context, limit int) (int64, error)
 	ExpireReservations(ctx context.Context, limit int) (int64, error)
+	RecordExposed(ctx context.Context, s sandbox.Sandbox, url, token string, lifetime time.Duration) error
+	ExpireExposed(ctx context.Context, limit int) (int64, error)
 }
 
 // OnDB returns the Store of a database.
 func OnDB(db *store.DB) Store {
-	return onDB{db, db.Leases(), db.Holds(), db.Hosts(), db.Syncs()}
+	return onDB{db, db.Leases(), db.Holds(), db.Hosts(), db.Syncs(), db.APIKeys().URLs()}
 }
 
 type onDB struct {
@@ -61,6 +63,7 @@ type onDB struct {
 	store.HoldTable
 	store.Hosts
 	store.Syncs
+	store.AllPreviewURLs
 }
 
 func (d onDB) in(tenant string) store.Scope { return d.In(store.TenantID(tenant)) }

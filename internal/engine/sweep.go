@@ -94,6 +94,7 @@ type sweeps struct{ e *Engine }
 
 // expireRows removes expired rows in batches, so that no lock is held for long.
 func (sr sweeps) expireRows(ctx context.Context, sw *Sweep) error {
+	var exposed int64
 	for _, f := range []struct {
 		n  *int64
 		do func() (int64, error)
@@ -102,6 +103,7 @@ func (sr sweeps) expireRows(ctx context.Context, sw *Sweep) error {
 			return sr.e.opts.Store.ExpireKeys(ctx, time.Now().Add(-forgetKeysAfter), expireBatch)
 		}},
 		{&sw.Holds, func() (int64, error) { return sr.e.opts.Store.ExpireHolds(ctx, expireBatch) }},
+		{&exposed, func() (int64, error) { return sr.e.opts.Store.ExpireExposed(ctx, expireBatch) }},
 		{&sw.Places, func() (int64, error) { return sr.e.opts.Store.ExpireReservations(ctx, expireBatch) }},
 	} {
 		for n := int64(expireBatch); n == expireBatch; *f.n += n {

@@ -40,7 +40,7 @@ type Proxy struct {
 	Own    func(host string) bool   // reports whether a host, without its port, is one of the server's; nil: only the request's Host
 	Origin func(port uint16) string // returns the origin of a port of the sandbox; nil: ports have no origins, and Prefix is used
 	Keyed  bool                     // with Origin: the request carries a Berth key in a header
-	Pool   *Pool                    // keeps connections; nil: each request makes one with Dial
+	Pool   http.RoundTripper        // sends requests, a Pool or an Exposed; nil: each request makes a connection with Dial
 	Dial   func(ctx context.Context) (net.Conn, error)
 	Fail   func(w http.ResponseWriter, r *http.Request, err error) // answers a request with an error
 }
@@ -143,10 +143,8 @@ func newTransport(dial func(context.Context) (net.Conn, error)) *http.Transport 
 
 // transport returns a transport that makes one connection for one request, or that of the pool.
 func (p Proxy) transport(plain context.Context) http.RoundTripper {
-	var t http.RoundTripper
-	if p.Pool != nil {
-		t = p.Pool
-	} else {
+	t := p.Pool
+	if t == nil {
 		t = newTransport(p.Dial)
 	}
 	return roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/sandbox"
 )
 
 // PreviewURL is a signed URL of one port of a sandbox.
@@ -105,4 +106,21 @@ func scanPreviewURL(row scanner) (u PreviewURL, err error) {
 		&u.ID, &u.Tenant, &u.Sandbox, &u.Port, instant{&u.CreatedAt}, instant{&u.ExpiresAt}, instant{&u.RevokedAt},
 	}})
 	return u, err
+}
+
+// RecordExposed records the URL at which a provider serves the agent's port of a sandbox's instance, with the time for
+// which it is valid. It records nothing if the sandbox has another instance by now.
+func (urls AllPreviewURLs) RecordExposed(ctx context.Context, s sandbox.Sandbox, url, token string, lifetime time.Duration) error {
+	_, err := urls.db.write.exec(ctx, `
+		update sandboxes set preview_url = $3, preview_token = $4, preview_expires_at = {now+$5} where id = $1 and instance = $2`,
+		s.ID, s.Instance, url, token, lifetime.Microseconds())
+	return urls.db.fail("record the provider's URL", err)
+}
+
+// ExpireExposed removes up to limit URLs of providers that have expired, and returns how many.
+func (urls AllPreviewURLs) ExpireExposed(ctx context.Context, limit int) (int64, error) {
+	n, err := urls.db.write.exec(ctx, `
+		update sandboxes set preview_url = null, preview_token = null, preview_expires_at = null where id in
+			(select id from sandboxes where preview_expires_at <= {now} order by preview_expires_at limit $1 {skip locked})`, clampLimit(limit))
+	return n, urls.db.recordScan("expire URLs of providers", err)
 }

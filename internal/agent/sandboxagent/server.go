@@ -16,13 +16,14 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/acp/profile"
 	"github.com/berthdev/berth/internal/agent"
+	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
 // Port is the server's port on the loopback of its sandbox.
-const Port = 3000
+const Port = engine.AgentPort
 
 // Program is the server's program inside, and Install the command that installs it.
 const (

@@ -3,6 +3,7 @@ package drivertest_test
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/files"
@@ -24,13 +25,14 @@ type bent struct {
 	guest   func(context.Context, driver.ID) (guest.Conn, error)
 	output  func(context.Context, driver.ID, string, int64) iter.Seq2[guest.Chunk, error]
 	open    func(context.Context, driver.ID, string) (files.FS, error)
+	expose  func(context.Context, driver.ID, uint16, time.Duration) (driver.Exposure, error)
 }
 
 func newBent(p *procs) *bent {
 	return &bent{
 		procs: p, kind: p.Kind, create: p.Create, inspect: p.Inspect, list: p.List, destroy: p.Destroy,
 		stop: p.Stop, start: p.Start, freeze: p.Freeze, thaw: p.Thaw,
-		guest: p.Guest, output: p.Output, open: p.Files,
+		guest: p.Guest, output: p.Output, open: p.Files, expose: p.Expose,
 	}
 }
 
@@ -66,6 +68,19 @@ func (b *bent) Output(ctx context.Context, id driver.ID, process string, after i
 
 func (b *bent) Files(ctx context.Context, id driver.ID, root string) (files.FS, error) {
 	return b.open(ctx, id, root)
+}
+
+func (b *bent) Expose(ctx context.Context, id driver.ID, port uint16, lifetime time.Duration) (driver.Exposure, error) {
+	return b.expose(ctx, id, port, lifetime)
+}
+
+// eachURL changes the URLs of ports.
+func (b *bent) eachURL(change func(*driver.Exposure)) {
+	b.expose = func(ctx context.Context, id driver.ID, port uint16, lifetime time.Duration) (driver.Exposure, error) {
+		at, err := b.procs.Expose(ctx, id, port, lifetime)
+		change(&at)
+		return at, err
+	}
 }
 
 // bendRun changes what guests do with a command.

@@ -26,6 +26,44 @@ type breakage struct {
 }
 
 var breakages = map[string]breakage{
+	"a URL without a host": {"Expose", "Expose returns the URL", func(b *bent) {
+		b.eachURL(func(at *driver.Exposure) { at.URL = "/at" })
+	}},
+	"a URL of the port of another instance": {"Expose", "the URL answers", func(b *bent) {
+		var first driver.Exposure
+		b.eachURL(func(at *driver.Exposure) {
+			if first.URL == "" {
+				first = *at
+			}
+			*at = first
+		})
+	}},
+	"a URL that lives for ever": {"ExposeExpires", "an expired URL still leads", func(b *bent) {
+		b.expose = func(ctx context.Context, id driver.ID, port uint16, _ time.Duration) (driver.Exposure, error) {
+			return b.procs.Expose(ctx, id, port, time.Hour)
+		}
+	}},
+	"the token is not looked at": {"ExposeForged", "a URL with another token still leads", func(b *bent) {
+		b.eachURL(func(at *driver.Exposure) { at.Token = "token" })
+	}},
+	"URLs of instances that never were": {"ExposeUnknown", "Expose of what does not exist", func(b *bent) {
+		b.expose = func(context.Context, driver.ID, uint16, time.Duration) (driver.Exposure, error) {
+			return driver.Exposure{URL: "http://127.0.0.1:1/"}, nil
+		}
+	}},
+	"URLs outlive their instance": {"ExposeDestroyed", "an instance that was destroyed still leads", func(b *bent) {
+		b.destroy = func(ctx context.Context, id driver.ID) error { return b.procs.Driver.Destroy(ctx, id) }
+	}},
+	"URLs of stopped instances": {"ExposeStopped", "Expose of a stopped instance", func(b *bent) {
+		b.expose = func(ctx context.Context, id driver.ID, port uint16, lifetime time.Duration) (driver.Exposure, error) {
+			at, err := b.procs.Expose(ctx, id, port, lifetime)
+			if errors.Is(err, driver.ErrNotRunning) {
+				err = nil
+			}
+			return at, err
+		}
+	}},
+
 	"kind with a capital": {"Kind", "not a lower-case word",
 		func(b *bent) { b.kind = func() string { return "Fake" } }},
 

@@ -29,6 +29,10 @@ type Harness struct {
 	// Patience is the maximum time of one call, and of the wait until its effect is visible. Zero means 10 s.
 	Patience time.Duration
 
+	// Serve starts a program in an instance and returns its port. It answers each request with the text, a space, and the
+	// path, until the test ends. A driver that exposes ports needs it.
+	Serve func(t *testing.T, d driver.Driver, id driver.ID, text string) (port uint16)
+
 	// Slow keeps the number of instances small, for drivers whose instances cost seconds or money.
 	Slow bool
 }
@@ -54,6 +58,7 @@ func Run(t *testing.T, h Harness) {
 	_, stops := driver.As[driver.Stopper](d)
 	_, freezes := driver.As[driver.Freezer](d)
 	_, execs := driver.As[driver.Guester](d)
+	_, exposes := driver.As[driver.Exposer](d)
 	_, opens := driver.As[driver.Filer](d)
 	if stops {
 		runStop(run)
@@ -63,6 +68,12 @@ func Run(t *testing.T, h Harness) {
 	}
 	if stops && freezes {
 		runStopFrozen(run)
+	}
+	if exposes {
+		runExpose(run)
+	}
+	if exposes && stops {
+		run("ExposeStopped", testExposeStopped)
 	}
 	if execs {
 		runExec(run)

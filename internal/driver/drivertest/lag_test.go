@@ -93,6 +93,7 @@ func (l *lagging) inspectOld(ctx context.Context, id driver.ID) (driver.Status, 
 
 func TestSuitePassesOnDriverThatLags(t *testing.T) {
 	drivertest.Run(t, drivertest.Harness{
-		New: func(t *testing.T) driver.Driver { return newLagging(t, newProcs(t, t.TempDir())) },
+		Serve: serve,
+		New:   func(t *testing.T) driver.Driver { return newLagging(t, newProcs(t, t.TempDir())) },
 	})
 }

@@ -3,25 +3,32 @@ package drivertest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/driver/drivertest"
 	"github.com/berthdev/berth/internal/driver/fake"
 	"github.com/berthdev/berth/internal/files"
 	"github.com/berthdev/berth/internal/guest"
+	"github.com/berthdev/berth/internal/testkit/exposetest"
 )
 
 // procs is the smallest driver with every ability: the fake one, whose instances get a folder each in which
 // commands run as plain processes of the host.
 type procs struct {
 	*fake.Driver
-	dir string
+	dir      string
+	provider *exposetest.Provider
 }
 
 func newProcs(t *testing.T, dir string) *procs {
@@ -30,7 +37,7 @@ func newProcs(t *testing.T, dir string) *procs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &procs{Driver: d, dir: dir}
+	return &procs{Driver: d, dir: dir, provider: exposetest.New(t)}
 }
 
 // files is where an instance's workspace is, and, with ~ behind it, its home.
@@ -48,7 +55,12 @@ func (p *procs) Destroy(ctx context.Context, id driver.ID) error {
 	if _, err := p.Inspect(ctx, id); errors.Is(err, driver.ErrNotFound) {
 		return nil
 	}
+	p.provider.Destroyed(id)
 	return errors.Join(p.Driver.Destroy(ctx, id), os.RemoveAll(p.files(id)), os.RemoveAll(p.files(id)+"~"))
+}
+
+func (p *procs) Expose(ctx context.Context, id driver.ID, port uint16, lifetime time.Duration) (driver.Exposure, error) {
+	return p.provider.For(p.Driver).Expose(ctx, id, port, lifetime)
 }
 
 func (p *procs) Guest(ctx context.Context, id driver.ID) (guest.Conn, error) {
@@ -139,11 +151,31 @@ func harness(bend func(*procs) driver.Driver) drivertest.Harness {
 			return bend(newProcs(t, dir))
 		},
 		Reopen: func(t *testing.T, _ driver.Driver) driver.Driver { return bend(newProcs(t, dir)) },
+		Serve:  serve,
 	}
+}
+
+// serve runs a program on the host, whose loopback is that of all instances.
+func serve(t *testing.T, _ driver.Driver, _ driver.ID, text string) (port uint16) {
+	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, text, " ", r.URL.Path) }))
+	t.Cleanup(program.Close)
+	return netip.MustParseAddrPort(program.Listener.Addr().String()).Port()
 }
 
 func TestSuitePasses(t *testing.T) {
 	drivertest.Run(t, harness(func(p *procs) driver.Driver { return p }))
+}
+
+// A provider whose URLs do not have the token in them, and that knows only the other name of the call.
+func TestSuitePassesWithLinks(t *testing.T) {
+	drivertest.Run(t, harness(func(p *procs) driver.Driver {
+		p.provider.LinksOnly = true
+		return struct {
+			driver.Driver
+			driver.Stopper
+			driver.Exposer
+		}{p, p, p}
+	}))
 }
 
 // A slow driver that keeps its instances to itself and can do nothing more than it must.

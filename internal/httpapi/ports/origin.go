@@ -267,7 +267,7 @@ func (a *Origins) forward(w http.ResponseWriter, r *http.Request, at place, keye
 	r, slow := steady(w, r, a.TransferTimeout)
 	origin := func(port uint16) string { return a.Origin(r, at.sandbox, port) }
 	preview.Proxy{
-		Port: at.port, Ending: a.Ending, Origin: origin, Keyed: keyed, Pool: s.pool,
+		Port: at.port, Ending: a.Ending, Origin: origin, Keyed: keyed, Pool: s.transport(),
 		Fail: func(w http.ResponseWriter, r *http.Request, err error) {
 			if slow() {
 				stream.FailUpload(w, r, stream.ErrSlow, a.TransferTimeout)

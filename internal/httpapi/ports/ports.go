@@ -14,6 +14,8 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/httpapi/access"
 	"github.com/berthdev/berth/internal/httpapi/exchange"
 	"github.com/berthdev/berth/internal/httpapi/middleware"
@@ -64,17 +66,26 @@ func (a *handlers) port(w http.ResponseWriter, r *http.Request) {
 		exchange.Fail(w, r, err)
 		return
 	}
-	conn, err := h.Guest(r.Context())
+	var through http.RoundTripper
+	var conn guest.Conn
+	at, err := h.Exposed(r.Context(), port)
+	if fault.CodeOf(err) == api.CodeUnsupported {
+		conn, err = h.Guest(r.Context())
+	} else {
+		through = exposed(h, port, at)
+	}
 	if err != nil {
 		exchange.Fail(w, r, access.GuestError("reach port", err))
 		return
 	}
-	defer conn.Close()
+	if conn != nil {
+		defer conn.Close()
+	}
 	defer h.HoldLate(r.Context(), "preview")()
 	prefix, _ := middleware.SplitPort(r.URL.EscapedPath())
 	r, slow := steady(w, r, a.TransferTimeout)
 	preview.Proxy{
-		Port: port, Prefix: prefix, Ending: a.Ending, Own: func(host string) bool { return a.isOwnHost(host, r) },
+		Port: port, Prefix: prefix, Pool: through, Ending: a.Ending, Own: func(host string) bool { return a.isOwnHost(host, r) },
 		Dial: func(ctx context.Context) (net.Conn, error) { return conn.Dial(ctx, port) },
 		Fail: func(w http.ResponseWriter, r *http.Request, err error) {
 			if slow() {

@@ -3,10 +3,15 @@ package ports
 import (
 	"context"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
+	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/driver"
 	"github.com/berthdev/berth/internal/engine"
+	"github.com/berthdev/berth/internal/fault"
+	"github.com/berthdev/berth/internal/guest"
 	"github.com/berthdev/berth/internal/preview"
 )
 
@@ -19,12 +24,13 @@ const (
 // the requests of a page.
 type site struct {
 	at   place
-	pool *preview.Pool
+	pool *preview.Pool // for a driver whose provider has no URLs for ports
 
 	mu      sync.Mutex
 	handle  *engine.Handle
-	checked time.Time // when the sandbox was last found running
-	waiting time.Time // since when requests wait for it; zero: they do not
+	exposed driver.Exposure // the port's URL at the provider; zero: connections go through the helper
+	checked time.Time       // when the sandbox was last found running
+	waiting time.Time       // since when requests wait for it; zero: they do not
 	used    time.Time
 }
 
@@ -85,15 +91,38 @@ func (s *site) ready(ctx context.Context, a *Origins) (*engine.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := h.Guest(ctx)
+	exposed, err := h.Exposed(ctx, s.at.port)
+	if fault.CodeOf(err) == api.CodeUnsupported {
+		var conn guest.Conn
+		if conn, err = h.Guest(ctx); err == nil {
+			_ = conn.Close() // nothing was sent on it
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	_ = conn.Close() // nothing was sent on it
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.exposed = exposed
 	s.handle, s.checked, s.waiting = h, now, time.Time{}
 	return h, nil
+}
+
+// transport returns how requests reach the port.
+func (s *site) transport() http.RoundTripper {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.exposed.URL == "" {
+		return s.pool
+	}
+	return exposed(s.handle, s.at.port, s.exposed)
+}
+
+// exposed sends requests to a port through its URL at the provider.
+func exposed(h *engine.Handle, port uint16, at driver.Exposure) http.RoundTripper {
+	return preview.Exposed{At: at, Renew: func(ctx context.Context, failed driver.Exposure) (driver.Exposure, error) {
+		return h.RenewExposed(ctx, port, failed)
+	}}
 }
 
 // dial connects to the port.
