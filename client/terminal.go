@@ -260,3 +260,36 @@ func (t *Terminal) Close() error {
 	}
 	return err
 }
+
+// CreateTerminal starts a terminal that outlives its viewers, or finds one that runs, and makes two signed URLs of its
+// WebSocket. Everyone who has one of them may use it until it ends.
+func (s Sandboxes) CreateTerminal(ctx context.Context, ref string, want api.CreateTerminal) (made api.SandboxTerminal, err error) {
+	_, err = s.c.do(ctx, call{op: "start terminal", method: http.MethodPost, path: path{sandboxesPath, ref, "terminal"}, body: want}, &made)
+	return made, err
+}
+
+// DeleteTerminals ends the terminals that CreateTerminal has started, or only the one with the id if it is not empty, and
+// revokes their URLs.
+func (s Sandboxes) DeleteTerminals(ctx context.Context, ref, id string) error {
+	_, err := s.c.do(ctx, call{op: "end terminal", method: http.MethodDelete, path: path{sandboxesPath, ref, "terminal"}, query: terminalID(id)}, nil)
+	return err
+}
+
+// StartTerminal is [Sandboxes.CreateTerminal] for the project's sandbox, which is created and started if needed.
+func (p Projects) StartTerminal(ctx context.Context, id string, want api.CreateTerminal) (made api.SandboxTerminal, err error) {
+	_, err = p.c.do(ctx, call{op: "start terminal", method: http.MethodPost, path: sandboxOf(id, "terminal"), body: want}, &made)
+	return made, err
+}
+
+// StopTerminals is [Sandboxes.DeleteTerminals] for the project's sandbox.
+func (p Projects) StopTerminals(ctx context.Context, id, terminal string) error {
+	_, err := p.c.do(ctx, call{op: "end terminal", method: http.MethodDelete, path: sandboxOf(id, "terminal"), query: terminalID(terminal)}, nil)
+	return err
+}
+
+func terminalID(id string) url.Values {
+	if id == "" {
+		return nil
+	}
+	return url.Values{"exec_id": {id}}
+}

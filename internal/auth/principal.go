@@ -17,6 +17,10 @@ type Principal struct {
 
 	Sandbox string // the only sandbox that it may reach, for a signed URL; empty: all
 	Port    uint16 // the only port of it; zero: all
+
+	URL      string // the id of the signed URL; empty: the caller has another credential
+	Terminal string // the only terminal of the sandbox, for the signed URL of one
+	ViewOnly bool   // it may only look at the terminal
 }
 
 // Within returns the account whose sandboxes and conversations the principal may see. Empty means all accounts of the

@@ -19,7 +19,7 @@ type Kind string
 const (
 	APIKey    Kind = "API key"         // a key in a header
 	Session   Kind = "browser session" // a cookie that was made from a key at /login
-	SignedURL Kind = "signed URL"      // an address of one port of one sandbox, or the cookie that was made from it
+	SignedURL Kind = "signed URL"      // an address of one port or terminal of one sandbox, or the cookie that was made from it
 )
 
 // SessionTime is the time after which a browser has to send its key again.

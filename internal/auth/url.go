@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -17,7 +18,8 @@ type URLReader interface {
 	ByID(ctx context.Context, ids []string) ([]store.PreviewURL, error)
 }
 
-// URLs signs and checks the tokens of signed URLs. A token names one port of one sandbox and its expiry.
+// URLs signs and checks the tokens of signed URLs. A token names one port of one sandbox and its expiry; the row of a URL
+// with port zero names a terminal.
 type URLs struct {
 	signer Signer
 	rows   URLReader
@@ -50,8 +52,35 @@ func (s *URLs) Sign(u store.PreviewURL) string {
 // Authenticate returns the principal of a token at a port of a sandbox, and the URL that it belongs to. The error tells
 // tokens that are forged, of another port, expired and revoked apart.
 func (s *URLs) Authenticate(ctx context.Context, token, sandbox string, port uint16) (Principal, store.PreviewURL, error) {
+	u, err := s.open(token)
+	if err == nil && (u.Sandbox != sandbox || u.Port != port) {
+		err = urlError(api.CodeForbidden, "the URL is for another sandbox or port")
+	}
+	if err != nil {
+		return Principal{}, u, err
+	}
+	return s.principal(ctx, u)
+}
+
+// AuthenticateTerminal returns the principal of a token of a terminal. It may do nothing but use that terminal.
+func (s *URLs) AuthenticateTerminal(ctx context.Context, token string) (Principal, error) {
+	u, err := s.open(token)
+	if err == nil && u.Port != 0 {
+		err = urlError(api.CodeForbidden, "the URL is that of a port")
+	}
+	var who Principal
+	if err == nil {
+		who, _, err = s.principal(ctx, u)
+	}
+	if e, ok := errors.AsType[*fault.Error](err); ok && e.Code != api.CodeStoreUnavailable {
+		e.Hint = "Make a new URL with POST …/sandboxes/{id}/terminal and the exec_id, or ask the person who sent it for one."
+	}
+	return who, err
+}
+
+// open checks the signature and the expiry of a token.
+func (s *URLs) open(token string) (u store.PreviewURL, err error) {
 	text, ok := s.signer.Open(token)
-	var u store.PreviewURL
 	var expires int64
 	if ok {
 		_, err := fmt.Sscanf(text, "%s %s %d %d", &u.ID, &u.Sandbox, &u.Port, &expires)
@@ -60,12 +89,15 @@ func (s *URLs) Authenticate(ctx context.Context, token, sandbox string, port uin
 	u.ExpiresAt = time.Unix(expires, 0)
 	switch {
 	case !ok:
-		return Principal{}, u, urlError(api.CodeUnauthenticated, "the URL is not valid: its signature does not fit")
-	case u.Sandbox != sandbox || u.Port != port:
-		return Principal{}, u, urlError(api.CodeForbidden, "the URL is for another sandbox or port")
+		return u, urlError(api.CodeUnauthenticated, "the URL is not valid: its signature does not fit")
 	case !time.Now().Before(u.ExpiresAt):
-		return Principal{}, u, urlError(api.CodeURLExpired, "the URL expired at %s", u.ExpiresAt.UTC().Format(time.RFC3339))
+		return u, urlError(api.CodeURLExpired, "the URL expired at %s", u.ExpiresAt.UTC().Format(time.RFC3339))
 	}
+	return u, nil
+}
+
+// principal returns the principal of a token that was opened.
+func (s *URLs) principal(ctx context.Context, u store.PreviewURL) (Principal, store.PreviewURL, error) {
 	row, err := s.row(ctx, u.ID)
 	if err != nil {
 		return Principal{}, u, err
@@ -75,7 +107,7 @@ func (s *URLs) Authenticate(ctx context.Context, token, sandbox string, port uin
 	}
 	who := principalOf(row.Key)
 	who.AccountID, who.Scope = who.Within(), api.ScopeWrite
-	who.Sandbox, who.Port = row.Sandbox, row.Port
+	who.Sandbox, who.Port, who.Terminal, who.ViewOnly, who.URL = row.Sandbox, row.Port, row.Terminal, row.ViewOnly, row.ID
 	return who, row, nil
 }
 

@@ -146,6 +146,7 @@ func (a *Handler) addOrigins() {
 	if len(a.Roots) > 0 {
 		o.URLs = auth.NewURLs(a.Store.APIKeys().URLs(), a.Roots[0], a.Roots[1:]...)
 		a.sessions.URLs, a.sessions.OnEnd = a.Store.APIKeys().URLs(), o.URLs.Forget
+		a.known = append([]middleware.Credential{middleware.ByTerminalURL(o.URLs)}, a.known...)
 	}
 	a.previews = ports.NewOrigins(a.boxes(), o)
 }
@@ -166,10 +167,11 @@ func (a *Handler) addRoutes() {
 		Claims: a.claims, Ending: a.ending, Room: a.Room, Redactor: a.Redactor, ThreadsOff: a.ThreadsOff,
 		RequestTimeout: a.RequestTimeout, TransferTimeout: a.TransferTimeout,
 	}
+	terminals := execs.Terminals{Sandboxes: box, URLs: a.previews.URLs, Sessions: a.sessions, AdvertiseURL: a.AdvertiseURL}
 	for base, hidden := range map[string]bool{exchange.SandboxesPath: false, "/api/v1/sandbox": true} { // older clients use /api/v1/sandbox
 		op := access.Operations(base, hidden)
 		sandboxes.Add(spec, box, op, sandboxes.Options{Saves: a.Saves, Traffic: a.Traffic})
-		execs.Add(spec, box, op, execs.Options{Claims: a.claims, Ending: a.ending, ExecTimeout: a.ExecTimeout, RequestTimeout: a.RequestTimeout})
+		execs.Add(spec, box, op, execs.Options{Claims: a.claims, Ending: a.ending, ExecTimeout: a.ExecTimeout, RequestTimeout: a.RequestTimeout, Terminals: terminals})
 		ports.Add(spec, box, op, ports.Options{AdvertiseURL: a.AdvertiseURL, Hosts: a.hosts, Ending: a.ending, TransferTimeout: a.TransferTimeout, Origins: a.previews})
 		sandboxfiles.Add(spec, box, op, sandboxfiles.Options{TransferTimeout: a.TransferTimeout})
 		conversations.AddDefault(spec, box, op, talks)
@@ -177,6 +179,7 @@ func (a *Handler) addRoutes() {
 	conversations.AddDefault(spec, box, access.Operations("/sandboxes", true), talks) // even older clients use /sandboxes
 	projects.Add(spec, box, projects.Options{
 		Projects: project.New(a.Engine, a.Store), Tools: tool.Builtin().With(a.servers), RequestTimeout: a.RequestTimeout, Version: a.Version,
+		Terminals: terminals,
 	})
 	conversations.Add(spec, box, talks)
 	events.Add(spec, box, a.ending)

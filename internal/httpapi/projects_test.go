@@ -328,17 +328,15 @@ func TestCleanupSaysWhatFailed(t *testing.T) {
 	})
 }
 
-func TestDesktopAndTerminalAreNotThereYet(t *testing.T) {
+func TestDesktopIsNotThereYet(t *testing.T) {
 	s := newSite(t)
-	for _, name := range []string{"desktop", "terminal"} {
-		for _, method := range []string{"POST", "DELETE"} {
-			p := s.do(call{method: method, path: at("p", name), key: s.write}).fails(api.CodeUnsupported)
-			if want := map[string]string{"desktop": "desktop", "terminal": "/api/v1/sandboxes/{sandbox_id}/terminal"}[name]; !strings.Contains(p.Detail+p.Hint, want) {
-				t.Errorf("%s %s: %s %s", method, name, p.Detail, p.Hint)
-			}
-			s.do(call{method: method, path: at("p", name), key: s.read}).fails(api.CodeForbidden)
-			s.do(call{method: method, path: at("sandboxes", name), key: s.write}).fails(api.CodeInvalidID)
+	for _, method := range []string{"POST", "DELETE"} {
+		p := s.do(call{method: method, path: at("p", "desktop"), key: s.write}).fails(api.CodeUnsupported)
+		if !strings.Contains(p.Detail+p.Hint, "desktop") {
+			t.Errorf("%s: %s %s", method, p.Detail, p.Hint)
 		}
+		s.do(call{method: method, path: at("p", "desktop"), key: s.read}).fails(api.CodeForbidden)
+		s.do(call{method: method, path: at("sandboxes", "desktop"), key: s.write}).fails(api.CodeInvalidID)
 	}
 	s.get(at("p")).fails(api.CodeNotFound)
 }

@@ -23,6 +23,7 @@ type screen struct {
 	shown strings.Builder
 	id    string
 	exit  *api.ExecExit
+	looks bool // it may only look
 }
 
 // dialTerminal tries to open one; header are pairs.
@@ -67,7 +68,7 @@ func (s *screen) read() error {
 	}
 	switch word.Type {
 	case api.TermAttached:
-		s.id = word.ExecID
+		s.id, s.looks = word.ExecID, word.ViewOnly
 	case api.TermExit:
 		s.exit = word.ExecExit
 	default:

@@ -14,13 +14,15 @@ import (
 	"github.com/berthdev/berth/internal/sandbox"
 )
 
-// PreviewURL is a signed URL of one port of a sandbox.
+// PreviewURL is a signed URL of one port, or one terminal, of a sandbox.
 type PreviewURL struct {
 	ID        string // empty on create: a new id is generated
 	Tenant    TenantID
 	Sandbox   string // the stored id
-	Port      uint16
-	Key       Key // the key that made it and with which it ends
+	Port      uint16 // zero: a terminal
+	Terminal  string // the id of the terminal's command
+	ViewOnly  bool   // the terminal may only be looked at
+	Key       Key    // the key that made it and with which it ends
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	RevokedAt time.Time
@@ -55,10 +57,10 @@ func (urls PreviewURLs) Create(ctx context.Context, u PreviewURL, lifetime time.
 	u, err := first(ctx, db.write, func(row scanner) (PreviewURL, error) {
 		err := row.Scan(instant{&u.CreatedAt}, instant{&u.ExpiresAt})
 		return u, err
-	}, `insert into preview_urls (id, tenant, sandbox, port, key_id, created_at, expires_at)
-		values ($1, $2, $3, $4, $5, {now}, {now+$6})
+	}, `insert into preview_urls (id, tenant, sandbox, port, key_id, created_at, expires_at, terminal, view_only)
+		values ($1, $2, $3, $4, $5, {now}, {now+$6}, $7, $8)
 		on conflict do nothing returning created_at, expires_at`,
-		u.ID, u.Tenant, u.Sandbox, u.Port, u.Key.ID, lifetime.Microseconds())
+		u.ID, u.Tenant, u.Sandbox, u.Port, u.Key.ID, lifetime.Microseconds(), u.Terminal, u.ViewOnly)
 	if errors.Is(err, sql.ErrNoRows) {
 		return u, fault.Errorf(op, api.CodeConflict, "this URL exists already")
 	}
@@ -75,6 +77,16 @@ func (urls PreviewURLs) Revoke(ctx context.Context, sandbox string, port uint16,
 	return ids, urls.scope.db.fail("revoke preview URLs", err)
 }
 
+// RevokeTerminals revokes the URLs of a sandbox's terminals, or only those of one, and returns the ids of those that it has
+// revoked.
+func (urls PreviewURLs) RevokeTerminals(ctx context.Context, sandbox, terminal string) ([]string, error) {
+	ids, err := all(ctx, urls.scope.db.write, scanOne[string], `
+		update preview_urls set revoked_at = {now}
+		where tenant = $1 and sandbox = $2 and port = 0 and revoked_at is null and ($3 = '' or terminal = $3)
+		returning id`, urls.scope.tenant, sandbox, terminal)
+	return ids, urls.scope.db.fail("revoke URLs of terminals", err)
+}
+
 // AllPreviewURLs finds the signed URLs of all tenants, to authenticate requests.
 type AllPreviewURLs struct{ db *DB }
 
@@ -89,7 +101,7 @@ func (urls AllPreviewURLs) ByID(ctx context.Context, ids []string) (found []Prev
 			args[i], places[i] = id, fmt.Sprintf("$%d", i+1)
 		}
 		more, err := all(ctx, urls.db.read, scanPreviewURL, `
-			select u.id, u.tenant, u.sandbox, u.port, u.created_at, u.expires_at, u.revoked_at,
+			select u.id, u.tenant, u.sandbox, u.port, u.created_at, u.expires_at, u.revoked_at, u.terminal, u.view_only,
 				k.id, k.tenant, k.account, k.label, k.prefix, k.scopes, k.created_at, k.expires_at, k.last_used_at, k.revoked_at
 			from preview_urls u join api_keys k on k.id = u.key_id
 			where u.id in (`+strings.Join(places, ", ")+`)`, args...)
@@ -103,7 +115,7 @@ func (urls AllPreviewURLs) ByID(ctx context.Context, ids []string) (found []Prev
 
 func scanPreviewURL(row scanner) (u PreviewURL, err error) {
 	u.Key, err = scanKey(prefixScanner{row, []any{
-		&u.ID, &u.Tenant, &u.Sandbox, &u.Port, instant{&u.CreatedAt}, instant{&u.ExpiresAt}, instant{&u.RevokedAt},
+		&u.ID, &u.Tenant, &u.Sandbox, &u.Port, instant{&u.CreatedAt}, instant{&u.ExpiresAt}, instant{&u.RevokedAt}, &u.Terminal, &u.ViewOnly,
 	}})
 	return u, err
 }

@@ -30,12 +30,13 @@ const (
 
 // Session is the connection of one client to one terminal.
 type Session struct {
-	ExecID  string
-	Process guest.Process
-	Notice  string                                                               // changes of the sandbox's files, for the first message
-	After   int64                                                                // the offset after which the output is sent
-	Output  func(ctx context.Context, after int64) iter.Seq2[guest.Chunk, error] // reads the output of the process
-	Exit    func(guest.Exit) api.ExecExit                                        // converts the exit to its form in the API
+	ExecID   string
+	Process  guest.Process
+	ViewOnly bool                                                                 // what the client sends is ignored
+	Notice   string                                                               // changes of the sandbox's files, for the first message
+	After    int64                                                                // the offset after which the output is sent
+	Output   func(ctx context.Context, after int64) iter.Seq2[guest.Chunk, error] // reads the output of the process
+	Exit     func(guest.Exit) api.ExecExit                                        // converts the exit to its form in the API
 
 	// Bye returns the close status and reason of a session whose ctx ended. If Bye is nil or the status is zero, the
 	// reason is that the server shuts down.
@@ -59,7 +60,7 @@ func (s *Session) Serve(ctx context.Context, ws *websocket.Conn) error {
 	defer ws.CloseNow()
 	ws.SetReadLimit(maxMessage)
 	// Reads and writes of the connection do not use ctx: the end of their context would close it without a close frame.
-	if err := s.say(ws, api.TerminalWord{Type: api.TermAttached, ExecID: s.ExecID, Next: s.After, Notice: s.Notice}); err != nil {
+	if err := s.say(ws, api.TerminalWord{Type: api.TermAttached, ExecID: s.ExecID, Next: s.After, Notice: s.Notice, ViewOnly: s.ViewOnly}); err != nil {
 		return err
 	}
 	work, stop := context.WithCancelCause(ctx)
@@ -143,12 +144,13 @@ func (s *Session) listen(ctx context.Context, ws *websocket.Conn, typed *inbox) 
 		switch {
 		case ctx.Err() != nil: // the session has ended: the message is ignored
 			return ctx.Err()
-		case websocket.CloseStatus(err) == api.CloseEnd:
+		case websocket.CloseStatus(err) == api.CloseEnd && !s.ViewOnly:
 			return errors.Join(farewell{gone, "hung up"}, s.hangUp(ctx))
 		case errors.Is(err, websocket.ErrMessageTooBig):
 			return farewell{websocket.StatusMessageTooBig, fmt.Sprintf("a message is larger than %d bytes", maxMessage)}
 		case err != nil:
 			return farewell{gone, err.Error()}
+		case s.ViewOnly: // terminals answer requests of programs by themselves, so input is no fault of the viewer
 		case kind == websocket.MessageText:
 			err = s.control(ctx, data)
 		case !typed.put(data):

@@ -22,12 +22,14 @@ type execution struct {
 	sandbox sandbox.Sandbox
 	want    api.Exec
 
-	id      string    // empty: the command ends with its request
-	own     bool      // the server chose the id
-	again   bool      // the request may be a repeat, whose command runs already
-	started time.Time // zero: not known
-	feeding func()    // stops writing the input
-	dropped int64     // number of bytes that its stream lost
+	id       string    // empty: the command ends with its request
+	own      bool      // the server chose the id
+	unseen   bool      // no client reads the output at once
+	viewOnly bool      // the client of a terminal may only look
+	again    bool      // the request may be a repeat, whose command runs already
+	started  time.Time // zero: not known
+	feeding  func()    // stops writing the input
+	dropped  int64     // number of bytes that its stream lost
 }
 
 // ended stops writing the input. It is called when the command has ended.
@@ -59,7 +61,7 @@ func (e *execution) begin(ctx context.Context, limit time.Duration) (guest.Conn,
 		_ = conn.Close()
 		return nil, err
 	}
-	cmd.Timeout, cmd.Follow = limit, true
+	cmd.Timeout, cmd.Follow = limit, !e.unseen
 	e.started = time.Now()
 	err = conn.Start(ctx, e.id, cmd)
 	if e.again && errors.Is(err, guest.ErrExists) {

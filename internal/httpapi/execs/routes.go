@@ -16,6 +16,7 @@ type Options struct {
 	Ending         context.Context // ends when the server drains
 	ExecTimeout    time.Duration   // time limit of a command whose request waits for it
 	RequestTimeout time.Duration
+	Terminals      Terminals
 }
 
 type handlers struct {

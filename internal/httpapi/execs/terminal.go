@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/guest"
@@ -30,12 +31,16 @@ func (a *handlers) addTerminal(op access.OperationFunc) {
 	term.Description = "Starts a login shell, or the given command, in a terminal; with exec_id it attaches to a running one. " +
 		"Binary messages are terminal input and output. Text messages are JSON: the server sends {\"type\":\"attached\",\"exec_id\":…} first, with a notice if files were restored or lost since the last use, and {\"type\":\"exit\",…} last, " +
 		"the client {\"type\":\"resize\",\"cols\":…,\"rows\":…} and, to end the shell, {\"type\":\"end\"}. Closing with status 4000 also ends the shell; any other status leaves it running. The server closes with status 4001 if the key was revoked or expired. " +
-		"The subprotocol is berth.terminal.v1. A browser, which cannot set headers, also offers berth.key.KEY."
+		"The subprotocol is berth.terminal.v1. A browser, which cannot set headers, also offers berth.key.KEY, or opens a signed URL from POST …/terminal. " +
+		"Any number of clients may attach to a terminal; it has the size that one of them sent last. One that may only look has view_only in its first message, and what it sends is ignored."
+	term.Accepts = []auth.Kind{auth.SignedURL, auth.APIKey, auth.Session}
 	term.Timeout, term.Also = exchange.Unlimited, map[int]string{http.StatusSwitchingProtocols: "The WebSocket of the terminal"}
 	a.ServeRaw(term, "application/json", a.terminal, rest.InPath("id"),
 		rest.InQuery("cols", "integer", "Columns; default: 80"), rest.InQuery("rows", "integer", "Rows; default: 24"),
 		rest.InQuery("command", "string", "A command line for /bin/sh -c; default: a login shell"), rest.InQuery("user", "string", "agent or root"),
-		rest.InQuery("exec_id", "string", "The id of the terminal to attach to"), rest.InQuery("after", "integer", "The offset to show output from; default: the last 64 KiB"))
+		rest.InQuery("exec_id", "string", "The id of the terminal to attach to"), rest.InQuery("after", "integer", "The offset to show output from; default: the last 64 KiB"),
+		rest.InQuery(middleware.URLToken, "string", "The token of a signed URL, in place of a key"))
+	a.addTerminals(op)
 }
 
 // terminal answers GET …/terminal. All checks come before the connection is upgraded.
@@ -83,7 +88,7 @@ func (a *handlers) terminal(w http.ResponseWriter, r *http.Request) {
 			}
 			return 0, ""
 		},
-		ExecID: e.id, Process: process, After: after, Notice: e.h.Notice(),
+		ExecID: e.id, Process: process, After: after, Notice: e.h.Notice(), ViewOnly: e.viewOnly,
 		Output: func(ctx context.Context, after int64) iter.Seq2[guest.Chunk, error] {
 			return e.h.Output(ctx, e.id, after)
 		},
@@ -106,7 +111,7 @@ func (a *handlers) terminalOf(r *http.Request) (e *execution, after int64, err e
 	if err := checkUpgrade(r); err != nil {
 		return nil, 0, err
 	}
-	if err := rest.ReadQuery(r, "cols", "rows", "command", "user", "exec_id", "after"); err != nil {
+	if err := rest.ReadQuery(r, "cols", "rows", "command", "user", "exec_id", "after", middleware.URLToken); err != nil {
 		return nil, 0, err
 	}
 	query := r.URL.Query()
@@ -126,6 +131,15 @@ func (a *handlers) terminalOf(r *http.Request) (e *execution, after int64, err e
 	}}
 	if line := query.Get("command"); line != "" {
 		e.want.Command = api.Shell(line)
+	}
+	if who, _ := auth.PrincipalFrom(r.Context()); who.Terminal != "" {
+		e.viewOnly = who.ViewOnly
+		if e.id != who.Terminal {
+			return nil, 0, fault.Errorf("open terminal", api.CodeForbidden, "the URL is for another terminal")
+		}
+	}
+	if e.viewOnly || e.id != "" && !query.Has("cols") && !query.Has("rows") {
+		e.want.Terminal = nil // the size stays
 	}
 	switch {
 	case e.want.User != "" && e.want.User != guest.Agent && e.want.User != guest.Root:
@@ -148,7 +162,8 @@ func (a *handlers) terminalOf(r *http.Request) (e *execution, after int64, err e
 	return e, after, err
 }
 
-// reattach returns the offset from which to show a running terminal, and sets the terminal's size to the client's.
+// reattach returns the offset from which to show a running terminal, and sets the terminal's size to the client's if it
+// has sent one.
 func reattach(ctx context.Context, e *execution, p guest.Process, after int64) (int64, error) {
 	status, err := p.Status(ctx)
 	switch {
@@ -167,7 +182,7 @@ func reattach(ctx context.Context, e *execution, p guest.Process, after int64) (
 	}
 	e.started = status.StartedAt
 	size := e.want.Terminal
-	if status.Exit == nil {
+	if status.Exit == nil && size != nil {
 		_ = p.Resize(ctx, guest.Size{Cols: uint16(size.Cols), Rows: uint16(size.Rows)}) // it may have ended just now
 	}
 	return after, nil

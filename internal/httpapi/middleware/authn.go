@@ -44,7 +44,11 @@ func Authenticate(credentials []Credential, open *exchange.Sessions) Middleware 
 			}
 			x.Principal = who
 			ctx := telemetry.With(auth.WithPrincipal(r.Context(), who), slog.String(telemetry.FieldTenant, who.Tenant))
-			open.Serve(w, r.WithContext(ctx), who.KeyID, next)
+			session := who.KeyID
+			if who.URL != "" {
+				session = exchange.OfURL(who.URL)
+			}
+			open.Serve(w, r.WithContext(ctx), session, next)
 		})
 	}
 }
@@ -105,6 +109,21 @@ func BySession(sessions *auth.Sessions) Credential {
 			return who, true, e
 		}
 		who, err = sessions.Authenticate(r.Context(), value)
+		return who, true, err
+	}}
+}
+
+// URLToken is the parameter of a signed URL that carries its token.
+const URLToken = "berth_url"
+
+// ByTerminalURL finds the caller by the signed URL of a terminal.
+func ByTerminalURL(urls *auth.URLs) Credential {
+	return Credential{auth.SignedURL, func(r *http.Request) (who auth.Principal, sent bool, err error) {
+		token := r.URL.Query().Get(URLToken)
+		if token == "" {
+			return who, false, nil
+		}
+		who, err = urls.AuthenticateTerminal(r.Context(), token)
 		return who, true, err
 	}}
 }

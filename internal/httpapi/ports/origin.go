@@ -55,7 +55,7 @@ func NewOrigins(box *access.Sandboxes, o OriginOptions) *Origins {
 }
 
 const (
-	tokenName  = "berth_url"     // the parameter of a signed URL
+	tokenName  = middleware.URLToken
 	cookieName = "berth_preview" // the cookie that a browser gets for it
 	patience   = time.Second     // time for which a page waits for its sandbox before the waiting page is shown
 )

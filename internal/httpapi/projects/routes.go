@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berthdev/berth/internal/httpapi/access"
+	"github.com/berthdev/berth/internal/httpapi/execs"
 	"github.com/berthdev/berth/internal/httpapi/rest"
 	"github.com/berthdev/berth/internal/project"
 	"github.com/berthdev/berth/internal/tool"
@@ -16,6 +17,7 @@ type Options struct {
 	Tools          *tool.Set
 	RequestTimeout time.Duration
 	Version        string
+	Terminals      execs.Terminals
 }
 
 type handlers struct {

@@ -8,10 +8,12 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/auth"
 	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/httpapi/access"
 	"github.com/berthdev/berth/internal/httpapi/exchange"
+	"github.com/berthdev/berth/internal/httpapi/execs"
 	"github.com/berthdev/berth/internal/httpapi/rest"
 	"github.com/berthdev/berth/internal/mcp"
 	"github.com/berthdev/berth/internal/project"
@@ -41,7 +43,8 @@ func (a *handlers) addProjectTools(one string) {
 	end.Also = map[int]string{http.StatusNoContent: "The calls are cancelled"}
 	a.ServeRaw(end, "application/json", mcp, rest.InPath("project_id"))
 
-	a.addProjectScreens(one)
+	a.addTerminal(one)
+	a.addDesktop(one)
 }
 
 // rpcBody documents the JSON-RPC message of an MCP request.
@@ -51,25 +54,61 @@ func rpcBody(o *huma.Operation) {
 	o.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 }
 
-// addProjectScreens adds routes that are not implemented yet. Their answer names the alternative.
-func (a *handlers) addProjectScreens(one string) {
-	for _, screen := range []struct{ name, detail, hint string }{
-		{"desktop", "this server has no desktops yet", "Use the project's tools (POST …/sandbox/execute), or the terminal of its sandbox."},
-		{"terminal", "terminals are not started by project", "Open a WebSocket at GET /api/v1/sandboxes/{sandbox_id}/terminal, which starts a shell or attaches to one; GET …/sandbox returns the sandbox_id."},
-	} {
-		for method, verb := range map[string]string{http.MethodPost: "start", http.MethodDelete: "stop"} {
-			op := projectOp(method, one+"/"+screen.name, verb+"-project-"+screen.name, api.ScopeWrite, "Not implemented: "+verb+" a "+screen.name, api.CodeInvalidID, api.CodeUnsupported)
-			op.Description = screen.hint
-			rest.Serve(a.Spec, op, func(_ context.Context, in *ByProject) (*struct{}, error) {
-				if err := project.CheckID(in.ProjectID); err != nil {
-					return nil, err
-				}
-				e := fault.Errorf("", api.CodeUnsupported, "%s", screen.detail)
-				e.Hint = screen.hint
-				return nil, e
-			})
-		}
+// addDesktop adds routes that are not implemented yet. Their answer names the alternative.
+func (a *handlers) addDesktop(one string) {
+	const hint = "Use the project's tools (POST …/sandbox/execute), or the terminal of its sandbox."
+	for method, verb := range map[string]string{http.MethodPost: "start", http.MethodDelete: "stop"} {
+		op := projectOp(method, one+"/desktop", verb+"-project-desktop", api.ScopeWrite, "Not implemented: "+verb+" a desktop", api.CodeInvalidID, api.CodeUnsupported)
+		op.Description = hint
+		rest.Serve(a.Spec, op, func(_ context.Context, in *ByProject) (*struct{}, error) {
+			if err := project.CheckID(in.ProjectID); err != nil {
+				return nil, err
+			}
+			e := fault.Errorf("", api.CodeUnsupported, "this server has no desktops yet")
+			e.Hint = hint
+			return nil, e
+		})
 	}
+}
+
+// addTerminal adds the routes of the terminals in the project's sandbox.
+func (a *handlers) addTerminal(one string) {
+	start := projectOp(http.MethodPost, one+"/terminal", "start-project-terminal", api.ScopeWrite, "Start a terminal in the project's sandbox and sign its URLs",
+		append(append([]api.Code{api.CodeNotRunning}, execs.TerminalProblems...), access.EnsureProblems...)...)
+	start.Description = "Creates and starts the sandbox if needed. " + execs.DescribeTerminal
+	start.Secret, start.Status = true, http.StatusCreated
+	rest.Serve(a.Spec, start, a.startTerminal)
+	end := projectOp(http.MethodDelete, one+"/terminal", "stop-project-terminal", api.ScopeWrite, "End the terminals of the project's sandbox",
+		append([]api.Code{api.CodeNoSuchExec, api.CodeDriverUnreachable}, api.CodeInvalidID, api.CodeNotFound)...)
+	end.Description = "Ends the terminals that POST has started, or only that of exec_id, and revokes their URLs."
+	rest.Serve(a.Spec, end, a.endTerminals)
+}
+
+type startTerminal struct {
+	ByProject
+	Body *api.CreateTerminal
+}
+
+func (a *handlers) startTerminal(ctx context.Context, in *startTerminal) (*rest.Created[api.SandboxTerminal], error) {
+	h, err := a.projectHandle(ctx, in.ProjectID)
+	if err != nil {
+		return nil, err
+	}
+	return a.Terminals.Start(ctx, h, in.Body)
+}
+
+type endTerminals struct {
+	ByProject
+	ExecID string `query:"exec_id" doc:"The id of the one terminal to end; absent: all"`
+}
+
+func (a *handlers) endTerminals(ctx context.Context, in *endTerminals) (*struct{}, error) {
+	s, err := a.inProjects(ctx).Get(ctx, in.ProjectID)
+	if err != nil {
+		return nil, err
+	}
+	who, _ := auth.PrincipalFrom(ctx)
+	return nil, a.Terminals.End(ctx, a.Engine.HandleOn(s, who.Actor()), s, in.ExecID)
 }
 
 // projectHandle returns a handle on the project's sandbox for tools. The sandbox is created and started only when a
