@@ -83,3 +83,9 @@ type Caller struct {
 	Label     string `json:"label,omitempty"`
 	Scope     Scope  `json:"scope" enum:"read,write,admin"`
 }
+
+// SignInLink is a link that signs a browser in once.
+type SignInLink struct {
+	Path      string    `json:"path" doc:"The link, below the server's address"`
+	ExpiresAt time.Time `json:"expires_at"`
+}

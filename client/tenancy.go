@@ -34,6 +34,18 @@ func (k Keys) Revoke(ctx context.Context, id string) error {
 	return k.c.remove(ctx, "revoke key", keysPath, id)
 }
 
+// Caller returns the key that the client uses, and what it may do. It needs no more than the scope read.
+func (k Keys) Caller(ctx context.Context) (caller api.Caller, err error) {
+	_, err = k.c.do(ctx, call{op: "get caller", method: http.MethodGet, path: path{"/api/v1/caller"}}, &caller)
+	return caller, err
+}
+
+// SignInLink creates a link that signs a browser in once, with the key that the client uses.
+func (k Keys) SignInLink(ctx context.Context) (link api.SignInLink, err error) {
+	_, err = k.c.do(ctx, call{op: "create sign-in link", method: http.MethodPost, path: path{"/api/v1/caller/link"}}, &link)
+	return link, err
+}
+
 // Accounts groups the calls for accounts. Changes need a key with the scope admin.
 type Accounts struct{ c *Client }
 

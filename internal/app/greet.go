@@ -1,6 +1,8 @@
 package app
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -22,6 +24,7 @@ func (s *Server) greet() {
 	case s.adminKey.Elsewhere:
 		fmt.Fprint(s.opts.Out, "  Admin key: this database has one already, so none was made. If nobody has it\n  any more, start the server with BERTH_API_KEY set to a new one.\n\n")
 	}
+	s.greetBrowser()
 	for _, warning := range s.warnings {
 		fmt.Fprintf(s.opts.Out, "  Warning: %s.\n  Run the server as root, or have a cgroup delegated to its user (docs/SECURITY.md).\n\n", warning)
 	}
@@ -30,6 +33,17 @@ func (s *Server) greet() {
 		fmt.Fprintf(s.opts.Out, "    export %s\n", line)
 	}
 	fmt.Fprint(s.opts.Out, "    bin/berth chat \"write notes.txt: hello\"\n    bin/berth create scratch\n    bin/berth shell scratch\n\n  Ctrl-C stops the server; sandboxes live on.\n\n")
+}
+
+// greetBrowser prints the address of the console. Only a terminal gets a link that signs in.
+func (s *Server) greetBrowser() {
+	if key := cmp.Or(s.adminKey.Made, s.adminKey.Kept); key != "" && isTerminal(s.opts.Out) {
+		if link, err := s.api.SignInLink(context.Background(), key); err == nil && link.Path != "" {
+			fmt.Fprintf(s.opts.Out, "  Console (signs in once, within ten minutes):\n    %s%s\n\n", s.address(), link.Path)
+			return
+		}
+	}
+	fmt.Fprintf(s.opts.Out, "  Console: %s/ ('berth console' makes a link that signs in)\n\n", s.address())
 }
 
 // exports returns the environment variables that commands in a second terminal need.

@@ -34,12 +34,13 @@ type KeyReader interface {
 // request, so that a session ends with its key.
 type Sessions struct {
 	signer Signer
+	links  Signer
 	keys   KeyReader
 }
 
 // NewSessions returns Sessions whose cookies are signed with the secrets, the newest first.
 func NewSessions(keys KeyReader, newest Secret, previous ...Secret) *Sessions {
-	return &Sessions{NewSigner("browser sessions", newest, previous...), keys}
+	return &Sessions{NewSigner("browser sessions", newest, previous...), NewSigner("sign-in links", newest, previous...), keys}
 }
 
 // SessionCookie returns the name of the cookie. Over HTTPS the browser ensures that no other host has set it.
@@ -69,9 +70,17 @@ func (s *Sessions) Authenticate(ctx context.Context, value string) (Principal, e
 	const op = "authenticate session"
 	text, ok := s.signer.Open(value)
 	id, end, _ := strings.Cut(text, " ")
+	if !ok {
+		return Principal{}, sessionOver(op, "the session is not valid")
+	}
+	return s.principal(ctx, op, id, end)
+}
+
+// principal returns the principal of a key, for something that ends at a time.
+func (s *Sessions) principal(ctx context.Context, op, id, end string) (Principal, error) {
 	ends, err := strconv.ParseInt(end, 10, 64)
 	switch {
-	case !ok || err != nil:
+	case err != nil:
 		return Principal{}, sessionOver(op, "the session is not valid")
 	case time.Now().Unix() >= ends:
 		return Principal{}, sessionOver(op, "the session ended at %s", time.Unix(ends, 0).UTC().Format(time.RFC3339))
@@ -89,7 +98,7 @@ func (s *Sessions) Authenticate(ctx context.Context, value string) (Principal, e
 	return principalOf(found[0]), nil
 }
 
-func sessionOver(op, format string, args ...any) error {
+func sessionOver(op, format string, args ...any) *fault.Error {
 	e := fault.Errorf(op, api.CodeUnauthenticated, format, args...)
 	e.Hint = "Sign in again at /login."
 	return e

@@ -77,6 +77,7 @@ func (a *app) root() *cobra.Command {
 		Build: d.build().String(), Serve: d.Serve, Migrate: d.Migrate, Fsck: d.Fsck, Down: d.Down,
 		Secrets: d.Secrets, ForgetSecret: d.ForgetSecret, Probe: d.Probe,
 	}, template.Commands(a.Remote)[0])...)
+	in(groupServer, process.Console(a.Remote))
 	in(groupMore, versions.Workspace(a.Remote, d.OpenStore), a.completion(root), a.versionCommand())
 	return root
 }

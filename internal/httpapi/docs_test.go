@@ -62,7 +62,7 @@ func TestRoutesAndSpecificationAgree(t *testing.T) {
 	if !slices.Equal(served, specified) {
 		t.Errorf("served:\n%s\nspecified:\n%s", strings.Join(served, "\n"), strings.Join(specified, "\n"))
 	}
-	pages := []string{"POST /slack/events", "GET /docs", "GET /docs/docs.css", "GET /docs/docs.js", "GET /docs/problems", "GET /docs/problems/{$}", "GET /docs/{$}", "GET /openapi.json", "GET /{$}"}
+	pages := []string{"POST /slack/events", "GET /assets/{name}", "GET /docs", "GET /docs/docs.css", "GET /docs/docs.js", "GET /docs/problems", "GET /docs/problems/{$}", "GET /docs/{$}", "GET /openapi.json", "GET /{$}"}
 	for _, pattern := range unlisted {
 		_, path, _ := strings.Cut(pattern, " ")
 		twin := strings.ReplaceAll(strings.Replace(pattern, " /api/v1/sandbox/", " /api/v1/sandboxes/", 1), "...}", "}")
@@ -146,7 +146,7 @@ func TestPagesAskNothingOfOthers(t *testing.T) {
 			t.Errorf("%s has what its policy forbids", path)
 		}
 	}
-	for from, to := range map[string]string{"/": "/docs", "/docs/": "/docs", "/docs/problems/": "/docs/problems"} {
+	for from, to := range map[string]string{"/docs/": "/docs", "/docs/problems/": "/docs/problems"} {
 		if a := s.do(call{path: from}).is(http.StatusFound); a.header.Get("Location") != to {
 			t.Errorf("%s leads to %q, want %q", from, a.header.Get("Location"), to)
 		}

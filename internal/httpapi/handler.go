@@ -185,7 +185,7 @@ func (a *Handler) addRoutes() {
 	events.Add(spec, box, a.ending)
 	tenants.Add(spec, box, tenants.Options{Sessions: a.sessions, Redactor: a.Redactor, Templates: a.Templates, Slack: a.Slack})
 	if a.browsers != nil {
-		login.Add(a.routes, login.Options{Keys: a.Keys, Sessions: a.browsers, AdvertiseURL: a.AdvertiseURL})
+		login.Add(spec, login.Options{Keys: a.Keys, Sessions: a.browsers, Store: a.Store, AdvertiseURL: a.AdvertiseURL})
 	}
 	docs.Add(spec)
 	pages := console.New(web.Files())
@@ -245,6 +245,18 @@ func (a *Handler) wrap(routes http.Handler) http.Handler {
 		middleware.ReadBody(a.MaxBodyBytes),
 		a.claims.Idempotent,
 	)
+}
+
+// SignInLink returns a link that signs a browser in once with a key, or nothing if browsers cannot sign in.
+func (a *Handler) SignInLink(ctx context.Context, key string) (api.SignInLink, error) {
+	if a.browsers == nil {
+		return api.SignInLink{}, nil
+	}
+	who, err := a.Keys.Authenticate(ctx, key)
+	if err != nil {
+		return api.SignInLink{}, err
+	}
+	return login.SignInLink(a.browsers, who), nil
 }
 
 // ServeHTTP answers one request.

@@ -106,3 +106,43 @@ func TestSessionsDoNotServeOtherPages(t *testing.T) {
 	}
 	w.do(call{path: at + "/", header: map[string]string{"Cookie": cookie}}).fails(api.CodeUnauthenticated)
 }
+
+// A link signs one browser in, once.
+func TestSigningInWithALink(t *testing.T) {
+	testkit.Proves(t, "E2", "X6")
+	s := newSite(t, withRoots(t))
+	link := into[api.SignInLink](s.do(call{method: http.MethodPost, path: "/api/v1/caller/link", key: s.read}).is(http.StatusOK))
+	_, token, _ := strings.Cut(link.Path, "/#/sign-in/")
+	use := func(token string) (answer, string) {
+		a := s.do(call{method: http.MethodPost, path: "/login", body: url.Values{"link": {token}}.Encode(), header: map[string]string{
+			"Content-Type": "application/x-www-form-urlencoded", "Origin": s.server.URL, "Sec-Fetch-Site": "same-origin",
+		}})
+		cookie, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
+		return a, cookie
+	}
+	a, cookie := use(token)
+	a.is(http.StatusSeeOther)
+	who := into[api.Caller](s.do(call{path: "/api/v1/caller", header: map[string]string{"Cookie": cookie}}).is(http.StatusOK))
+	if who.Tenant != "acme" || who.Scope != api.ScopeRead {
+		t.Errorf("%+v", who)
+	}
+	for name, bad := range map[string]string{"again": token, "cut": token[1:], "a session": strings.TrimPrefix(cookie, "berth_session="), "nothing": "x.y"} {
+		if a, cookie := use(bad); a.status != http.StatusUnauthorized || cookie != "" {
+			t.Errorf("%s: %d, %q", name, a.status, cookie)
+		}
+	}
+	if _, _, found := strings.Cut(s.log.String(), token); found {
+		t.Error("the token is in the log")
+	}
+}
+
+// The console is a page of this server alone, and its absence says how to build it.
+func TestConsoleIsServed(t *testing.T) {
+	s := newSite(t)
+	a := s.do(call{path: "/"}).is(http.StatusOK)
+	policy := a.header.Get("Content-Security-Policy")
+	if !strings.Contains(string(a.body), "Berth") || a.header.Get("X-Frame-Options") != "DENY" || strings.Contains(policy, "unsafe") || !strings.Contains(policy, "script-src 'self'") {
+		t.Errorf("%v\n%s", a.header, a.body)
+	}
+	s.do(call{path: "/assets/none.js"}).is(http.StatusNotFound)
+}

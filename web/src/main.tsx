@@ -104,7 +104,7 @@ function Shell({ caller }: { caller: Caller }) {
             setTheme(next);
           }}
         >
-          {theme}
+          theme: {theme}
         </button>
         <button
           type="button"
@@ -124,17 +124,23 @@ function Shell({ caller }: { caller: Caller }) {
   );
 }
 
-function SignIn({ onDone }: { onDone: () => void }) {
+// signIn sends the form of /login: a key or the token of a link.
+async function signIn(form: Record<string, string>, refused: string): Promise<void> {
+  const answer = await fetch("/login", { method: "POST", redirect: "manual", headers: { "Content-Type": "application/x-www-form-urlencoded" }, body: new URLSearchParams({ ...form, next: "/" }) });
+  if (answer.type === "opaqueredirect" || answer.ok) return;
+  throw new Failure(answer.status, answer.status === 401 ? "unauthenticated" : "unexpected_answer", answer.status === 401 ? refused : `the server answered with the status ${answer.status}`);
+}
+
+function SignIn({ onDone, problem }: { onDone: () => void; problem?: unknown }) {
   const [key, setKey] = useState("");
-  const [error, setError] = useState<unknown>();
+  const [error, setError] = useState(problem);
   const submit = async () => {
     setError(undefined);
     try {
-      const answer = await fetch("/login", { method: "POST", redirect: "manual", headers: { "Content-Type": "application/x-www-form-urlencoded" }, body: new URLSearchParams({ key, next: "/" }) });
-      if (answer.type === "opaqueredirect" || answer.ok) return onDone();
-      setError(new Failure(answer.status, answer.status === 401 ? "unauthenticated" : "unexpected_answer", answer.status === 401 ? "This key is not valid, or no longer." : `the server answered with the status ${answer.status}`));
-    } catch {
-      setError(new Failure(0, "server_unreachable", "the server did not answer"));
+      await signIn({ key }, "This key is not valid, or no longer.");
+      onDone();
+    } catch (e) {
+      setError(e instanceof Failure ? e : new Failure(0, "server_unreachable", "the server did not answer"));
     }
   };
   return (
@@ -166,6 +172,7 @@ let signedOut = () => {};
 function App() {
   const [caller, setCaller] = useState<Caller | null>();
   const [error, setError] = useState<unknown>();
+  const [problem, setProblem] = useState<unknown>();
   const look = () => {
     setError(undefined);
     get<Caller>("/api/v1/caller").then(setCaller, (e) => (e instanceof Failure && e.status === 401 ? setCaller(null) : setError(e)));
@@ -173,11 +180,17 @@ function App() {
   useEffect(() => {
     signedOut = () => setCaller(null);
     whenSignedOut(signedOut);
-    look();
+    const link = /^#\/sign-in\/([\w.-]+)$/.exec(location.hash)?.[1];
+    if (!link) return look();
+    history.replaceState(null, "", "/"); // the token works once, and is not to stay in the history
+    signIn({ link }, "This link is not valid, or was used before.").then(look, (e) => {
+      setProblem(e);
+      setCaller(null);
+    });
   }, []);
   if (error !== undefined) return <Problem error={error} retry={look} />;
   if (caller === undefined) return <Spinner />;
-  return caller === null ? <SignIn onDone={look} /> : <Shell caller={caller} />;
+  return caller === null ? <SignIn onDone={look} problem={problem} /> : <Shell caller={caller} />;
 }
 
 showTheme(storedTheme());

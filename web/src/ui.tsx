@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { Failure, type Sandbox } from "./api";
+import { live } from "./live";
 
 export function Problem({ error, retry }: { error: unknown; retry?: () => void }) {
   const f = error instanceof Failure ? error : new Failure(0, "console_error", String((error as Error)?.message ?? error));
@@ -49,8 +50,8 @@ export function State({ of, frozen }: { of: string; frozen?: boolean }) {
   return <span class={"state " + (frozen ? "quiet" : (tones[of] ?? "quiet"))}>{frozen ? "frozen" : of}</span>;
 }
 
-// nameOf is what a person calls a sandbox.
-export const nameOf = (s: Sandbox) => s.name || (s.owner.kind !== "sandbox" && s.owner.id && s.owner.id !== s.id ? `${s.owner.kind} ${short(s.owner.id)}` : short(s.id));
+// nameOf is what a person calls a sandbox. That of a conversation goes by the conversation's title.
+export const nameOf = (s: Sandbox) => s.name || (s.owner.kind === "conversation" && live.conversations.get(s.owner.id)?.title) || (s.owner.kind !== "sandbox" && s.owner.id && s.owner.id !== s.id ? `${s.owner.kind} ${short(s.owner.id)}` : short(s.id));
 
 export const short = (id: string) => (/^[0-9a-f]{8}-/.test(id) ? id.slice(0, 8) + "…" + id.slice(-4) : id);
 
@@ -92,6 +93,7 @@ function ago(d: Date): string {
 
 export const clock = (at: string) => new Date(at).toLocaleTimeString();
 export const count = (n: number) => n.toLocaleString("en-US");
+export const plural = (n: number, noun: string) => `${count(n)} ${noun}${n === 1 ? "" : noun.endsWith("box") ? "es" : "s"}`;
 export const dollars = (n: number) => (n === 0 ? "$0" : "$" + (n < 0.01 ? n.toFixed(4) : n.toFixed(2)));
 
 export function bytes(n: number): string {

@@ -14,12 +14,15 @@ import (
 	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/httpapi/exchange"
 	"github.com/berthdev/berth/internal/httpapi/middleware"
+	"github.com/berthdev/berth/internal/httpapi/rest"
+	"github.com/berthdev/berth/internal/store"
 )
 
 // Options are the dependencies of the page.
 type Options struct {
 	Keys         middleware.Authenticator
 	Sessions     *auth.Sessions
+	Store        *store.DB
 	AdvertiseURL string // with https, cookies are for HTTPS alone
 }
 
@@ -34,8 +37,9 @@ var page = template.Must(template.New("login").Parse(text))
 const pagePolicy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // Add adds the routes.
-func Add(rs *exchange.Routes, o Options) {
-	a := &handlers{o}
+func Add(s *rest.Spec, o Options) {
+	a, rs := &handlers{o}, s.Routes
+	a.addLink(s)
 	rs.Handle(exchange.Route{Method: http.MethodGet, Path: "/login", Name: "login", Hidden: true}, a.show)
 	rs.Handle(exchange.Route{Method: http.MethodPost, Path: "/login", Name: "login", Hidden: true, Bytes: true}, a.signIn)
 	rs.Handle(exchange.Route{Method: http.MethodPost, Path: "/logout", Name: "logout", Hidden: true, Bytes: true}, a.signOut)
@@ -63,7 +67,12 @@ func (a *handlers) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	next := localPath(form.Get("next"))
-	who, err := a.Keys.Authenticate(r.Context(), strings.TrimSpace(form.Get("key")))
+	var who auth.Principal
+	if token := form.Get("link"); token != "" {
+		who, err = a.Sessions.OpenLink(r.Context(), a.Store, token)
+	} else {
+		who, err = a.Keys.Authenticate(r.Context(), strings.TrimSpace(form.Get("key")))
+	}
 	if err != nil {
 		p := exchange.ProblemOf(r.Context(), err)
 		write(w, p.Status, shown{Problem: p.Detail, Next: next})

@@ -1,7 +1,22 @@
+import type { ComponentChildren } from "preact";
 import { get, type UsageReport } from "../api";
 import { useLive } from "../live";
-import { count, dollars, Empty, nameOf, Problem, reasonOf, Spinner, State, useLoad } from "../ui";
+import { Ago, count, dollars, Empty, nameOf, plural, Problem, reasonOf, Spinner, State, useLoad } from "../ui";
 import { Command } from "./sandboxes";
+
+function Recent({ title, more, count, children }: { title: string; more: string; count: number; children: ComponentChildren }) {
+  return count === 0 ? null : (
+    <section>
+      <h2>{title}</h2>
+      <ul class="rows">{children}</ul>
+      {count > 8 && (
+        <p>
+          <a href={more}>All of them</a>
+        </p>
+      )}
+    </section>
+  );
+}
 
 export function Overview() {
   const live = useLive();
@@ -9,6 +24,7 @@ export function Overview() {
   const usage = useLoad((signal) => get<UsageReport>(`/api/v1/usage?from=${today}&to=${today}`, signal), [today]);
   const boxes = [...live.sandboxes.values()];
   const bad = boxes.filter((s) => s.error || s.save_error || s.state === "unhealthy" || s.state === "error");
+  const talks = [...live.conversations.values()].sort((a, b) => b.updated_at.localeCompare(a.updated_at));
   const working = [...live.conversations.values()].filter((c) => c.status === "running");
   const total = usage.value?.total;
   if (!live.loaded) return live.failure ? <Problem error={live.failure} /> : <Spinner />;
@@ -18,11 +34,11 @@ export function Overview() {
       <div class="cards">
         <a class="card" href="#/sandboxes">
           <b>{count(boxes.filter((s) => s.state === "running").length)}</b> running
-          <small>{count(boxes.length)} sandboxes</small>
+          <small>{plural(boxes.length, "sandbox")}</small>
         </a>
         <a class="card" href="#/conversations">
-          <b>{count(working.length)}</b> turns
-          <small>{count(live.conversations.size)} conversations</small>
+          <b>{count(working.length)}</b> at work
+          <small>{plural(live.conversations.size, "conversation")}</small>
         </a>
         <a class="card" href="#/usage">
           <b>{total ? dollars(total.cost_usd) : "…"}</b> today
@@ -46,18 +62,31 @@ export function Overview() {
           </ul>
         </section>
       )}
-      {working.length > 0 && (
-        <section>
-          <h2>At work</h2>
-          <ul class="rows">
-            {working.map((c) => (
-              <li key={c.id}>
-                <State of="running" /> <a href={"#/conversations/" + c.id}>{c.title || "Untitled"}</a> <span class="muted">{c.template}</span>
+      <div class="columns">
+        <Recent title="Newest conversations" more="#/conversations" count={talks.length}>
+          {talks.slice(0, 8).map((c) => (
+            <li key={c.id}>
+              <State of={c.status} /> <a href={"#/conversations/" + c.id}>{c.title || "Untitled"}</a>{" "}
+              <span class="muted">
+                {c.template} · <Ago at={c.updated_at} />
+              </span>
+            </li>
+          ))}
+        </Recent>
+        <Recent title="Sandboxes by last use" more="#/sandboxes" count={boxes.length}>
+          {[...boxes]
+            .sort((a, b) => b.active_at.localeCompare(a.active_at))
+            .slice(0, 8)
+            .map((s) => (
+              <li key={s.id}>
+                <State of={s.state} frozen={s.frozen} /> <a href={"#/sandboxes/" + s.id}>{nameOf(s)}</a>{" "}
+                <span class="muted">
+                  {s.template} · <Ago at={s.active_at} />
+                </span>
               </li>
             ))}
-          </ul>
-        </section>
-      )}
+        </Recent>
+      </div>
       {boxes.length === 0 && live.conversations.size === 0 && (
         <Empty title="Nothing runs yet">
           <p>Talk with an agent, and watch it work in a sandbox of its own. The demo agent needs no key.</p>

@@ -274,7 +274,7 @@ function Versions({ s }: { s: Sandbox }) {
             <li key={v.id} class={pair?.to === v.id ? "chosen" : undefined}>
               <Ago at={v.created_at} />
               <div>
-                <b>{v.note || `Version ${v.sequence}`}</b>
+                <b title={v.note}>{v.note?.startsWith("turn ") ? "After a turn" : v.note || `Version ${v.sequence}`}</b>
                 <div class="muted">
                   {count(v.files)} files · {bytes(v.bytes)}
                 </div>

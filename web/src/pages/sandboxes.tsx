@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { call, type Sandbox } from "../api";
 import { useCaller } from "../caller";
 import { live, useLive } from "../live";
-import { Action, Ago, count, Empty, nameOf, Problem, reasonOf, Spinner, State } from "../ui";
+import { Action, Ago, count, Empty, nameOf, plural, Problem, reasonOf, Spinner, State } from "../ui";
 
 export function Command({ text }: { text: string }) {
   return (
@@ -61,7 +61,7 @@ export function Sandboxes() {
       <div class="title">
         <h1>Sandboxes</h1>
         <span class="muted">
-          {words.length ? `${count(found.length)} of ${count(all.length)}` : count(all.length)}, {count(all.filter((s) => s.state === "running").length)} running
+          {words.length ? `${count(found.length)} of ${plural(all.length, "sandbox")}` : plural(all.length, "sandbox")}, {count(all.filter((s) => s.state === "running").length)} running
         </span>
         <input type="search" placeholder="Filter by name, state, template, owner" aria-label="Filter" value={filter} onInput={(e) => setFilter(e.currentTarget.value)} />
       </div>
@@ -103,8 +103,8 @@ export function Sandboxes() {
                   )}
                   {head("name", "Name")}
                   {head("state", "State")}
-                  <th>Why</th>
-                  <th>Template</th>
+                  <th class="why">Why</th>
+                  <th class="less">Template</th>
                   {head("used", "Last use")}
                   {mayWrite && <th />}
                 </tr>
@@ -126,7 +126,7 @@ export function Sandboxes() {
                     <td class="why" title={reasonOf(s)}>
                       {reasonOf(s)}
                     </td>
-                    <td>{s.template}</td>
+                    <td class="less">{s.template}</td>
                     <td>
                       <Ago at={s.active_at} />
                     </td>
