@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/testkit"
@@ -282,7 +281,7 @@ func TestTheFirstProcessCannotBeKilledFromInside(t *testing.T) {
 	if code, out := a.plain(nil, "", "kill", fmt.Sprint(v.cmd.Process.Pid), "9"); code != 0 {
 		t.Fatal(out)
 	}
-	testkit.Eventually(t, 30*time.Second, func() error {
+	testkit.Eventually(t, patience, func() error {
 		if v.alive() {
 			return fmt.Errorf("a plain process cannot kill another, so this proves nothing")
 		}

@@ -127,8 +127,8 @@ func TestBodiesThatAreTooMuchAreRefusedEarly(t *testing.T) {
 		"a negative length":    {create, "POST", "Content-Length: -1", nil, []string{"400"}},
 		"two lengths":          {create, "POST", "Content-Length: 5\r\nContent-Length: 6", nil, []string{"400"}},
 	} {
-		if status, took := a.raw(c.method, c.path, c.head, c.body); !oneOf(status, c.want) || took > 30*time.Second {
-			t.Errorf("%s: %s after %v, want %v", name, status, took, c.want)
+		if status := a.raw(c.method, c.path, c.head, c.body); !oneOf(status, c.want) {
+			t.Errorf("%s: %s, want %v", name, status, c.want)
 		}
 	}
 	a.works("box", 1)
@@ -151,7 +151,7 @@ func endless() io.Reader {
 
 // raw sends a request as bytes, its body as far as the server takes it, and returns the status of the
 // answer.
-func (a *arena) raw(method, path, head string, body io.Reader) (status string, took time.Duration) {
+func (a *arena) raw(method, path, head string, body io.Reader) (status string) {
 	a.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(a.server.url, "http://"))
 	if err != nil {
@@ -159,7 +159,6 @@ func (a *arena) raw(method, path, head string, body io.Reader) (status string, t
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	began := time.Now()
 	go func() {
 		_, _ = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n%s\r\n\r\n", method, path, conn.RemoteAddr(), testKey, head)
 		if body != nil {
@@ -172,7 +171,7 @@ func (a *arena) raw(method, path, head string, body io.Reader) (status string, t
 	}
 	fields := strings.Fields(line)
 	if len(fields) < 2 {
-		return "", time.Since(began)
+		return ""
 	}
-	return fields[1], time.Since(began)
+	return fields[1]
 }

@@ -193,7 +193,7 @@ func (a *arena) fillUp(dir string) (room func()) {
 // "internal".
 func (a *arena) sayable(what string, do func(context.Context, client.Sandboxes) error) {
 	a.Helper()
-	ctx, cancel := context.WithTimeout(a.Context(), patience/3)
+	ctx, cancel := context.WithTimeout(a.Context(), patience)
 	defer cancel()
 	once := a.server.client(a.T, client.WithAttempts(1)) // it does not get better by asking again
 	err := do(ctx, once.Sandboxes)

@@ -70,7 +70,7 @@ func killInTheWindow(t *testing.T, p *process, fakeDir string) {
 		t.Error(err)
 		return
 	}
-	testkit.Eventually(t, 30*time.Second, func() error { return inTheWindow(d, p.cmd.Process.Pid) })
+	testkit.Eventually(t, patience, func() error { return inTheWindow(d, p.cmd.Process.Pid) })
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
 	if err := fake.SetFaults(fakeDir, nil); err != nil {

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/client"
@@ -203,7 +202,7 @@ env = {FROM_TEMPLATE = "yes"}
 		}
 	}
 	in.says(`echo $HTTPS_PROXY; bash -c ': <>/dev/tcp/127.0.0.1/3128' 2>/dev/null || echo none`, "\nnone\n")
-	testkit.Eventually(t, 30*time.Second, func() error {
+	testkit.Eventually(t, patience, func() error {
 		got, err := c.Sandboxes.Get(t.Context(), "out")
 		if err != nil || got.Traffic == nil || got.Traffic.BytesIn == 0 || got.Traffic.BytesOut == 0 {
 			return fmt.Errorf("%+v, %v", got.Traffic, err)

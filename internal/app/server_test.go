@@ -102,7 +102,7 @@ func TestDrainFinishesRunningRequests(t *testing.T) {
 		_, _, err := c.Sandboxes.Create(t.Context(), api.CreateSandbox{Name: "slow"})
 		answered <- err
 	}()
-	testkit.Eventually(t, 30*time.Second, func() error { return asked(dir) })
+	testkit.Eventually(t, patience, func() error { return asked(dir) })
 	if err := p.end(t); err != nil {
 		t.Errorf("exit: %v", err)
 	}
@@ -126,13 +126,13 @@ func TestKilledServerLeavesNothingToWaitFor(t *testing.T) {
 		_, _, err := s.once(t.Context(), killed.url, "key")
 		lost <- err
 	}()
-	testkit.Eventually(t, 30*time.Second, func() error { return asked(dir) })
+	testkit.Eventually(t, patience, func() error { return asked(dir) })
 	_ = killed.cmd.Process.Kill()
 	_ = killed.cmd.Wait()
 	if err := fake.SetFaults(dir, nil); err != nil || <-lost == nil {
 		t.Fatalf("the killed server answered, or %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if status, body, err := s.once(ctx, start(t, env).url, "key"); err != nil || status != http.StatusCreated {
 		t.Errorf("the same request again: %d %s, %v", status, body, err)
