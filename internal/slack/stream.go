@@ -111,7 +111,7 @@ type stream struct {
 	tasks map[string]task
 }
 
-// chunks returns what is to be appended; ok is false if appending cannot show the view.
+// chunks returns the pieces to append; ok is false if appending cannot show the view.
 func (s *stream) chunks(v *view) (next stream, chunks []slackgo.StreamChunk, ok bool) {
 	text := harmless(v.text())
 	added, ok := strings.CutPrefix(text, s.text)
