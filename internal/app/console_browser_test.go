@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"github.com/berthdev/berth/api"
 	"github.com/berthdev/berth/internal/testkit"
 	"github.com/berthdev/berth/internal/testkit/browsertest"
+	"github.com/berthdev/berth/web"
 )
 
 // The console in a real browser: a person signs in, talks with an agent, reads the file that it wrote and sees what it
@@ -18,6 +20,9 @@ import (
 // checks. The pages come from web/dist, which "make console" builds.
 func TestConsoleInABrowser(t *testing.T) {
 	testkit.Proves(t, "X6")
+	if _, err := fs.Stat(web.Files(), "index.html"); err != nil {
+		t.Fatal("the pages are not built: make console does that")
+	}
 	env := append(local(t), "BERTH_LISTEN="+freeAddress(t))
 	p := start(t, env)
 	read, err := p.client(t).Keys.Create(t.Context(), api.CreateKey{Label: "reader", Scope: api.ScopeRead})

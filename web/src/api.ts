@@ -62,7 +62,7 @@ export async function send(method: string, path: string, body?: unknown, more: R
   if (method === "POST" && !headers.has("Idempotency-Key")) headers.set("Idempotency-Key", randomKey());
   let answer: Response;
   try {
-    answer = await fetch(path, { ...more, method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    answer = await fetch(path, { ...more, method, headers, body: body === undefined ? more.body : JSON.stringify(body) });
   } catch (e) {
     if ((e as Error).name === "AbortError") throw e;
     throw new Failure(0, "server_unreachable", "the server did not answer", "Check that it runs; this page goes on when it does.");

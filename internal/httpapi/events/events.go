@@ -84,10 +84,11 @@ func (a *handlers) changes(ctx context.Context, scope store.Scope, from *store.L
 		defer leave()
 		tick := time.NewTicker(beat)
 		defer tick.Stop()
-		at, err := store.LogPosition{}, error(nil)
+		var at store.LogPosition
+		var err error
 		if from != nil {
 			at = *from
-		} else if at, err = a.log.End(ctx); err != nil || !yield(reset("this is the begin of the stream", at), nil) {
+		} else if at, err = a.log.End(ctx); err != nil || !yield(reset("the stream begins here", at), nil) {
 			yieldError(err, yield)
 			return
 		}

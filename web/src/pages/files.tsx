@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
-import { all, type File, filePath, get, send } from "../api";
-import { bytes, Empty, Problem, Spinner, useLoad } from "../ui";
+import { all, Failure, type File, filePath, get, send } from "../api";
+import { useCaller } from "../caller";
+import { Action, bytes, Empty, Problem, Spinner, useLoad } from "../ui";
 
 const shown = 512 << 10; // bytes of a file that are shown
 
@@ -53,18 +54,38 @@ function Folder({ id, path, depth, open, onOpen }: { id: string; path: string; d
   );
 }
 
+// textOf returns the text of a file, or nothing if writing it back would change other bytes.
+function textOf(data: Uint8Array): string | undefined {
+  if (data.includes(0)) return undefined;
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
+  } catch {
+    return undefined;
+  }
+}
+
 function Viewer({ id, path }: { id: string; path: string }) {
   const at = `/api/v1/sandboxes/${id}/files/${filePath(path)}`;
   const got = useLoad(
     async (signal) => {
       const stat = await get<File>(at + "?stat=true", signal);
       if (stat.size > shown) return { stat, text: undefined };
-      const data = new Uint8Array(await (await send("GET", at, undefined, { signal })).arrayBuffer());
-      if (data.includes(0)) return { stat, text: undefined };
-      return { stat, text: new TextDecoder().decode(data) };
+      const data = new Uint8Array(await (await send("GET", at, undefined, { signal, headers: { "If-Match": stat.etag } })).arrayBuffer());
+      return { stat, text: textOf(data) };
     },
     [id, path],
   );
+  const { mayWrite } = useCaller();
+  const [draft, setDraft] = useState<string>();
+  // write does not replace what another wrote since the file was read. The server has no condition for that, so a write in
+  // the moment between the two requests is not noticed.
+  const write = async () => {
+    const now = await get<File>(at + "?stat=true");
+    if (now.etag !== got.value!.stat.etag) throw new Failure(412, "precondition_failed", "the file was changed since you opened it", "Copy your text, discard the draft and reload the file.");
+    await send("PUT", at, undefined, { body: draft, headers: { "Content-Type": "application/octet-stream" } });
+    setDraft(undefined);
+    got.again();
+  };
   const save = async () => {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([await (await send("GET", at)).blob()], { type: "application/octet-stream" }));
@@ -83,9 +104,23 @@ function Viewer({ id, path }: { id: string; path: string }) {
         <button type="button" class="small" onClick={got.again}>
           Reload
         </button>
+        {mayWrite && got.value?.text !== undefined && got.value.stat.type === "file" && draft === undefined && (
+          <button type="button" class="small" onClick={() => setDraft(got.value!.text)}>
+            Edit
+          </button>
+        )}
+        {draft !== undefined && (
+          <>
+            <Action label="Save" tone="primary" run={write} disabled={draft === got.value?.text} />
+            <button type="button" onClick={() => setDraft(undefined)}>
+              Discard
+            </button>
+          </>
+        )}
       </div>
       {got.error !== undefined && <Problem error={got.error} retry={got.again} />}
-      {got.value && (got.value.text === undefined ? <Empty title="This file is not shown">It is not text, or larger than {bytes(shown)}.</Empty> : <pre class="viewer">{got.value.text || <i>empty</i>}</pre>)}
+      {draft !== undefined && <textarea class="editor" aria-label={"Text of " + visible(path)} spellcheck={false} value={draft} onInput={(e) => setDraft(e.currentTarget.value)} />}
+      {draft === undefined && got.value && (got.value.text === undefined ? <Empty title="This file is not shown">It is not text, or larger than {bytes(shown)}.</Empty> : <pre class="viewer">{got.value.text || <i>empty</i>}</pre>)}
       {!got.value && got.error === undefined && <Spinner />}
     </>
   );

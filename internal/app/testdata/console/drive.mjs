@@ -91,6 +91,19 @@ await page.click(".chat header a");
 await page.click(".tree button:has-text('notes.txt')");
 await page.waitForSelector("pre.viewer");
 check("the file is shown", /hello from the console/.test(await page.textContent("pre.viewer")));
+await page.click("button:has-text('Edit')");
+await page.fill("textarea.editor", "changed in the browser");
+await page.click("button:has-text('Save')");
+await page.waitForFunction(() => document.querySelector("pre.viewer")?.textContent === "changed in the browser");
+check("an edit is saved", (await (await fetch(`${server}/api/v1/sandboxes/${box}/files/notes.txt`, { headers: { Authorization: "Bearer " + key } })).text()) === "changed in the browser");
+await page.click("button:has-text('Edit')");
+await page.fill("textarea.editor", "too late");
+await api("PUT", `/api/v1/sandboxes/${box}/files/notes.txt`, "of another", "application/octet-stream");
+await page.click("button:has-text('Save')");
+await page.waitForSelector(".toast .problem");
+check("what another wrote is not replaced", (await (await fetch(`${server}/api/v1/sandboxes/${box}/files/notes.txt`, { headers: { Authorization: "Bearer " + key } })).text()) === "of another");
+await page.click(".toast > button");
+await page.click("button:has-text('Discard')");
 await page.click(".tree button:has-text('onerror')");
 await page.waitForFunction(() => /script/.test(document.querySelector("pre.viewer")?.textContent ?? ""));
 check("a hostile file is text", (await page.textContent("pre.viewer")) === '<script>alert("content")</script>');
@@ -157,6 +170,17 @@ await picture(page, "usage");
 await page.click("header.bar >> text=Overview");
 await page.waitForSelector(".cards");
 await picture(page, "overview");
+
+// A link signs one browser in.
+const link = await api("POST", "/api/v1/caller/link");
+const linked = await open();
+await linked.goto(server + link.path);
+await linked.waitForSelector("header.bar");
+check("the token of a link is not left in the address", linked.url() === server + "/", linked.url());
+const late = await open();
+await late.goto(server + link.path);
+await late.waitForSelector(".signin .problem");
+check("a link works once", /used before/.test(await late.textContent(".signin .problem")));
 
 // A key that may only read is offered nothing else.
 const second = await open();
