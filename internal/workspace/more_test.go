@@ -142,4 +142,13 @@ func TestOwnFilesAreNotSaved(t *testing.T) {
 	if got := strings.Join(names, " "); got != "d d/.sandbox-state f" {
 		t.Errorf("saved %q", got)
 	}
+	// A user's files under such a name are said to be left out.
+	if len(res.Skipped) != 1 || res.Skipped[0].Path != ".sandbox-states" {
+		t.Errorf("skipped %+v", res.Skipped)
+	}
+	b := t.TempDir()
+	write(t, b, map[string]string{".sandbox-state/x": "1", ".sandbox-state.bak": "2", "f": "3"})
+	if res := push(t, &workspace.Repo{Store: newMemory()}, b, nil); len(res.Skipped) != 2 || res.Skipped[0].Path != ".sandbox-state" || res.Skipped[1].Path != ".sandbox-state.bak" {
+		t.Errorf("skipped %+v", res.Skipped)
+	}
 }

@@ -311,6 +311,7 @@ func (w *walker) entry(fd int, dir, name string) (folder string, err error) {
 		path = dir + "/" + name
 	}
 	if dir == "" && ours(name) {
+		w.reserved(fd, name)
 		return "", nil
 	}
 	if len(path) > maxPath {
@@ -351,6 +352,17 @@ func (w *walker) entry(fd int, dir, name string) (folder string, err error) {
 		return path, nil
 	}
 	return "", nil
+}
+
+// reserved lists a name that versions never have, unless the entry is a file of Berth.
+func (w *walker) reserved(fd int, name string) {
+	rest := strings.TrimPrefix(name, StateFile)
+	written := rest == "" || slices.ContainsFunc([]string{".tmp", ".lock", ".idx"}, func(s string) bool { return strings.HasPrefix(rest, s) })
+	var st unix.Stat_t
+	err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil && (!written || st.Mode&unix.S_IFMT == unix.S_IFDIR) {
+		w.out.Skipped = append(w.out.Skipped, Skipped{name, "names here that begin with " + StateFile + " are kept for Berth's own files"})
+	}
 }
 
 func (r *ScanResult) skip(path string, err error) {
