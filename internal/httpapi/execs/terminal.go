@@ -132,14 +132,11 @@ func (a *handlers) terminalOf(r *http.Request) (e *execution, after int64, err e
 	if line := query.Get("command"); line != "" {
 		e.want.Command = api.Shell(line)
 	}
-	if who, _ := auth.PrincipalFrom(r.Context()); who.Terminal != "" {
-		e.viewOnly = who.ViewOnly
-		if e.id != who.Terminal {
-			return nil, 0, fault.Errorf("open terminal", api.CodeForbidden, "the URL is for another terminal")
-		}
-	}
-	if e.viewOnly || e.id != "" && !query.Has("cols") && !query.Has("rows") {
+	if e.id != "" && !query.Has("cols") && !query.Has("rows") {
 		e.want.Terminal = nil // the size stays
+	}
+	if err := e.narrow(r.Context()); err != nil {
+		return nil, 0, err
 	}
 	switch {
 	case e.want.User != "" && e.want.User != guest.Agent && e.want.User != guest.Root:
@@ -160,6 +157,21 @@ func (a *handlers) terminalOf(r *http.Request) (e *execution, after int64, err e
 		err = no
 	}
 	return e, after, err
+}
+
+// narrow limits the caller with the signed URL of a terminal to that terminal.
+func (e *execution) narrow(ctx context.Context) error {
+	who, _ := auth.PrincipalFrom(ctx)
+	if who.Terminal == "" {
+		return nil
+	}
+	if e.id != who.Terminal {
+		return fault.Errorf("open terminal", api.CodeForbidden, "the URL is for another terminal")
+	}
+	if e.viewOnly = who.ViewOnly; e.viewOnly {
+		e.want.Terminal = nil
+	}
+	return nil
 }
 
 // reattach returns the offset from which to show a running terminal, and sets the terminal's size to the client's if it
