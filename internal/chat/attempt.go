@@ -297,6 +297,9 @@ func (w *work) follow(ctx context.Context, asked agent.Turn) (*agent.End, last, 
 					return end, last{kept.Cursor.Offset, kept.Cursor.State, kept.Events}, nil
 				}
 				w.opts.Log.WarnContext(ctx, "read what the agent says; it is tried again", "error", err)
+				if fault.CodeOf(err) == api.CodeWrongHost {
+					return nil, last{}, leave(ctx, err)
+				}
 				break
 			}
 			w.bound(step.Events)
@@ -315,6 +318,19 @@ func (w *work) follow(ctx context.Context, asked agent.Turn) (*agent.End, last, 
 		}
 	}
 }
+
+// leave returns the error after a pause. The work on the turn then ends, and the machine that has the sandbox can take the
+// turn when its server runs again. The pause limits how often this process takes the turn until then.
+func leave(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(leavePause):
+		return err
+	}
+}
+
+const leavePause = 5 * time.Second
 
 // storeStep stores one step. If the turn has written more than its limit, it cancels the turn and drops the events.
 func (w *work) storeStep(ctx context.Context, asked agent.Turn, step agent.Step) error {

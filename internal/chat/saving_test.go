@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/berthdev/berth/api"
+	"github.com/berthdev/berth/internal/agent"
 	"github.com/berthdev/berth/internal/chat"
+	"github.com/berthdev/berth/internal/engine"
 	"github.com/berthdev/berth/internal/fault"
 	"github.com/berthdev/berth/internal/sandbox"
 	"github.com/berthdev/berth/internal/store"
@@ -302,6 +306,49 @@ func TestSaveIsLeftToTheMachineOfItsSandbox(t *testing.T) {
 		w.settledSaves()
 		if n := far.tried.Load(); n != 0 {
 			w.Errorf("the machine without the sandbox tried %d times to save it", n)
+		}
+	})
+}
+
+// farAgents is the runtime of a machine that does not have the sandboxes: it cannot read what agents say.
+type farAgents struct {
+	*agents
+	tried atomic.Int64
+}
+
+func (f *farAgents) Events(context.Context, *engine.Handle, agent.Turn, agent.Cursor) iter.Seq2[agent.Step, error] {
+	return func(yield func(agent.Step, error) bool) {
+		f.tried.Add(1)
+		yield(agent.Step{}, fault.Errorf("use sandbox", api.CodeWrongHost, "the sandbox is on another machine"))
+	}
+}
+
+// A server that takes over a turn of a machine that is away gives it back when that machine's server runs again.
+func TestTurnGoesBackToTheMachineOfItsSandbox(t *testing.T) {
+	testkit.Proves(t, "C4")
+	crashing(t, func(w *world) {
+		w.local = true
+		there := func(o *chat.Options) { o.Host = "there" }
+		first := w.serve(there)
+		turn := first.ask(first.talk(), "one wait:go two")
+		first.reaches(turn, 2)
+		first.chat.Abandon()
+		first.end()
+		far := &farAgents{agents: w.agents}
+		w.serve(func(o *chat.Options) { o.Runtimes = map[string]agent.Runtime{"script": far} })
+		testkit.Eventually(w, patience, func() error {
+			if far.tried.Load() == 0 {
+				return errors.New("the turn is not taken over")
+			}
+			return nil
+		})
+		if _, err := w.db.Hosts().RenewHost(w.Context(), "there", "", time.Now()); err != nil {
+			w.Fatal(err)
+		}
+		back := w.serve(there)
+		w.agents.let("go")
+		if end := last(back.hear(turn, 0)); end.Status != api.TurnCompleted {
+			w.Errorf("the turn ended with %+v", end)
 		}
 	})
 }
