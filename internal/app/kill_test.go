@@ -36,11 +36,13 @@ var windows = []window{
 	{"mid-delete", "mid-destroy"},
 }
 
-// killEnv tells a server process where to kill itself: "point n", at the n-th time it gets there.
+// killEnv tells a server process where to kill itself: "point n", at the n-th time it gets there; "point n FILE" is for
+// several servers, of which the first one dies: it makes the file.
 const killEnv = "BERTH_APP_KILL"
 
 // killAt is the server's side of it.
 func killAt(spec string) func(point, id string) {
+	spec, claim, _ := strings.Cut(spec, " /")
 	point, count, ok := strings.Cut(spec, " ")
 	if !ok {
 		return nil
@@ -48,10 +50,18 @@ func killAt(spec string) func(point, id string) {
 	n, _ := strconv.ParseInt(count, 10, 64)
 	var hits atomic.Int64
 	return func(at, _ string) {
-		if at == point && hits.Add(1) == n {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {}
+		if at != point || hits.Add(1) != n {
+			return
 		}
+		if claim != "" {
+			f, err := os.OpenFile("/"+claim, os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				return
+			}
+			_ = f.Close()
+		}
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
 	}
 }
 
