@@ -4,7 +4,7 @@ import { useCaller } from "../caller";
 import { useLive } from "../live";
 import { Markdown } from "../markdown";
 import { follow } from "../stream";
-import { Ago, bytes, count, dollars, Problem, short, Spinner, State, useLoad } from "../ui";
+import { Action, Ago, bytes, count, dollars, Problem, short, Spinner, State, useLoad } from "../ui";
 
 // Part is a piece of an answer, from a stored message or from the stream.
 interface Part {
@@ -196,6 +196,22 @@ export function Chat({ id }: { id: string }) {
             </>
           )}
           {talk.stats.total_cost_usd > 0 && " · " + dollars(talk.stats.total_cost_usd)}
+        </span>
+        <span class="buttons">
+          <button type="button" title="Copy the command that goes on with this conversation in a terminal" onClick={() => void navigator.clipboard?.writeText("berth chat -c " + id)}>
+            Copy for a terminal
+          </button>
+          {mayWrite && (
+            <Action
+              label="Delete"
+              tone="danger"
+              run={async () => {
+                await call("DELETE", path);
+                location.hash = "#/conversations";
+              }}
+              confirm={<p>Delete this conversation and its messages? The server deletes the sandbox that was made for it, too, unless it is set to keep it.</p>}
+            />
+          )}
         </span>
       </header>
       <div

@@ -192,6 +192,15 @@ await second.goto(`${server}/#/conversations/${conversation}`);
 await second.waitForSelector("article.assistant");
 check("a reader cannot prompt", (await second.$$(".composer")).length === 0);
 
+// A conversation that is deleted leaves the list of the other browser.
+await linked.goto(server + "/#/conversations");
+await linked.waitForSelector(".talk-list li");
+await page.goto(`${server}/#/conversations/${conversation}`);
+await page.click(".chat header button.danger");
+await page.click("dialog[open] button.danger");
+await linked.waitForFunction(() => !document.querySelector(".talk-list li"));
+check("a deleted conversation leaves every list", true);
+
 // Sign-out.
 await page.click("header.bar >> text=Sign out");
 await page.waitForSelector("input[type=password]");
