@@ -29,7 +29,7 @@ func (a *handlers) addKeys() {
 	}, a.createKey)
 	rest.Serve(a.Spec, rest.Operation{
 		Route: exchange.Route{Method: http.MethodGet, Path: "/api/v1/caller", Name: "get-caller", Scope: api.ScopeRead},
-		Tag:   tag, Summary: "Get the key that is used, and what it may do",
+		Tag:   tag, Summary: "Get the key of the caller and its scope",
 	}, a.getCaller)
 	rest.Serve(a.Spec, rest.Operation{
 		Route: exchange.Route{Method: http.MethodGet, Path: keysPath, Name: "list-keys", Scope: api.ScopeAdmin},
