@@ -32,7 +32,7 @@ func (a *handlers) addTerminal(op access.OperationFunc) {
 		"Binary messages are terminal input and output. Text messages are JSON: the server sends {\"type\":\"attached\",\"exec_id\":…} first, with a notice if files were restored or lost since the last use, and {\"type\":\"exit\",…} last, " +
 		"the client {\"type\":\"resize\",\"cols\":…,\"rows\":…} and, to end the shell, {\"type\":\"end\"}. Closing with status 4000 also ends the shell; any other status leaves it running. The server closes with status 4001 if the key was revoked or expired. " +
 		"The subprotocol is berth.terminal.v1. A browser, which cannot set headers, also offers berth.key.KEY, or opens a signed URL from POST …/terminal. " +
-		"Any number of clients may attach to a terminal; it has the size that one of them sent last. One that may only look has view_only in its first message, and what it sends is ignored."
+		"Any number of clients may attach to a terminal; it has the size that one of them sent last. One that may only look has view_only in its first message, and its input is ignored."
 	term.Accepts = []auth.Kind{auth.SignedURL, auth.APIKey, auth.Session}
 	term.Timeout, term.Also = exchange.Unlimited, map[int]string{http.StatusSwitchingProtocols: "The WebSocket of the terminal"}
 	a.ServeRaw(term, "application/json", a.terminal, rest.InPath("id"),

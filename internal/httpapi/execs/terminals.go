@@ -53,9 +53,9 @@ func (a *handlers) addTerminals(op access.OperationFunc) {
 		append(TerminalProblems, access.ReachProblems...)...)
 	create.Description, create.Secret, create.Status = DescribeTerminal, true, http.StatusCreated
 	rest.Serve(a.Spec, create, a.createTerminal)
-	end := op(http.MethodDelete, "/{id}/terminal", "delete-terminal", api.ScopeWrite, "End the terminals of a sandbox",
+	end := op(http.MethodDelete, "/{id}/terminal", "delete-terminal", api.ScopeWrite, "Stop the terminals of a sandbox",
 		append([]api.Code{api.CodeNoSuchExec}, access.ReachProblems...)...)
-	end.Description = "Ends the terminals that POST has started, or only that of exec_id, and revokes their URLs. Connections end within two seconds on every server."
+	end.Description = "Stops the terminals that POST has started, or only that of exec_id, and revokes their URLs. Connections end within two seconds on every server."
 	rest.Serve(a.Spec, end, a.endTerminals)
 }
 

@@ -78,9 +78,9 @@ func (a *handlers) addTerminal(one string) {
 	start.Description = "Creates and starts the sandbox if needed. " + execs.DescribeTerminal
 	start.Secret, start.Status = true, http.StatusCreated
 	rest.Serve(a.Spec, start, a.startTerminal)
-	end := projectOp(http.MethodDelete, one+"/terminal", "stop-project-terminal", api.ScopeWrite, "End the terminals of the project's sandbox",
+	end := projectOp(http.MethodDelete, one+"/terminal", "stop-project-terminal", api.ScopeWrite, "Stop the terminals of the project's sandbox",
 		append([]api.Code{api.CodeNoSuchExec, api.CodeDriverUnreachable}, api.CodeInvalidID, api.CodeNotFound)...)
-	end.Description = "Ends the terminals that POST has started, or only that of exec_id, and revokes their URLs."
+	end.Description = "Stops the terminals that POST has started, or only that of exec_id, and revokes their URLs."
 	rest.Serve(a.Spec, end, a.endTerminals)
 }
 
