@@ -23,6 +23,9 @@ const (
 	spareImages = 3
 	// imageSizes is the number of sizes for which images are kept ready: the most recently used ones.
 	imageSizes = 3
+	// refillAfter is the time after which a used image is replaced if others are ready. Preparing one writes to the disk, for
+	// which the instance that took the last one would wait.
+	refillAfter = 100 * time.Millisecond
 )
 
 // image is a file that contains the file system of an instance. It is attached to a loop device and mounted at no path.
@@ -103,7 +106,15 @@ func (m *images) refill(s *imageSize) {
 		return
 	}
 	s.filling = true
+	pause := time.Duration(0)
+	if len(s.ready) > 0 {
+		pause = refillAfter
+	}
 	m.d.background(func() {
+		select {
+		case <-time.After(pause):
+		case <-m.d.ctx.Done():
+		}
 		for m.fill(s) {
 		}
 	})
