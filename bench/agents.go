@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -45,11 +46,12 @@ func environmentOf(name, model string) (env []string) {
 	return env
 }
 
-// agentTemplates returns the configuration of the agents' templates.
+// agentTemplates returns the configuration of the agents' templates. Their sandboxes have every core of the machine, as the
+// agents alone do.
 func agentTemplates(model string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(agentEnv)) {
-		fmt.Fprintf(&b, "[templates.%[1]s]\nextends = %[1]q\nkey_env = []\nservices = {%[2]q = %[3]q}\n[templates.%[1]s.env]\n", name, insideModel, model)
+		fmt.Fprintf(&b, "[templates.%[1]s]\nextends = %[1]q\nkey_env = []\ncpu = %[4]d\nservices = {%[2]q = %[3]q}\n[templates.%[1]s.env]\n", name, insideModel, model, runtime.NumCPU())
 		for _, v := range environmentOf(name, insideModel) {
 			key, value, _ := strings.Cut(v, "=")
 			fmt.Fprintf(&b, "%s = %q\n", key, value)

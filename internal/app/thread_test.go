@@ -136,7 +136,7 @@ func (k chatThread) run(argv ...string) string {
 // Whatever part of a thread fails between two messages, the next message is answered, at the first attempt if only the
 // agent's server died, in the same sandbox and with its files; the database says so.
 func TestThreadFailsInEachOfItsParts(t *testing.T) {
-	testkit.Proves(t, "T1", "T2", "T8", "T12")
+	testkit.Proves(t, "O4", "T1", "T2", "T8", "T12")
 	t.Parallel()
 	k, env := newChatThread(t)
 	k.say("§[[write /workspace/output/display/plot.txt :: a plot]][[say first]]")

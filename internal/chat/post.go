@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -165,9 +166,9 @@ func (s *Service) Stop(ctx context.Context, tenant store.TenantID, conversation,
 	}
 }
 
-// end cancels turns and waits until they have ended.
+// end cancels turns, the oldest last so that no waiting one begins, and waits until they have ended.
 func (s *Service) end(ctx context.Context, open []store.Turn, reason string) error {
-	for _, t := range open {
+	for _, t := range slices.Backward(open) {
 		if _, err := s.Cancel(ctx, t.Tenant, t.ID, reason); err != nil && fault.CodeOf(err) != api.CodeTurnFinished {
 			return err
 		}

@@ -91,13 +91,16 @@ func TestStopOfAThread(t *testing.T) {
 	threadsOnBoth(t, func(t *testing.T, w *talks) {
 		running := w.prompt(slackThread+"/messages", "begin wait:x")
 		running.upTo("begin")
-		waiting := w.prompt(slackThread+"/messages", "later")
+		watched := []turnWatcher{running}
+		for range 2 {
+			watched = append(watched, w.prompt(slackThread+"/messages", "later"))
+		}
 		w.do(call{method: http.MethodPost, path: slackThread + "/messages?queue=false", key: w.admin, body: promptBody("now")}).fails(api.CodeTurnRunning)
 		got := into[api.Thread](w.post(slackThread+"/stop", "").is(http.StatusOK))
 		if got.Status != "paused" || got.PausedAt == nil || got.TurnID != "" {
 			t.Errorf("the stopped thread is %+v", got)
 		}
-		for _, s := range []turnWatcher{running, waiting} {
+		for _, s := range watched {
 			if events := s.rest(); events[len(events)-1].Status != api.TurnCancelled {
 				t.Errorf("a turn of the stopped thread ends as %+v", events[len(events)-1])
 			}

@@ -79,7 +79,7 @@ async function tryNext() {
 // A hostile page in the same browser, with the person signed in.
 async function tryHostile(victim) {
   const console_ = server.replace("127.0.0.1", "localhost");
-  await page.goto(console_ + "/login");
+  await page.goto(console_ + "/login?next=/docs");
   await page.fill("#key", key);
   await Promise.all([page.waitForURL("**/docs"), page.click("button")]);
   check("the person is signed in", await page.evaluate(async () => (await fetch("/api/v1/sandboxes")).ok));
