@@ -57,11 +57,16 @@ console: ## build the console's pages into web/dist
 	  echo "the console is left out: npm is not installed"
 	  exit 0
 	fi
+	if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 22 || a == 22 && b >= 12 || a == 20 && b >= 19 ? 0 : 1)'; then
+	  echo "the console is left out: it needs Node.js 20.19 or 22.12 or later, and this is $$(node --version)"
+	  exit 0
+	fi
 	go run ./internal/testkit/cmd/openapi >web/openapi.new
 	if cmp -s web/openapi.new web/openapi.json; then rm web/openapi.new; else mv web/openapi.new web/openapi.json; fi
 	cd web
 	if [ ! -e node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
-	  npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier
+	  install() { npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier; }
+	  install || { sleep 10; install; } || { echo "the console is left out: its packages could not be installed"; exit 0; }
 	fi
 	if [ ! -e dist/index.html ] || [ -n "$$(find openapi.json index.html package-lock.json *.mjs *.ts src public -newer dist/index.html -type f ! -name schema.d.ts)" ]; then
 	  npm run --silent build
