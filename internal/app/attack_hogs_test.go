@@ -196,8 +196,8 @@ func (a *arena) full(name string) {
 	})
 }
 
-// Open files are a process's own: who has as many as there may be keeps nobody from opening theirs. It runs alone, because
-// the machine's limit for open files counts them all.
+// Open files are a process's own: one that has as many as it may have does not keep others from opening theirs. It runs
+// alone, because the machine's limit for open files counts them all.
 func TestDescriptorHogStaysAlone(t *testing.T) {
 	testkit.Proves(t, "E3")
 	a := pair(t)

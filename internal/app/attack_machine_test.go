@@ -51,7 +51,7 @@ func loopDevice(t *testing.T, path string) uint64 {
 	}
 	defer file.Close()
 	var device *os.File
-	testkit.Eventually(t, patience, func() error { // somebody else may be faster
+	testkit.Eventually(t, patience, func() error { // another process may be faster
 		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// policy lets the pages load files of this server alone. Styles of elements are allowed, scripts in the page are not.
+// policy lets the pages load files of this server alone. Scripts and styles in a page itself are refused.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; font-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
